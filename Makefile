@@ -1,0 +1,39 @@
+# `make demo` and `make test` need nothing but python3 >= 3.11 and a package index.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+JOBS   ?= 2
+
+.PHONY: demo test test-all lint docs bench clean
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp a set of extras, so that nobody waits for what they do not use.
+$(VENV)/.has-%: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(subst +,$(comma),$*)]"
+	@touch $@
+comma := ,
+
+demo: $(VENV)/.has-report
+	$(BIN)/lineal demo
+
+test: $(VENV)/.has-dev+report
+	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) -q
+
+test-all: $(VENV)/.has-dev+report
+	$(BIN)/python -m pytest -n $(JOBS) -q
+
+lint: $(VENV)/.has-dev+report
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: $(VENV)/.has-docs
+	$(BIN)/mkdocs build --strict
+
+bench: $(VENV)/.has-bench
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,42 @@
+"""Large-scale linear and near-linear classification, with a certificate on every answer.
+
+Everything public is imported on first use: `import lineal` alone loads neither Numba nor scikit-learn.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Dataset": "lineal.data.dataset",
+    "LinearClassifier": "lineal.estimators.linear",
+    "Model": "lineal.model",
+    "load": "lineal.model",
+    "read": "lineal.data.read",
+    "read_blocks": "lineal.data.read",
+    "convert": "lineal.data.layout",
+}
+
+__all__ = ["__version__", *sorted(_HOME)]
+
+if TYPE_CHECKING:
+    from lineal.data.dataset import Dataset as Dataset
+    from lineal.data.layout import convert as convert
+    from lineal.data.read import read as read
+    from lineal.data.read import read_blocks as read_blocks
+    from lineal.estimators.linear import LinearClassifier as LinearClassifier
+    from lineal.model import Model as Model
+    from lineal.model import load as load
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'lineal' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

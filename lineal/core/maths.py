@@ -1,0 +1,114 @@
+"""Scalar and small-vector maths that stays finite: the one place for exp, log, thresholds and projections.
+
+Everything here is computed in float64, whatever the precision of the arguments.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lineal.core.jit import kernel
+
+
+@kernel
+def log1p_exp(z: float) -> float:
+    """log(1 + eᶻ) without overflow or loss of small values."""
+    z = float(z)
+    if z > 0.0:
+        return z + math.log1p(math.exp(-z))
+    return math.log1p(math.exp(z))
+
+
+@kernel
+def sigmoid(z: float) -> float:
+    """1 / (1 + e⁻ᶻ), accurate in both tails."""
+    z = float(z)
+    if z >= 0.0:
+        return 1.0 / (1.0 + math.exp(-z))
+    e = math.exp(z)
+    return e / (1.0 + e)
+
+
+@kernel
+def x_log_x(x: float) -> float:
+    """x·log x, continued by 0 at 0."""
+    return x * math.log(x) if x > 0.0 else 0.0
+
+
+@kernel
+def soft_threshold(x: float, threshold: float) -> float:
+    """Shrink x towards zero by `threshold`: the proximal map of the absolute value."""
+    if x > threshold:
+        return x - threshold
+    if x < -threshold:
+        return x + threshold
+    return 0.0
+
+
+@kernel
+def log_sum_exp(z: Any) -> float:
+    """log Σ exp(z_r) of a non-empty vector, shifted by its largest entry."""
+    top = float(z[0])
+    for r in range(1, z.shape[0]):
+        top = max(top, float(z[r]))
+    total = 0.0
+    for r in range(z.shape[0]):
+        total += math.exp(float(z[r]) - top)
+    return top + math.log(total)
+
+
+@kernel
+def softmax_into(z: Any, out: Any) -> float:
+    """Write softmax(z) to `out` and return log Σ exp(z_r)."""
+    top = float(z[0])
+    for r in range(1, z.shape[0]):
+        top = max(top, float(z[r]))
+    total = 0.0
+    for r in range(z.shape[0]):
+        e = math.exp(float(z[r]) - top)
+        out[r] = e
+        total += e
+    for r in range(z.shape[0]):
+        out[r] = out[r] / total
+    return top + math.log(total)
+
+
+@kernel
+def project_simplex(v: Any, radius: float, out: Any) -> float:
+    """Project v onto {x ≥ 0, Σx = radius} into `out`; returns the threshold τ with out = max(v − τ, 0).
+
+    Sorts once: O(m log m) (Held, Wolfe & Crowder 1974).
+    """
+    ordered = np.sort(v)
+    total = 0.0
+    tau = 0.0
+    m = v.shape[0]
+    for count in range(1, m + 1):
+        candidate = float(ordered[m - count])
+        total += candidate
+        trial = (total - radius) / count
+        if candidate > trial:
+            tau = trial
+    for r in range(m):
+        out[r] = max(float(v[r]) - tau, 0.0)
+    return tau
+
+
+@kernel
+def project_l1_ball(v: Any, radius: float, out: Any) -> float:
+    """Project v onto {‖x‖₁ ≤ radius} into `out`; returns the threshold τ ≥ 0 with out = soft_threshold(v, τ)."""
+    size = 0.0
+    for r in range(v.shape[0]):
+        size += abs(float(v[r]))
+    if size <= radius:
+        for r in range(v.shape[0]):
+            out[r] = v[r]
+        return 0.0
+    magnitudes = np.abs(v)
+    tau = project_simplex(magnitudes, radius, magnitudes)
+    for r in range(v.shape[0]):
+        out[r] = soft_threshold(float(v[r]), tau)
+    return tau

@@ -1,0 +1,55 @@
+"""Threads over disjoint ranges: the one place that starts any.
+
+Kernels release the GIL, so plain threads scale. A range is cut the same way however many threads run, and partial
+results come back in the order of the ranges: sums do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import TypeVar
+
+from lineal.errors import OptionError
+
+T = TypeVar("T")
+
+
+def available_cores() -> int:
+    """Cores that this process may use (container and affinity limits respected)."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def thread_count(n_jobs: int | None) -> int:
+    """Number of threads for an `n_jobs` as users give it: None or -1 means all cores, -2 all but one."""
+    if n_jobs is None:
+        return available_cores()
+    if n_jobs == 0 or not isinstance(n_jobs, int):
+        raise OptionError(f"n_jobs={n_jobs!r} is not a number of threads: give 1, 2, … or None for all cores")
+    return n_jobs if n_jobs > 0 else max(1, available_cores() + 1 + n_jobs)
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="lineal")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # a pool's threads do not survive a fork
+
+
+def run(tasks: Iterable[Callable[[], T]], threads: int) -> list[T]:
+    """Run the tasks on up to `threads` threads; results in the order of the tasks."""
+    tasks = list(tasks)
+    if threads <= 1 or len(tasks) <= 1:
+        return [task() for task in tasks]
+    return list(_pool(threads).map(lambda task: task(), tasks))
+
+
+def ranges(length: int, pieces: int) -> list[tuple[int, int]]:
+    """Cut [0, length) into at most `pieces` non-empty ranges of nearly equal length."""
+    pieces = max(1, min(pieces, length))
+    bounds = [length * piece // pieces for piece in range(pieces + 1)]
+    return [(start, stop) for start, stop in zip(bounds, bounds[1:]) if stop > start]

@@ -1,0 +1,1 @@
+"""From files and tables to a `Dataset`: readers for each format, and the memory-mapped binary layout."""

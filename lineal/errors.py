@@ -1,0 +1,41 @@
+"""Errors that a person can act on: each message says what was found, where, and what to do about it.
+
+The command line prints them on one line and exits with code 2.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class LinealError(Exception):
+    """Base of every error that lineal raises on purpose."""
+
+
+class DataError(LinealError, ValueError):
+    """The data cannot be used: malformed, missing, of the wrong shape or type."""
+
+
+class OptionError(LinealError, ValueError):
+    """An option has a value that cannot be honoured."""
+
+
+class ModelFileError(LinealError, ValueError):
+    """A model file is missing, damaged, or written by a newer version."""
+
+
+class ParseError(DataError):
+    """A malformed place in a text file, with its position."""
+
+    def __init__(self, path: str, line: int, column: int, found: str, expected: str) -> None:
+        self.path, self.line, self.column, self.found, self.expected = path, line, column, found, expected
+        super().__init__(f"{path}:{line}:{column}: found {found}, expected {expected}")
+
+
+def unknown_value(parameter: str, value: object, known: Iterable[str]) -> OptionError:
+    """The error for a name that is not in `known`: it names the nearest one."""
+    known = sorted(known)
+    near = difflib.get_close_matches(str(value), known, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return OptionError(f"{parameter}={value!r} is unknown: {hint}known are {', '.join(map(repr, known))}")
