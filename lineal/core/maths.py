@@ -112,3 +112,51 @@ def project_l1_ball(v: Any, radius: float, out: Any) -> float:
     for r in range(v.shape[0]):
         out[r] = soft_threshold(float(v[r]), tau)
     return tau
+
+
+@kernel
+def wide(x: float) -> float:
+    """x in float64. Inside a kernel ``float(x)`` leaves a float32 as it is."""
+    return float(np.float64(x))
+
+
+@kernel
+def norm1(v: Any) -> float:
+    """Σ|v_r|."""
+    total = 0.0
+    for r in range(v.shape[0]):
+        total += abs(wide(v[r]))
+    return total
+
+
+@kernel
+def norm_inf(v: Any) -> float:
+    """max |v_r|, 0 for an empty vector."""
+    top = 0.0
+    for r in range(v.shape[0]):
+        top = max(top, abs(wide(v[r])))
+    return top
+
+
+@kernel
+def norm2(v: Any) -> float:
+    """‖v‖₂, zero only for v = 0."""
+    return soft_norm2(v, 0.0)
+
+
+@kernel
+def soft_norm2(v: Any, threshold: float) -> float:
+    """‖soft_threshold(v, threshold)‖₂, whose squares may neither overflow nor vanish."""
+    total = 0.0
+    for r in range(v.shape[0]):
+        x = soft_threshold(wide(v[r]), threshold)
+        total += x * x
+    if 1e-280 < total < 1e280:
+        return math.sqrt(total)
+    # Rare, or all zero: again, lifted by a power of two, which rounds nothing.
+    lift = 2.0**600 if total < 1.0 else 2.0**-600
+    total = 0.0
+    for r in range(v.shape[0]):
+        x = soft_threshold(wide(v[r]), threshold) * lift
+        total += x * x
+    return math.sqrt(total) / lift

@@ -1,0 +1,123 @@
+"""Vector-register tiles for sparse products: a few columns of a row kept in registers while its non-zeros stream by.
+
+Numba's loop vectoriser reloads and stores the accumulators at every non-zero; written as LLVM vectors they stay in
+registers. Both operations work on row-major matrices given flat, on `width` neighbouring columns. In plain Python
+(``NUMBA_DISABLE_JIT=1``) the same functions are slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+#: Tile widths, widest first; a row of k columns is cut into them greedily.
+WIDTHS = (16, 8, 4, 2, 1)
+
+_FLAGS = ("reassoc", "contract", "nsz", "arcp")
+
+
+def _pointer(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
+    return context.make_array(array_type)(context, builder, value=array).data
+
+
+def _vector_at(builder: Any, pointer: Any, offset: Any, vector: Any) -> Any:
+    return builder.bitcast(builder.gep(pointer, [offset]), vector.as_pointer())
+
+
+def _splat(builder: Any, scalar: Any, vector: Any) -> Any:
+    one = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
+    lanes = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
+    return builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), lanes)
+
+
+def _element(context: Any, builder: Any, array_type: Any, pointer: Any, index: Any, wanted: Any) -> Any:
+    value = builder.load(builder.gep(pointer, [index]))
+    return context.cast(builder, value, array_type.dtype, wanted)
+
+
+def _make_gather(width: int) -> Any:
+    @intrinsic
+    def gather(typing: Any, data: Any, indices: Any, start: Any, stop: Any, V: Any, k: Any, column: Any, out: Any, at: Any):
+        signature = types.void(data, indices, types.uintp, types.uintp, V, types.uintp, types.uintp, out, types.uintp)
+
+        def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+            data_, indices_, start_, stop_, V_, k_, column_, out_, at_ = arguments
+            values = _pointer(context, builder, data, data_)
+            columns = _pointer(context, builder, indices, indices_)
+            matrix = _pointer(context, builder, V, V_)
+            size = V.dtype.bitwidth // 8
+            vector = ir.VectorType(context.get_value_type(V.dtype), width)
+            total = cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * width))
+            with cgutils.for_range_slice(builder, start_, stop_, ir.Constant(start_.type, 1), start_.type) as (p, _):
+                x = _splat(builder, _element(context, builder, data, values, p, V.dtype), vector)
+                row = _element(context, builder, indices, columns, p, types.uintp)
+                offset = builder.add(builder.mul(row, k_), column_)
+                v = builder.load(_vector_at(builder, matrix, offset, vector), align=size)
+                product = builder.fmul(x, v, flags=_FLAGS)
+                builder.store(builder.fadd(builder.load(total), product, flags=_FLAGS), total)
+            target = _vector_at(builder, _pointer(context, builder, out, out_), at_, vector)
+            builder.store(builder.load(total), target, align=size)
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    return gather
+
+
+def _make_scatter(width: int) -> Any:
+    @intrinsic
+    def scatter(typing: Any, data: Any, indices: Any, start: Any, stop: Any, U: Any, at: Any, out: Any, k: Any, column: Any):
+        signature = types.void(data, indices, types.uintp, types.uintp, U, types.uintp, out, types.uintp, types.uintp)
+
+        def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+            data_, indices_, start_, stop_, U_, at_, out_, k_, column_ = arguments
+            values = _pointer(context, builder, data, data_)
+            columns = _pointer(context, builder, indices, indices_)
+            matrix = _pointer(context, builder, out, out_)
+            size = U.dtype.bitwidth // 8
+            vector = ir.VectorType(context.get_value_type(U.dtype), width)
+            u = builder.load(_vector_at(builder, _pointer(context, builder, U, U_), at_, vector), align=size)
+            with cgutils.for_range_slice(builder, start_, stop_, ir.Constant(start_.type, 1), start_.type) as (p, _):
+                x = _splat(builder, _element(context, builder, data, values, p, U.dtype), vector)
+                row = _element(context, builder, indices, columns, p, types.uintp)
+                target = _vector_at(builder, matrix, builder.add(builder.mul(row, k_), column_), vector)
+                product = builder.fmul(x, u, flags=_FLAGS)
+                builder.store(builder.fadd(builder.load(target, align=size), product, flags=_FLAGS), target, align=size)
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    return scatter
+
+
+def _plain_gather(width: int) -> Callable[..., None]:
+    def gather(data: Any, indices: Any, start: int, stop: int, V: Any, k: int, column: int, out: Any, at: int) -> None:
+        rows = V.reshape(-1, int(k))[indices[start:stop], column : column + width]
+        out[at : at + width] = data[start:stop].astype(V.dtype) @ rows
+
+    return gather
+
+
+def _plain_scatter(width: int) -> Callable[..., None]:
+    def scatter(data: Any, indices: Any, start: int, stop: int, U: Any, at: int, out: Any, k: int, column: int) -> None:
+        matrix = out.reshape(-1, int(k))
+        for p in range(start, stop):
+            matrix[indices[p], column : column + width] += data[p] * U[at : at + width]
+
+    return scatter
+
+
+_gather, _scatter = (_plain_gather, _plain_scatter) if numba.config.DISABLE_JIT else (_make_gather, _make_scatter)
+
+#: gatherN(data, indices, start, stop, V, k, column, out, at):
+#: out[at : at+N] = Σ_p data[p] · V[indices[p], column : column+N] over start ≤ p < stop.
+gather16, gather8, gather4, gather2, gather1 = (_gather(width) for width in WIDTHS)
+
+#: scatterN(data, indices, start, stop, U, at, out, k, column):
+#: out[indices[p], column : column+N] += data[p] · U[at : at+N] over start ≤ p < stop.
+scatter16, scatter8, scatter4, scatter2, scatter1 = (_scatter(width) for width in WIDTHS)

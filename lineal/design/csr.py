@@ -1,0 +1,39 @@
+"""Compressed sparse rows."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from lineal.core.protocol import protocol
+from lineal.design.tiles import first_not_below, gather_tiles, scatter_tiles
+
+
+@protocol
+class CSR(NamedTuple):
+    """Rows of a sparse matrix. Matrices V, U, out are flat and row-major with k columns."""
+
+    data: Any
+    indices: Any
+    indptr: Any
+    n_columns: int
+
+    def row_scores(self, i, V, k, out, at):
+        """out[at : at+k] = x_i'V."""
+        gather_tiles(self.data, self.indices, self.indptr[i], self.indptr[i + 1], V, k, out, at)
+
+    def row_update(self, i, U, at, k, out):
+        """out[j, :] += x_ij·U[at : at+k] for every non-zero x_ij."""
+        scatter_tiles(self.data, self.indices, self.indptr[i], self.indptr[i + 1], U, at, k, out)
+
+    def row_update_between(self, i, U, at, k, out, first, last):
+        """The same for the columns first ≤ j < last only; the row's indices must be sorted."""
+        start = first_not_below(self.indices, self.indptr[i], self.indptr[i + 1], first)
+        stop = first_not_below(self.indices, start, self.indptr[i + 1], last)
+        scatter_tiles(self.data, self.indices, start, stop, U, at, k, out)
+
+    def row_square(self, i):
+        """‖x_i‖²."""
+        total = 0.0
+        for p in range(self.indptr[i], self.indptr[i + 1]):
+            total += float(self.data[p]) * float(self.data[p])
+        return total

@@ -1,0 +1,110 @@
+"""`Design`: any user's matrix as a layout that kernels read, without a copy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lineal.core.jit import kernel
+from lineal.design.csc import CSC
+from lineal.design.csr import CSR
+from lineal.design.dense import Dense
+from lineal.errors import DataError
+
+
+@dataclass(frozen=True)
+class Design:
+    """A matrix X of n rows and d columns.
+
+    Attributes
+    ----------
+    layout : the NamedTuple (`Dense`, `CSR` or `CSC`) that is passed to kernels.
+    shape : (n, d).
+    dtype : float32 or float64; nothing downstream converts it.
+    is_sorted : whether the indices of each sparse row (or column) ascend.
+    """
+
+    layout: Any
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    is_sorted: bool = True
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether all entries are stored."""
+        return isinstance(self.layout, Dense)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether a range of rows is a cheap view (all but CSC)."""
+        return not isinstance(self.layout, CSC)
+
+    @property
+    def stored(self) -> int:
+        """Number of stored entries."""
+        if isinstance(self.layout, Dense):
+            return int(self.layout.values.size)
+        return int(self.layout.indptr[-1] - self.layout.indptr[0])
+
+    def rows(self, start: int, stop: int) -> Design:
+        """Rows start … stop − 1 as a view."""
+        shape = (stop - start, self.shape[1])
+        if isinstance(self.layout, Dense):
+            return Design(Dense(self.layout.values[start:stop]), shape, self.dtype)
+        if isinstance(self.layout, CSR):
+            part = self.layout._replace(indptr=self.layout.indptr[start : stop + 1])
+            return Design(part, shape, self.dtype, self.is_sorted)
+        if (start, stop) == (0, self.shape[0]):
+            return self
+        raise DataError("a CSC matrix has no views of some of its rows: convert it with X.tocsr()")
+
+
+def wrap(X: Any) -> Design:
+    """View a matrix as a `Design`: float32 or float64; ndarray, or SciPy CSR/CSC with int32 or int64 indices.
+
+    Nothing is copied, except that dense views which are neither C- nor F-contiguous become C-contiguous. Sparse
+    structure is checked once (indices in range, pointers ascending), since kernels do not check bounds.
+    """
+    if isinstance(X, Design):
+        return X
+    if X.ndim != 2:
+        raise DataError(f"X must have two dimensions, found {X.ndim}")
+    if X.dtype not in (np.float32, np.float64):
+        raise DataError(f"X must be float32 or float64, found {X.dtype}: convert it with X.astype(np.float32)")
+    if isinstance(X, np.ndarray):
+        if not (X.flags.c_contiguous or X.flags.f_contiguous):
+            X = np.ascontiguousarray(X)
+        return Design(Dense(X.view(np.ndarray)), X.shape, X.dtype)
+    if not (sparse.issparse(X) and X.format in ("csr", "csc")):
+        raise DataError(f"X must be a NumPy array or a SciPy CSR or CSC matrix, found {type(X).__name__}")
+    layout, other = (CSR, X.shape[1]) if X.format == "csr" else (CSC, X.shape[0])
+    n_compressed = X.shape[0] if X.format == "csr" else X.shape[1]
+    if len(X.indptr) != n_compressed + 1 or len(X.indices) != len(X.data):
+        raise DataError("X is a damaged sparse matrix: its parts have the wrong lengths")
+    state = check_structure(X.indices, X.indptr, other)
+    if state < 0:
+        raise DataError("X is a damaged sparse matrix: an index or pointer is out of range")
+    return Design(layout(X.data, X.indices, X.indptr, other), X.shape, X.dtype, bool(state))
+
+
+@kernel
+def check_structure(indices, indptr, n_columns):
+    """1 if all is in range and every row sorted, 0 if in range but unsorted, -1 if kernels would leave the arrays."""
+    size = indices.shape[0]
+    is_sorted = 1
+    for i in range(indptr.shape[0] - 1):
+        start, stop = indptr[i], indptr[i + 1]
+        if start < 0 or stop < start or stop > size:
+            return -1
+        before = -1
+        for p in range(start, stop):
+            j = indices[p]
+            if j < 0 or j >= n_columns:
+                return -1
+            if j < before:
+                is_sorted = 0
+            before = j
+    return is_sorted

@@ -1,0 +1,214 @@
+"""Products with a `Design`: X@V, X'@R, the Gram matrix, norms. Threaded where sparse, BLAS where dense.
+
+Sparse products split their output: X@V by rows, X'@R by ranges of columns (found by bisection in each sorted row).
+No thread needs a private copy of the output, and every entry is summed in row order whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lineal.core import threads as pool
+from lineal.core.jit import kernel
+from lineal.design.csr import CSR
+from lineal.design.dense import Dense
+from lineal.design.matrix import Design
+
+#: Multiplications below which starting a thread costs more than it saves.
+WORTH_A_THREAD = 200_000
+
+#: Rows converted at a time where X and V differ in precision.
+CONVERTED_ROWS = 1024
+
+
+def matmul(X: Design, V: np.ndarray, out: np.ndarray | None = None, threads: int = 1) -> np.ndarray:
+    """X @ V for a C-ordered (d, k) matrix V; the result has V's precision."""
+    k = V.shape[1]
+    if out is None:
+        out = np.empty((X.shape[0], k), V.dtype)
+    if X.is_dense:
+        return _dense_matmul(X.layout.values, V, out)
+    if isinstance(X.layout, CSR):
+        return _gather(X.layout, np.ascontiguousarray(V), out, _useful(X, k, threads))
+    return _scatter(_transposed(X), X.is_sorted, np.ascontiguousarray(V), out, _useful(X, k, threads))
+
+
+def rmatmul(X: Design, R: np.ndarray, out: np.ndarray | None = None, threads: int = 1) -> np.ndarray:
+    """X' @ R for a C-ordered (n, k) matrix R; the result has R's precision."""
+    k = R.shape[1]
+    if out is None:
+        out = np.empty((X.shape[1], k), R.dtype)
+    if X.is_dense:
+        return _dense_rmatmul(X.layout.values, R, out)
+    if isinstance(X.layout, CSR):
+        return _scatter(X.layout, X.is_sorted, np.ascontiguousarray(R), out, _useful(X, k, threads))
+    return _gather(_transposed(X), np.ascontiguousarray(R), out, _useful(X, k, threads))
+
+
+def gram(X: Design, weights: np.ndarray | None = None, threads: int = 1) -> np.ndarray:
+    """X' diag(weights) X as a dense float64 (d, d) matrix. Memory: 8d² bytes, and one block of rows if dense."""
+    n, d = X.shape
+    total = np.zeros((d, d))
+    if X.is_dense:
+        rows = max(CONVERTED_ROWS, d)
+        for start in range(0, n, rows):
+            block = X.layout.values[start : start + rows]
+            if weights is not None:
+                block = block * np.sqrt(weights[start : start + rows, None]).astype(X.dtype)
+            total += block.T @ block  # NumPy sends A'A to the symmetric BLAS routine
+        return total
+    layout = X.layout if isinstance(X.layout, CSR) else _to_rows(X)
+    weights = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+    pieces = pool.ranges(d, 4 * threads if threads > 1 else 1)
+    pool.run([lambda a=a, b=b: _gram_rows(layout, weights, total, a, b) for a, b in pieces], threads)
+    return total
+
+
+def row_norms(X: Design) -> np.ndarray:
+    """‖x_i‖² of every row, in float64."""
+    out = np.zeros(X.shape[0])
+    if X.has_rows:
+        _row_squares(X.layout, out)
+    else:
+        _squares_by_index(X.layout, np.ones(X.shape[1]), out)
+    return out
+
+
+def column_norms(X: Design, weights: np.ndarray | None = None) -> np.ndarray:
+    """Σ_i weights_i·x_ij² of every column, in float64."""
+    weights = np.ones(X.shape[0]) if weights is None else np.asarray(weights, dtype=np.float64)
+    out = np.zeros(X.shape[1])
+    if X.is_dense:
+        for start in range(0, X.shape[0], CONVERTED_ROWS):
+            block = X.layout.values[start : start + CONVERTED_ROWS]
+            out += np.einsum("ij,ij,i->j", block, block, weights[start : start + CONVERTED_ROWS], dtype=np.float64)
+    elif isinstance(X.layout, CSR):
+        _squares_by_index(X.layout, weights, out)
+    else:
+        _weighted_column_squares(X.layout, weights, out)
+    return out
+
+
+def _useful(X: Design, k: int, threads: int) -> int:
+    return max(1, min(threads, X.stored * k // WORTH_A_THREAD))
+
+
+def _transposed(X: Design) -> CSR:
+    """CSC of X read as CSR of X'."""
+    return CSR(X.layout.data, X.layout.indices, X.layout.indptr, X.shape[0])
+
+
+def _to_rows(X: Design) -> CSR:
+    from scipy import sparse
+
+    rows = sparse.csc_array((X.layout.data, X.layout.indices, X.layout.indptr), shape=X.shape).tocsr()
+    return CSR(rows.data, rows.indices, rows.indptr, X.shape[1])
+
+
+def _dense_matmul(X: np.ndarray, V: np.ndarray, out: np.ndarray) -> np.ndarray:
+    if X.dtype == V.dtype:
+        return np.matmul(X, V, out=out)
+    for start in range(0, len(X), CONVERTED_ROWS):
+        stop = start + CONVERTED_ROWS
+        np.matmul(X[start:stop].astype(V.dtype), V, out=out[start:stop])
+    return out
+
+
+def _dense_rmatmul(X: np.ndarray, R: np.ndarray, out: np.ndarray) -> np.ndarray:
+    if X.dtype == R.dtype:
+        return np.matmul(X.T, R, out=out)
+    out[:] = 0
+    for start in range(0, len(X), CONVERTED_ROWS):
+        stop = start + CONVERTED_ROWS
+        out += X[start:stop].T.astype(R.dtype) @ R[start:stop]
+    return out
+
+
+def _gather(layout: CSR, V: np.ndarray, out: np.ndarray, threads: int) -> np.ndarray:
+    n = len(layout.indptr) - 1
+    first, last = layout.indptr[0], layout.indptr[-1]
+    cuts = [first + (last - first) * piece // threads for piece in range(1, threads)]
+    bounds = [0, *np.searchsorted(layout.indptr, cuts).tolist(), n]
+    flat_V, flat_out, k = V.reshape(-1), out.reshape(-1), V.shape[1]
+    pool.run(
+        [lambda a=a, b=b: _rows_matmul(layout, flat_V, k, flat_out, a, b) for a, b in zip(bounds, bounds[1:]) if b > a],
+        threads,
+    )
+    return out
+
+
+def _scatter(layout: CSR, is_sorted: bool, R: np.ndarray, out: np.ndarray, threads: int) -> np.ndarray:
+    flat_R, flat_out, k = R.reshape(-1), out.reshape(-1), R.shape[1]
+    if threads == 1 or not is_sorted:
+        flat_out[:] = 0
+        _rows_rmatmul(layout, flat_R, k, flat_out)
+        return out
+    # Quantiles of a sample of the indices; two pieces a thread, because rare columns cost more cache misses.
+    first, last = int(layout.indptr[0]), int(layout.indptr[-1])
+    sample = layout.indices[first : last : max(1, (last - first) // 4096)]
+    inner = np.quantile(sample, np.arange(1, 2 * threads) / (2 * threads), method="nearest")
+    bounds = np.unique([0, *(inner + 1).tolist(), layout.n_columns])
+    tasks = [
+        lambda a=a, b=b: _rows_rmatmul_between(layout, flat_R, k, flat_out, a, b)
+        for a, b in zip(bounds.tolist(), bounds.tolist()[1:])
+    ]
+    pool.run(tasks[::-1], threads)
+    return out
+
+
+@kernel
+def _rows_matmul(layout, V, k, out, start, stop):
+    for i in range(start, stop):
+        layout.row_scores(i, V, k, out, i * k)
+
+
+@kernel
+def _rows_rmatmul(layout, R, k, out):
+    for i in range(layout.indptr.shape[0] - 1):
+        layout.row_update(i, R, i * k, k, out)
+
+
+@kernel
+def _rows_rmatmul_between(layout, R, k, out, first, last):
+    for at in range(first * k, last * k):
+        out[at] = 0.0
+    for i in range(layout.indptr.shape[0] - 1):
+        layout.row_update_between(i, R, i * k, k, out, first, last)
+
+
+@kernel
+def _gram_rows(layout, weights, total, first, last):
+    """Rows first … last − 1 of the Gram matrix."""
+    for i in range(layout.indptr.shape[0] - 1):
+        start, stop = layout.indptr[i], layout.indptr[i + 1]
+        for p in range(start, stop):
+            j = layout.indices[p]
+            if first <= j < last:
+                x = weights[i] * float(layout.data[p])
+                for q in range(start, stop):
+                    total[j, layout.indices[q]] += x * float(layout.data[q])
+
+
+@kernel
+def _row_squares(layout, out):
+    for i in range(out.shape[0]):
+        out[i] = layout.row_square(i)
+
+
+@kernel
+def _squares_by_index(layout, weights, out):
+    """Weighted squares of a compressed matrix, added up by index."""
+    for i in range(layout.indptr.shape[0] - 1):
+        for p in range(layout.indptr[i], layout.indptr[i + 1]):
+            out[layout.indices[p]] += weights[i] * float(layout.data[p]) * float(layout.data[p])
+
+
+@kernel
+def _weighted_column_squares(layout, weights, out):
+    for j in range(out.shape[0]):
+        total = 0.0
+        for p in range(layout.indptr[j], layout.indptr[j + 1]):
+            total += weights[layout.indices[p]] * float(layout.data[p]) * float(layout.data[p])
+        out[j] = total

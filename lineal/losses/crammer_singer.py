@@ -1,0 +1,61 @@
+"""Crammer–Singer loss, ℓ(y, z) = max_r (1 − [r = y] + z_r) − z_y: the direct multi-class hinge."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from lineal.core.protocol import Fieldless, protocol
+from lineal.losses.simplex import SimplexLoss
+
+
+@protocol
+class CrammerSinger(SimplexLoss, Fieldless):
+    """ℓ*(u) = −(1 − p_y) for p = u + e_y in the simplex. Not smooth: a subgradient puts all of p on one worst class."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "crammer_singer"
+    is_smooth: ClassVar[bool] = False
+
+    def row_choice(self, labels, z, p):
+        """Write the indicator of the first worst class (the label itself in a tie with it) and return the loss."""
+        y = labels[0]
+        worst = y
+        top = float(z[y])
+        for r in range(z.shape[0]):
+            p[r] = 0.0
+            if r != y and 1.0 + float(z[r]) > top:
+                top = 1.0 + float(z[r])
+                worst = r
+        p[worst] = 1.0
+        return top - float(z[y])
+
+    def row_curvature(self, labels, z, v, work, out):
+        """Zero wherever it exists."""
+        for r in range(z.shape[0]):
+            out[r] = 0.0
+
+    def row_conjugate(self, labels, u, work):
+        """u_y, infinite outside of the simplex."""
+        total = 0.0
+        for r in range(u.shape[0]):
+            p = float(u[r])
+            if r == labels[0]:
+                p += 1.0
+            if p < -1e-6:
+                return math.inf
+            total += p
+        return float(u[labels[0]]) if abs(total - 1.0) < 1e-5 else math.inf
+
+    def lipschitz(self, k: int) -> float | None:
+        """The gradient jumps: there is none."""
+        return None
+
+    def start_intercept(self, class_weights: np.ndarray, total_weight: float) -> np.ndarray:
+        """Zeros."""
+        return np.zeros(len(class_weights))
+
+
+LOSS = CrammerSinger()

@@ -1,0 +1,48 @@
+"""Hinge loss, ℓ(t, z) = max(1 − t·z, 0): the L1-loss support vector machine."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from lineal.core.protocol import Fieldless, protocol
+from lineal.losses.margin import MarginLoss
+
+
+@protocol
+class Hinge(MarginLoss, Fieldless):
+    """ℓ = max(1 − tz, 0); ℓ*(u) = tu for −tu ∈ [0, 1]. Not smooth: at the kink any slope between −t and 0 will do."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "hinge"
+    is_smooth: ClassVar[bool] = False
+
+    def value(self, t, z):
+        """max(1 − tz, 0)."""
+        return max(1.0 - t * z, 0.0)
+
+    def derivative(self, t, z):
+        """A subgradient: 0 at the kink."""
+        return -t if t * z < 1.0 else 0.0
+
+    def curvature(self, t, z):
+        """Zero wherever it exists."""
+        return 0.0
+
+    def conjugate(self, t, u):
+        """tu on the interval from −t to 0."""
+        a = -t * u
+        return -a if -1e-12 <= a <= 1.0 + 1e-12 else math.inf
+
+    def lipschitz(self, k: int) -> float | None:
+        """The gradient jumps: there is none."""
+        return None
+
+    def start_intercept(self, class_weights: np.ndarray, total_weight: float) -> np.ndarray:
+        """±1: the side of the majority."""
+        return np.where(2.0 * class_weights >= total_weight, 1.0, -1.0)
+
+
+LOSS = Hinge()

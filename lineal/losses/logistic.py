@@ -1,0 +1,61 @@
+"""Logistic loss, ℓ(t, z) = log(1 + exp(−t·z)), one column a label."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from lineal.core.maths import log1p_exp, sigmoid, x_log_x
+from lineal.core.protocol import Fieldless, protocol
+from lineal.losses.margin import MarginLoss, log_odds
+
+
+@protocol
+class Logistic(MarginLoss, Fieldless):
+    """ℓ = log(1 + e^{−tz}); with a = −tu, ℓ*(u) = a log a + (1 − a) log(1 − a) on [0, 1]."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "logistic"
+    link: ClassVar[str | None] = "logistic"
+
+    def value(self, t, z):
+        """log(1 + e^{−tz})."""
+        return log1p_exp(-t * z)
+
+    def derivative(self, t, z):
+        """−t·σ(−tz)."""
+        return -t * sigmoid(-t * z)
+
+    def value_and_derivative(self, t, z):
+        """Both from one exponential."""
+        e = math.exp(-abs(z))
+        margin = t * z
+        tail = math.log1p(e)
+        if margin > 0.0:
+            return tail, -t * e / (1.0 + e)
+        return tail - margin, -t / (1.0 + e)
+
+    def curvature(self, t, z):
+        """σ(z)(1 − σ(z))."""
+        return sigmoid(z) * sigmoid(-z)
+
+    def conjugate(self, t, u):
+        """Negative entropy of the probability −tu."""
+        a = -t * u
+        if a < -1e-12 or a > 1.0 + 1e-12:
+            return math.inf
+        a = min(max(a, 0.0), 1.0)
+        return x_log_x(a) + x_log_x(1.0 - a)
+
+    def lipschitz(self, k: int) -> float | None:
+        """Of the gradient of a row in its scores."""
+        return 0.25
+
+    def start_intercept(self, class_weights: np.ndarray, total_weight: float) -> np.ndarray:
+        """Log-odds of the class frequencies."""
+        return log_odds(class_weights, total_weight)
+
+
+LOSS = Logistic()

@@ -1,0 +1,125 @@
+"""What the one-vs-rest losses share: the loss of a row is the sum over columns of ℓ(t_r, z_r), with t = ±1.
+
+A loss here gives `value`, `derivative`, `curvature` and `conjugate` of one score; the rest follows.
+
+Dual feasibility with a free intercept asks that Σ_i s_i u_ir = 0 in every column r. The domain of the conjugate is an
+interval from 0 to one side, so the heavier of the two sides (positive and negative rows) can be scaled down.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lineal.core.maths import sigmoid
+
+
+class MarginLoss:
+    """Mixin of the losses that see one score at a time."""
+
+    __slots__ = ()
+
+    is_smooth: ClassVar[bool] = True
+    is_direct: ClassVar[bool] = False
+    takes_label_sets: ClassVar[bool] = True
+    has_conjugate: ClassVar[bool] = True
+    #: How scores become probabilities: None, "logistic" (column by column) or "softmax".
+    link: ClassVar[str | None] = None
+
+    # --- called inside kernels: z are the scores of one row, labels its label columns, work a float64 scratch row
+
+    def signs(self, labels, out):
+        """Write t_r = +1 for the row's labels and -1 elsewhere."""
+        for r in range(out.shape[0]):
+            out[r] = -1.0
+        for p in range(labels.shape[0]):
+            if labels[p] >= 0:
+                out[labels[p]] = 1.0
+
+    def value_and_derivative(self, t, z):
+        """Both at once, for losses that share work between them."""
+        return self.value(t, z), self.derivative(t, z)
+
+    def row_value(self, labels, z, work):
+        """Loss of one row."""
+        self.signs(labels, work)
+        total = 0.0
+        for r in range(z.shape[0]):
+            total += self.value(work[r], float(z[r]))
+        return total
+
+    def row_gradient(self, labels, z, work, gradient):
+        """Write ∇ℓ(z) to `gradient` and return the loss of the row."""
+        self.signs(labels, work)
+        total = 0.0
+        for r in range(z.shape[0]):
+            value, slope = self.value_and_derivative(work[r], float(z[r]))
+            gradient[r] = slope
+            total += value
+        return total
+
+    def row_curvature(self, labels, z, v, work, out):
+        """Write ∇²ℓ(z)·v (a generalised Hessian where ℓ'' jumps)."""
+        self.signs(labels, work)
+        for r in range(z.shape[0]):
+            out[r] = self.curvature(work[r], float(z[r])) * float(v[r])
+
+    def row_conjugate(self, labels, u, work):
+        """ℓ*(u), infinite outside of its domain."""
+        self.signs(labels, work)
+        total = 0.0
+        for r in range(u.shape[0]):
+            total += self.conjugate(work[r], float(u[r]))
+        return total
+
+    def row_balance(self, labels, z, weight, work, sums):
+        """Add what `repair` needs of this row: weighted derivatives of its positive and negative columns."""
+        self.signs(labels, work)
+        for r in range(z.shape[0]):
+            slope = weight * self.derivative(work[r], float(z[r]))
+            if work[r] > 0.0:
+                sums[0, r] += slope
+            else:
+                sums[1, r] += slope
+
+    def row_dual(self, labels, z, repair, scale, work, u):
+        """Write the repaired dual point of the row to `u` and return −ℓ*(u)."""
+        self.signs(labels, work)
+        total = 0.0
+        for r in range(z.shape[0]):
+            side = 0 if work[r] > 0.0 else 1
+            dual = scale * repair[side, r] * self.derivative(work[r], float(z[r]))
+            u[r] = dual
+            total -= self.conjugate(work[r], float(u[r]))
+        return total
+
+    # --- called from Python
+
+    def start_sums(self, class_weights: np.ndarray, total_weight: float) -> np.ndarray:
+        """Zeros for `row_balance` to add to."""
+        return np.zeros((2, len(class_weights)))
+
+    def identity_repair(self, k: int) -> np.ndarray:
+        """The repair that changes nothing."""
+        return np.ones((2, k))
+
+    def repair(self, sums: np.ndarray, total_weight: float) -> np.ndarray | None:
+        """Factors of the two sides that make Σ_i s_i u_i zero in every column; None where that is impossible."""
+        heavy = np.maximum(np.abs(sums), np.finfo(np.float64).tiny)
+        return np.minimum(heavy[::-1] / heavy, 1.0)
+
+    def start_intercept(self, class_weights: np.ndarray, total_weight: float) -> np.ndarray:
+        """The best intercept of a model without features."""
+        raise NotImplementedError
+
+    def probabilities(self, scores: np.ndarray) -> np.ndarray:
+        """Columnwise probabilities through the loss's own link."""
+        return np.vectorize(sigmoid, otypes=[np.float64])(scores)
+
+
+def log_odds(class_weights: Any, total_weight: float) -> np.ndarray:
+    """log(p / (1 − p)) of the class frequencies, kept finite for labels that all or no rows have."""
+    tiny = 1e-12 * total_weight
+    positive = np.clip(class_weights, tiny, total_weight - tiny)
+    return np.log(positive) - np.log(total_weight - positive)

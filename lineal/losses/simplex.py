@@ -1,0 +1,65 @@
+"""What softmax and Crammer–Singer share: ∇ℓ(z) = p − e_y with p in the simplex.
+
+Balance with a free intercept asks Σ_i s_i p_i = N, the class weights. Any p is mended by mixing: with T = Σ_i s_i p_i
+take p' = (1 − λ)p + (N − (1 − λ)T)/Σs, where 1 − λ = min(1, min_r N_r/T_r) is the largest share that leaves the added
+part non-negative. It adds up to λ, so p' is in the simplex again.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+
+class SimplexLoss:
+    """Mixin: a loss gives `row_choice`, which writes p and returns ℓ, and `row_conjugate`."""
+
+    __slots__ = ()
+
+    is_smooth: ClassVar[bool] = True
+    is_direct: ClassVar[bool] = True
+    takes_label_sets: ClassVar[bool] = False
+    has_conjugate: ClassVar[bool] = True
+    link: ClassVar[str | None] = None
+
+    def row_value(self, labels, z, work):
+        """Loss of one row."""
+        return self.row_choice(labels, z, work)
+
+    def row_gradient(self, labels, z, work, gradient):
+        """Write p − e_y and return the loss of the row."""
+        value = self.row_choice(labels, z, work)
+        for r in range(z.shape[0]):
+            gradient[r] = work[r]
+        gradient[labels[0]] -= 1.0
+        return value
+
+    def row_balance(self, labels, z, weight, work, sums):
+        """Add the weighted p of this row; the class weights are already in `sums[1]`."""
+        self.row_choice(labels, z, work)
+        for r in range(z.shape[0]):
+            sums[0, r] += weight * work[r]
+
+    def row_dual(self, labels, z, repair, scale, work, u):
+        """Write scale·(p' − e_y) to `u` and return −ℓ*(u)."""
+        self.row_choice(labels, z, work)
+        for r in range(z.shape[0]):
+            u[r] = scale * (repair[1, 0] * work[r] + repair[0, r])
+        u[labels[0]] -= scale
+        return -self.row_conjugate(labels, u, work)
+
+    def start_sums(self, class_weights: np.ndarray, total_weight: float) -> np.ndarray:
+        """Zeros for Σ s p, and the class weights that it should equal."""
+        return np.stack([np.zeros_like(class_weights), class_weights])
+
+    def identity_repair(self, k: int) -> np.ndarray:
+        """The repair that changes nothing."""
+        return np.stack([np.zeros(k), np.ones(k)])
+
+    def repair(self, sums: np.ndarray, total_weight: float) -> np.ndarray | None:
+        """Shift (row 0) and share kept (row 1) that make Σ s p equal to the class weights."""
+        found, wanted = sums
+        share = min(1.0, float(np.min(wanted / np.maximum(found, np.finfo(np.float64).tiny))))
+        shift = np.maximum(wanted - share * found, 0.0) / total_weight
+        return np.stack([shift, np.full_like(found, share)])

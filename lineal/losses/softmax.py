@@ -1,0 +1,65 @@
+"""Softmax (multinomial logistic) loss, ℓ(y, z) = log Σ_r exp(z_r) − z_y."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from lineal.core.maths import softmax_into, x_log_x
+from lineal.core.protocol import Fieldless, protocol
+from lineal.losses.simplex import SimplexLoss
+
+
+@protocol
+class Softmax(SimplexLoss, Fieldless):
+    """ℓ = log Σ e^{z_r} − z_y; with p = u + e_y, ℓ*(u) = Σ p_r log p_r on the simplex."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "softmax"
+    link: ClassVar[str | None] = "softmax"
+
+    def row_choice(self, labels, z, p):
+        """Write softmax(z) and return the loss."""
+        return softmax_into(z, p) - float(z[labels[0]])
+
+    def row_curvature(self, labels, z, v, work, out):
+        """(diag(p) − pp')·v."""
+        softmax_into(z, work)
+        mean = 0.0
+        for r in range(z.shape[0]):
+            mean += work[r] * float(v[r])
+        for r in range(z.shape[0]):
+            out[r] = work[r] * (float(v[r]) - mean)
+
+    def row_conjugate(self, labels, u, work):
+        """Negative entropy of u + e_y, infinite outside of the simplex."""
+        total = 0.0
+        value = 0.0
+        for r in range(u.shape[0]):
+            p = float(u[r])
+            if r == labels[0]:
+                p += 1.0
+            if p < -1e-6:
+                return math.inf
+            total += p
+            value += x_log_x(p)
+        return value if abs(total - 1.0) < 1e-5 else math.inf
+
+    def lipschitz(self, k: int) -> float | None:
+        """Of the gradient of a row in its scores."""
+        return 0.5
+
+    def start_intercept(self, class_weights: np.ndarray, total_weight: float) -> np.ndarray:
+        """Centred logarithms of the class frequencies."""
+        logs = np.log(np.maximum(class_weights, 1e-12 * total_weight))
+        return logs - logs.mean()
+
+    def probabilities(self, scores: np.ndarray) -> np.ndarray:
+        """Softmax over the columns."""
+        shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return shifted / shifted.sum(axis=1, keepdims=True)
+
+
+LOSS = Softmax()

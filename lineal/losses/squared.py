@@ -1,0 +1,63 @@
+"""Squared loss on ±1 targets, ℓ(t, z) = ½(z − t)²: least-squares classification."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from lineal.core.protocol import Fieldless, protocol
+from lineal.losses.margin import MarginLoss
+
+
+@protocol
+class Squared(MarginLoss, Fieldless):
+    """ℓ = ½(z − t)²; ℓ*(u) = ½u² + tu everywhere, so a dual point is balanced by a shift of each column."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "squared"
+
+    def value(self, t, z):
+        """½(z − t)²."""
+        return 0.5 * (z - t) * (z - t)
+
+    def derivative(self, t, z):
+        """z − t."""
+        return z - t
+
+    def curvature(self, t, z):
+        """One."""
+        return 1.0
+
+    def conjugate(self, t, u):
+        """½u² + tu."""
+        return 0.5 * u * u + t * u
+
+    def row_dual(self, labels, z, repair, scale, work, u):
+        """Write the shifted dual point of the row to `u` and return −ℓ*(u)."""
+        self.signs(labels, work)
+        total = 0.0
+        for r in range(z.shape[0]):
+            dual = scale * (float(z[r]) - work[r] + repair[0, r])
+            u[r] = dual
+            total -= self.conjugate(work[r], float(u[r]))
+        return total
+
+    def lipschitz(self, k: int) -> float | None:
+        """Of the gradient of a row in its scores."""
+        return 1.0
+
+    def identity_repair(self, k: int) -> np.ndarray:
+        """No shift."""
+        return np.zeros((1, k))
+
+    def repair(self, sums: np.ndarray, total_weight: float) -> np.ndarray | None:
+        """Minus the mean derivative of each column."""
+        return -(sums[0] + sums[1])[None, :] / total_weight
+
+    def start_intercept(self, class_weights: np.ndarray, total_weight: float) -> np.ndarray:
+        """Mean of t."""
+        return 2.0 * class_weights / total_weight - 1.0
+
+
+LOSS = Squared()

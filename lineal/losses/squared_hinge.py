@@ -1,0 +1,48 @@
+"""Squared hinge loss, ℓ(t, z) = max(1 − t·z, 0)²: the L2-loss support vector machine."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from lineal.core.protocol import Fieldless, protocol
+from lineal.losses.margin import MarginLoss
+
+
+@protocol
+class SquaredHinge(MarginLoss, Fieldless):
+    """ℓ = max(1 − tz, 0)²; ℓ*(u) = tu + u²/4 for tu ≤ 0."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "squared_hinge"
+
+    def value(self, t, z):
+        """max(1 − tz, 0)²."""
+        gap = max(1.0 - t * z, 0.0)
+        return gap * gap
+
+    def derivative(self, t, z):
+        """−2t·max(1 − tz, 0)."""
+        return -2.0 * t * max(1.0 - t * z, 0.0)
+
+    def curvature(self, t, z):
+        """2 inside of the margin, 0 outside."""
+        return 2.0 if t * z < 1.0 else 0.0
+
+    def conjugate(self, t, u):
+        """tu + u²/4 where tu ≤ 0."""
+        a = -t * u
+        return 0.25 * a * a - a if a >= 0.0 else math.inf
+
+    def lipschitz(self, k: int) -> float | None:
+        """Of the gradient of a row in its scores."""
+        return 2.0
+
+    def start_intercept(self, class_weights: np.ndarray, total_weight: float) -> np.ndarray:
+        """Mean of t."""
+        return 2.0 * class_weights / total_weight - 1.0
+
+
+LOSS = SquaredHinge()

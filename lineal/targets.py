@@ -1,0 +1,108 @@
+"""Labels as kernels see them: the set of label columns of each row.
+
+Three cases, one protocol: binary problems have one column and rows with that label or none; multi-class rows have
+one label; multi-label rows have any number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from lineal.core.protocol import protocol
+from lineal.errors import DataError
+
+
+@protocol
+class OneLabel(NamedTuple):
+    """At most one label a row: its column, or -1 for none."""
+
+    columns: Any
+
+    def labels(self, i):
+        """Label columns of row i."""
+        return self.columns[i : i + 1]
+
+
+@protocol
+class LabelSets(NamedTuple):
+    """Any number of labels a row, as sorted columns in CSR form."""
+
+    columns: Any
+    starts: Any
+
+    def labels(self, i):
+        """Label columns of row i."""
+        return self.columns[self.starts[i] : self.starts[i + 1]]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Targets with the meaning of their columns.
+
+    Attributes
+    ----------
+    targets : what kernels read.
+    classes : the labels; for binary problems two of them and one column, whose positive label is the second.
+    n_columns : k, the number of score columns.
+    is_multilabel : whether rows have label sets.
+    """
+
+    targets: Any
+    classes: np.ndarray
+    n_columns: int
+    is_multilabel: bool
+
+
+def take_rows(targets: Any, start: int, stop: int) -> Any:
+    """The targets of rows start … stop − 1, without copying labels."""
+    if isinstance(targets, OneLabel):
+        return OneLabel(targets.columns[start:stop])
+    starts = targets.starts[start : stop + 1]
+    return LabelSets(targets.columns[starts[0] : starts[-1]], starts - starts[0])
+
+
+def encode(y: Any, *, direct: bool, class_names: list[Any] | None = None) -> Encoded:
+    """Targets of labels `y`: a vector of any label type, or an (n, k) indicator matrix (dense or sparse).
+
+    `direct` losses (softmax and its kin) need one column a class; the others treat two classes with one column.
+    """
+    if sparse.issparse(y) or np.ndim(y) == 2:
+        return _encode_sets(y, class_names)
+    values = np.asarray(y)
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise DataError(f"y has a missing or infinite label at row {int(np.flatnonzero(~np.isfinite(values))[0])}")
+    try:
+        classes, columns = np.unique(values, return_inverse=True)
+    except TypeError:
+        kinds = sorted({type(value).__name__ for value in values.tolist()})
+        raise DataError(f"y mixes labels of types {', '.join(kinds)}: convert them to one type") from None
+    if len(classes) < 2:
+        raise DataError(
+            f"y has only one class ({classes[0]!r}): a classifier needs at least two classes"
+            if len(classes)
+            else "y is empty"
+        )
+    columns = columns.astype(np.int32).reshape(-1)
+    if len(classes) == 2 and not direct:
+        return Encoded(OneLabel(columns - np.int32(1)), classes, 1, False)
+    return Encoded(OneLabel(columns), classes, len(classes), False)
+
+
+def _encode_sets(y: Any, class_names: list[Any] | None) -> Encoded:
+    indicator = sparse.csr_array(y)
+    values = np.unique(indicator.data)
+    if not np.isin(values, (0, 1)).all():
+        raise DataError("a 2-D y must be an indicator matrix of 0 and 1 (one column a label)")
+    indicator = indicator.astype(bool)
+    indicator.eliminate_zeros()
+    indicator.sum_duplicates()
+    k = indicator.shape[1]
+    if k == 0:
+        raise DataError("y has no label columns")
+    classes = np.asarray(class_names) if class_names is not None else np.arange(k)
+    targets = LabelSets(indicator.indices.astype(np.int32), indicator.indptr.astype(np.int64))
+    return Encoded(targets, classes, k, True)
