@@ -41,11 +41,7 @@ def x_log_x(x: float) -> float:
 @kernel
 def soft_threshold(x: float, threshold: float) -> float:
     """Shrink x towards zero by `threshold`: the proximal map of the absolute value."""
-    if x > threshold:
-        return x - threshold
-    if x < -threshold:
-        return x + threshold
-    return 0.0
+    return x - min(max(x, -threshold), threshold)  # without branches: the signs of weights are hard to predict
 
 
 @kernel
@@ -146,17 +142,17 @@ def norm2(v: Any) -> float:
 
 @kernel
 def soft_norm2(v: Any, threshold: float) -> float:
-    """‖soft_threshold(v, threshold)‖₂, whose squares may neither overflow nor vanish."""
+    """‖soft_threshold(v, threshold)‖₂, zero only for zeros: squares of extreme values neither overflow nor vanish."""
+    size = _scaled_soft_norm2(v, threshold, 1.0)
+    if 1e-140 < size < 1e140:
+        return size
+    return _scaled_soft_norm2(v, threshold, 2.0**600 if size < 1.0 else 2.0**-600)
+
+
+@kernel
+def _scaled_soft_norm2(v: Any, threshold: float, scale: float) -> float:
     total = 0.0
     for r in range(v.shape[0]):
-        x = soft_threshold(wide(v[r]), threshold)
+        x = soft_threshold(wide(v[r]), threshold) * scale
         total += x * x
-    if 1e-280 < total < 1e280:
-        return math.sqrt(total)
-    # Rare, or all zero: again, lifted by a power of two, which rounds nothing.
-    lift = 2.0**600 if total < 1.0 else 2.0**-600
-    total = 0.0
-    for r in range(v.shape[0]):
-        x = soft_threshold(wide(v[r]), threshold) * lift
-        total += x * x
-    return math.sqrt(total) / lift
+    return math.sqrt(total) / scale

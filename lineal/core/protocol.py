@@ -59,4 +59,4 @@ def _register(name: str, signature: inspect.Signature) -> None:
         parameters=[p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
     )
     for tuple_type in (types.NamedTuple, types.NamedUniTuple):
-        overload_method(tuple_type, name, strict=False)(resolve)
+        overload_method(tuple_type, name, strict=False, inline="always")(resolve)

@@ -1,0 +1,113 @@
+"""What penalties share: the methods that follow from others, and the scalar steps of their formulas.
+
+A penalty ω is a function of one block w of weights, a vector. Its methods are called inside kernels with
+``strength`` = α·f_g ≥ 0, on float32 or float64 vectors; they compute in float64.
+
+========================  ==========================================================================================
+block_value               ω(w)
+block_prox                argmin_x ½‖x − v‖² + strength·ω(x); `out` may be `v`
+block_conjugate           (strength·ω)*(v) = sup_w v'w − strength·ω(w)
+block_dual_scale          the largest c in [0, 1] with (strength·ω)*(c·v) < ∞
+block_violation           distance of −g to strength·∂ω(w): zero where w is optimal, g the gradient of the loss
+block_critical_strength   the smallest strength with v in strength·∂ω(0): the dual norm, where ω is a norm
+block_gradient            strength·∇ω(w), smooth penalties only
+block_is_zero             whether w = 0
+========================  ==========================================================================================
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any, ClassVar, NamedTuple
+
+from lineal.core.jit import kernel
+from lineal.core.maths import soft_threshold
+from lineal.errors import OptionError
+
+#: A dual norm above its bound by no more than this share counts as feasible: scaling a point onto the bound rounds.
+FEASIBILITY_SLACK = 1e-12
+
+#: Dual scales are shortened by a few units in the last place, so that the scaled point lies inside the bound.
+ROUND_DOWN = 1.0 - 2.0**-48
+
+
+class Penalty:
+    """Base of all penalties."""
+
+    __slots__ = ()
+    name: ClassVar[str]
+    is_group: ClassVar[bool] = False  # a block may be a group of features given by the user
+    is_smooth: ClassVar[bool] = False  # has a gradient everywhere
+    is_norm: ClassVar[bool] = False  # positively homogeneous: ω(c·w) = c·ω(w)
+    is_separable: ClassVar[bool] = False  # a sum over single weights
+
+    def block_is_zero(self, w: Any) -> bool:
+        for r in range(w.shape[0]):  # noqa: SIM110 (kernels know no generators)
+            if w[r] != 0.0:
+                return False
+        return True
+
+
+class NormPenalty(Penalty):
+    """Base of the penalties that are norms: the conjugate is the indicator of a ball of the dual norm."""
+
+    __slots__ = ()
+    is_norm = True
+
+    def block_critical_strength(self, v: Any) -> float:
+        raise NotImplementedError
+
+    def block_conjugate(self, v: Any, strength: float) -> float:
+        return ball_indicator(self.block_critical_strength(v), strength)
+
+    def block_dual_scale(self, v: Any, strength: float) -> float:
+        return ball_scale(self.block_critical_strength(v), strength)
+
+
+class _L1RatioField(NamedTuple):
+    l1_ratio: float
+
+
+class L1Ratio(_L1RatioField):
+    """Base of the penalties that mix ‖w‖₁, with weight ρ = `l1_ratio` in (0, 1], and something else, with 1 − ρ."""
+
+    __slots__ = ()
+
+    def __new__(cls, l1_ratio: float = 0.5) -> L1Ratio:
+        if not isinstance(l1_ratio, numbers.Real) or not 0.0 < l1_ratio <= 1.0:
+            raise OptionError(
+                f"l1_ratio={l1_ratio!r} is not in (0, 1]: it is the share of ‖w‖₁ in the penalty; "
+                "for a penalty without it choose 'l2' or 'l1/l2'"
+            )
+        return super().__new__(cls, float(l1_ratio))
+
+
+@kernel
+def ball_indicator(dual_norm: float, radius: float) -> float:
+    """0 inside the ball (up to `FEASIBILITY_SLACK`), ∞ outside."""
+    return 0.0 if dual_norm <= radius * (1.0 + FEASIBILITY_SLACK) else math.inf
+
+
+@kernel
+def ball_scale(dual_norm: float, radius: float) -> float:
+    """The largest c in [0, 1], rounded down, that brings a point of that norm into the ball."""
+    return 1.0 if dual_norm <= radius else radius / dual_norm * ROUND_DOWN
+
+
+@kernel
+def l1_residual(w: float, g: float, threshold: float) -> float:
+    """g + the element of threshold·∂|w| nearest to −g."""
+    if w > 0.0:
+        return g + threshold
+    if w < 0.0:
+        return g - threshold
+    return soft_threshold(g, threshold)
+
+
+@kernel
+def over_norm(x: float, norm: float) -> float:
+    """x / norm for |x| ≤ norm, also where 1 / norm would overflow."""
+    if norm > 1e-290:
+        return x / norm
+    return (x * 2.0**600) / (norm * 2.0**600)

@@ -1,0 +1,38 @@
+"""ω(w) = ‖w‖₁: the lasso penalty. Sets single weights to zero."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from lineal.core.maths import norm1, norm_inf, soft_threshold, wide
+from lineal.core.protocol import Fieldless, protocol
+from lineal.penalties.base import NormPenalty, l1_residual
+
+
+@protocol
+class L1(NormPenalty, Fieldless):
+    """‖w‖₁, with dual norm ‖v‖∞."""
+
+    __slots__ = ()
+    name = "l1"
+    is_separable = True
+
+    def block_value(self, w: Any) -> float:
+        return norm1(w)
+
+    def block_prox(self, v: Any, strength: float, out: Any) -> None:
+        """sign(v)·max(|v| − strength, 0)."""
+        for r in range(v.shape[0]):
+            out[r] = soft_threshold(wide(v[r]), strength)
+
+    def block_violation(self, w: Any, g: Any, strength: float) -> float:
+        """Per weight |g + strength·sign(w)|, or max(|g| − strength, 0) where w = 0."""
+        total = 0.0
+        for r in range(w.shape[0]):
+            residual = l1_residual(wide(w[r]), wide(g[r]), strength)
+            total += residual * residual
+        return math.sqrt(total)
+
+    def block_critical_strength(self, v: Any) -> float:
+        return norm_inf(v)

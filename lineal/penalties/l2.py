@@ -1,0 +1,56 @@
+"""ω(w) = ½‖w‖²: the ridge penalty. Shrinks all weights, sets none to zero."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from lineal.core.maths import norm2, norm_inf, wide
+from lineal.core.protocol import Fieldless, protocol
+from lineal.penalties.base import Penalty, ball_indicator
+
+
+@protocol
+class L2(Penalty, Fieldless):
+    """½‖w‖²."""
+
+    __slots__ = ()
+    name = "l2"
+    is_smooth = True
+    is_separable = True
+
+    def block_value(self, w: Any) -> float:
+        size = norm2(w)
+        return 0.5 * size * size
+
+    def block_gradient(self, w: Any, strength: float, out: Any) -> None:
+        """strength·w."""
+        for r in range(w.shape[0]):
+            out[r] = strength * wide(w[r])
+
+    def block_prox(self, v: Any, strength: float, out: Any) -> None:
+        """v / (1 + strength)."""
+        for r in range(v.shape[0]):
+            out[r] = wide(v[r]) / (1.0 + strength)
+
+    def block_conjugate(self, v: Any, strength: float) -> float:
+        """‖v‖² / (2·strength)."""
+        if strength == 0.0:
+            return ball_indicator(norm_inf(v), 0.0)
+        size = norm2(v)
+        return 0.5 * size * (size / strength)
+
+    def block_dual_scale(self, v: Any, strength: float) -> float:
+        return 1.0 if strength > 0.0 or self.block_is_zero(v) else 0.0
+
+    def block_violation(self, w: Any, g: Any, strength: float) -> float:
+        """‖g + strength·w‖."""
+        total = 0.0
+        for r in range(w.shape[0]):
+            residual = wide(g[r]) + strength * wide(w[r])
+            total += residual * residual
+        return math.sqrt(total)
+
+    def block_critical_strength(self, v: Any) -> float:
+        """No strength holds a weight at zero against a gradient."""
+        return 0.0 if self.block_is_zero(v) else math.inf

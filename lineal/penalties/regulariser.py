@@ -1,0 +1,275 @@
+"""αΩ(W) = Σ_g α·f_g·ω(W_g) over a whole weight matrix: value, prox, conjugate, optimality.
+
+The loops over blocks are compiled once per penalty; a row as a block is used in place, a group of rows is copied to a
+scratch vector of its own size. Nothing of W's size is allocated but what is returned.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+
+from lineal import penalties
+from lineal.core.jit import kernel
+from lineal.errors import DataError, OptionError
+from lineal.penalties.groups import Blocks, parse_groups, rows_as_blocks
+
+
+class Regulariser:
+    """The penalty term αΩ(W) of an objective, for W of shape (n_features, k) in C order, float32 or float64.
+
+    Parameters
+    ----------
+    penalty : a penalty, from `lineal.penalties.get`
+    alpha : float
+        α ≥ 0.
+    n_features : int
+        Number of rows of W.
+    factors : array, optional
+        f_g ≥ 0, one per feature, or one per group if `groups` are given; 1 by default. 0 leaves a block unpenalised.
+    groups : list of lists of feature numbers, or one group number per feature, optional
+        A partition of the features into blocks, for the group penalties. By default every feature is a block.
+
+    Attributes
+    ----------
+    strengths : float64 array
+        α·f_g of every block.
+    """
+
+    def __init__(self, penalty: Any, alpha: float, n_features: int, factors: Any = None, groups: Any = None) -> None:
+        if not isinstance(alpha, numbers.Real) or not 0.0 <= alpha < math.inf:
+            raise OptionError(f"alpha={alpha!r} is not a finite number ≥ 0")
+        if groups is not None and not penalty.is_group:
+            able = [repr(name) for name in penalties.names() if penalties.get(name).is_group]
+            raise OptionError(f"penalty {penalty.name!r} does not take groups: {', '.join(able)} do")
+        self.penalty: Any = penalty
+        self.alpha: float = float(alpha)
+        self.n_features: int = n_features
+        self.blocks: Blocks = rows_as_blocks() if groups is None else parse_groups(groups, n_features)
+        self.n_blocks: int = n_features if groups is None else len(self.blocks.offsets) - 1
+        self.factors: np.ndarray = _check_factors(factors, self.n_blocks, "feature" if groups is None else "group")
+        self.strengths: np.ndarray = self.alpha * self.factors
+
+    def value(self, W: np.ndarray) -> float:
+        """αΩ(W)."""
+        self._check(W)
+        return _value(self.penalty, self.strengths, *self.blocks, W)
+
+    def prox(self, W: np.ndarray, step: float, out: np.ndarray | None = None) -> np.ndarray:
+        """argmin_X ½‖X − W‖² + step·αΩ(X), into `out` (which may be W) if given."""
+        out = np.empty_like(W) if out is None else out
+        self._check(W, out)
+        _prox(self.penalty, step, self.strengths, *self.blocks, W, out)
+        return out
+
+    def gradient(self, W: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """Gradient of αΩ at W, into `out` if given; smooth penalties only."""
+        if not self.penalty.is_smooth:
+            raise OptionError(f"penalty {self.penalty.name!r} is not smooth and has no gradient: use its prox")
+        out = np.empty_like(W) if out is None else out
+        self._check(W, out)
+        _gradient(self.penalty, self.strengths, *self.blocks, W, out)
+        return out
+
+    def conjugate(self, V: np.ndarray, scale: float = 1.0) -> float:
+        """(αΩ)*(scale·V), ∞ where infeasible. Pass `dual_scale(V)` as the scale: a product in float32 would round."""
+        self._check(V)
+        if scale == 0.0:
+            return 0.0  # no penalty is negative, and all are zero at zero
+        return _conjugate(self.penalty, scale, self.strengths, *self.blocks, V)
+
+    def dual_scale(self, V: np.ndarray) -> float:
+        """The largest c in [0, 1] with (αΩ)*(c·V) < ∞."""
+        self._check(V)
+        return _dual_scale(self.penalty, self.strengths, *self.blocks, V)
+
+    def violation(self, W: np.ndarray, G: np.ndarray) -> np.ndarray:
+        """Distance of −G to the subdifferential of αΩ at W, per block: all zero where W is optimal.
+
+        G is the gradient of the loss term at W.
+        """
+        self._check(W, G)
+        out = np.empty(self.n_blocks)
+        _violation(self.penalty, self.strengths, *self.blocks, W, G, out)
+        return out
+
+    def critical_alpha(self, G: np.ndarray) -> float:
+        """The smallest α at which W = 0 is optimal, for the loss gradient G at W = 0.
+
+        Unpenalised blocks are left out, since no α holds them at zero: with some, give the G of a fit to them alone.
+        """
+        if self.penalty.is_smooth:
+            raise OptionError(f"penalty {self.penalty.name!r} sets no weights to zero and has no critical alpha")
+        self._check(G)
+        return _critical_alpha(self.penalty, self.factors, *self.blocks, G)
+
+    def zero_blocks(self, W: np.ndarray) -> np.ndarray:
+        """Mask of the blocks that are entirely zero."""
+        self._check(W)
+        live: np.ndarray = np.asarray(W.any(axis=1))
+        if self.blocks.features.size:
+            live = np.logical_or.reduceat(live[self.blocks.features], self.blocks.offsets[:-1])
+        return ~live
+
+    def live_rows(self, W: np.ndarray) -> np.ndarray:
+        """Numbers of the features with some weight that is not zero."""
+        self._check(W)
+        return np.flatnonzero(W.any(axis=1))
+
+    def _check(self, *matrices: np.ndarray) -> None:
+        for W in matrices:
+            if W.ndim != 2 or W.shape[0] != self.n_features or W.shape != matrices[0].shape:
+                shapes = " and ".join(str(matrix.shape) for matrix in matrices)
+                raise DataError(f"expected ({self.n_features}, k) weights, one row per feature, but got {shapes}")
+            if not W.flags.c_contiguous or W.dtype not in (np.float32, np.float64):
+                raise DataError(f"expected weights in C order, float32 or float64, but got {W.dtype}, {W.strides=}")
+
+
+def _check_factors(factors: Any, n_blocks: int, block: str) -> np.ndarray:
+    if factors is None:
+        return np.ones(n_blocks)
+    try:
+        factors = np.array(factors, np.float64)
+    except (TypeError, ValueError):
+        raise OptionError(f"factors={factors!r} are not numbers") from None
+    if factors.shape != (n_blocks,):
+        raise OptionError(f"factors has shape {factors.shape}, expected one per {block}: ({n_blocks},)")
+    bad = np.flatnonzero(~((factors >= 0.0) & np.isfinite(factors)))
+    if bad.size:
+        raise OptionError(f"factors: {block} {bad[0]} has {factors[bad[0]]}, expected a finite number ≥ 0")
+    return factors
+
+
+# Every loop below sees block g of a matrix W as `blocks[row][:size]`. For rows as blocks, `blocks` is W itself; for
+# groups it is a scratch matrix of one row, into which `_load` copies the group. `_load` is not called for rows: a call
+# that takes arrays makes Numba count references on every row, which costs ten times the work on a short one.
+
+
+@kernel
+def _scratch(offsets: Any, W: Any) -> Any:
+    """Room for the largest group of rows of W, as a matrix of one row; none is needed where rows are blocks."""
+    largest = 0
+    for g in range(offsets.shape[0] - 1):
+        largest = max(largest, offsets[g + 1] - offsets[g])
+    return np.empty((1, largest * W.shape[1]), W.dtype)
+
+
+@kernel
+def _load(g: int, offsets: Any, features: Any, W: Any, scratch: Any) -> int:
+    """Copy the rows of group g to `scratch`; returns their size."""
+    k = W.shape[1]
+    at = 0
+    for i in range(offsets[g], offsets[g + 1]):
+        for r in range(k):
+            scratch[0, at + r] = W[features[i], r]
+        at += k
+    return at
+
+
+@kernel
+def _store(g: int, offsets: Any, features: Any, scratch: Any, out: Any) -> None:
+    """Copy `scratch` back to the rows of group g."""
+    k = out.shape[1]
+    at = 0
+    for i in range(offsets[g], offsets[g + 1]):
+        for r in range(k):
+            out[features[i], r] = scratch[0, at + r]
+        at += k
+
+
+@kernel
+def _value(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any) -> float:
+    grouped = features.shape[0] > 0
+    scratch = _scratch(offsets, W)
+    blocks = scratch if grouped else W
+    total = 0.0
+    for g in range(strengths.shape[0]):
+        if strengths[g] > 0.0:
+            row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
+            total += strengths[g] * penalty.block_value(blocks[row][:size])
+    return total
+
+
+@kernel
+def _prox(penalty: Any, step: float, strengths: Any, offsets: Any, features: Any, W: Any, out: Any) -> None:
+    grouped = features.shape[0] > 0
+    scratch = _scratch(offsets, W)
+    blocks = scratch if grouped else W
+    result_scratch = _scratch(offsets, out)
+    results = result_scratch if grouped else out
+    for g in range(strengths.shape[0]):
+        row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
+        penalty.block_prox(blocks[row][:size], step * strengths[g], results[row][:size])
+        if grouped:
+            _store(g, offsets, features, result_scratch, out)
+
+
+@kernel
+def _gradient(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any, out: Any) -> None:
+    grouped = features.shape[0] > 0
+    scratch = _scratch(offsets, W)
+    blocks = scratch if grouped else W
+    result_scratch = _scratch(offsets, out)
+    results = result_scratch if grouped else out
+    for g in range(strengths.shape[0]):
+        row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
+        penalty.block_gradient(blocks[row][:size], strengths[g], results[row][:size])
+        if grouped:
+            _store(g, offsets, features, result_scratch, out)
+
+
+@kernel
+def _conjugate(penalty: Any, scale: float, strengths: Any, offsets: Any, features: Any, V: Any) -> float:
+    """Σ (s_g ω)*(c·V_g) = c·Σ (s_g/c·ω)*(V_g): scaling the strengths needs no scaled copy of V."""
+    grouped = features.shape[0] > 0
+    scratch = _scratch(offsets, V)
+    blocks = scratch if grouped else V
+    total = 0.0
+    for g in range(strengths.shape[0]):
+        row, size = (0, _load(g, offsets, features, V, scratch)) if grouped else (g, V.shape[1])
+        total += scale * penalty.block_conjugate(blocks[row][:size], strengths[g] / scale)
+        if total == math.inf:
+            break
+    return total
+
+
+@kernel
+def _dual_scale(penalty: Any, strengths: Any, offsets: Any, features: Any, V: Any) -> float:
+    grouped = features.shape[0] > 0
+    scratch = _scratch(offsets, V)
+    blocks = scratch if grouped else V
+    scale = 1.0
+    for g in range(strengths.shape[0]):
+        row, size = (0, _load(g, offsets, features, V, scratch)) if grouped else (g, V.shape[1])
+        scale = min(scale, penalty.block_dual_scale(blocks[row][:size], strengths[g]))
+    return scale
+
+
+@kernel
+def _violation(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any, G: Any, out: Any) -> None:
+    grouped = features.shape[0] > 0
+    scratch = _scratch(offsets, W)
+    blocks = scratch if grouped else W
+    gradient_scratch = _scratch(offsets, G)
+    gradients = gradient_scratch if grouped else G
+    for g in range(strengths.shape[0]):
+        row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
+        if grouped:
+            _load(g, offsets, features, G, gradient_scratch)
+        out[g] = penalty.block_violation(blocks[row][:size], gradients[row][:size], strengths[g])
+
+
+@kernel
+def _critical_alpha(penalty: Any, factors: Any, offsets: Any, features: Any, G: Any) -> float:
+    grouped = features.shape[0] > 0
+    scratch = _scratch(offsets, G)
+    blocks = scratch if grouped else G
+    critical = 0.0
+    for g in range(factors.shape[0]):
+        if factors[g] > 0.0:
+            row, size = (0, _load(g, offsets, features, G, scratch)) if grouped else (g, G.shape[1])
+            critical = max(critical, penalty.block_critical_strength(blocks[row][:size]) / factors[g])
+    return critical
