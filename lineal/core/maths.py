@@ -14,9 +14,15 @@ from lineal.core.jit import kernel
 
 
 @kernel
+def wide(x: float) -> float:
+    """x in float64. Inside a kernel ``float(x)`` leaves a float32 as it is."""
+    return float(np.float64(x))
+
+
+@kernel
 def log1p_exp(z: float) -> float:
     """log(1 + eᶻ) without overflow or loss of small values."""
-    z = float(z)
+    z = wide(z)
     if z > 0.0:
         return z + math.log1p(math.exp(-z))
     return math.log1p(math.exp(z))
@@ -25,7 +31,7 @@ def log1p_exp(z: float) -> float:
 @kernel
 def sigmoid(z: float) -> float:
     """1 / (1 + e⁻ᶻ), accurate in both tails."""
-    z = float(z)
+    z = wide(z)
     if z >= 0.0:
         return 1.0 / (1.0 + math.exp(-z))
     e = math.exp(z)
@@ -47,24 +53,24 @@ def soft_threshold(x: float, threshold: float) -> float:
 @kernel
 def log_sum_exp(z: Any) -> float:
     """log Σ exp(z_r) of a non-empty vector, shifted by its largest entry."""
-    top = float(z[0])
+    top = wide(z[0])
     for r in range(1, z.shape[0]):
-        top = max(top, float(z[r]))
+        top = max(top, wide(z[r]))
     total = 0.0
     for r in range(z.shape[0]):
-        total += math.exp(float(z[r]) - top)
+        total += math.exp(wide(z[r]) - top)
     return top + math.log(total)
 
 
 @kernel
 def softmax_into(z: Any, out: Any) -> float:
     """Write softmax(z) to `out` and return log Σ exp(z_r)."""
-    top = float(z[0])
+    top = wide(z[0])
     for r in range(1, z.shape[0]):
-        top = max(top, float(z[r]))
+        top = max(top, wide(z[r]))
     total = 0.0
     for r in range(z.shape[0]):
-        e = math.exp(float(z[r]) - top)
+        e = math.exp(wide(z[r]) - top)
         out[r] = e
         total += e
     for r in range(z.shape[0]):
@@ -83,13 +89,13 @@ def project_simplex(v: Any, radius: float, out: Any) -> float:
     tau = 0.0
     m = v.shape[0]
     for count in range(1, m + 1):
-        candidate = float(ordered[m - count])
+        candidate = wide(ordered[m - count])
         total += candidate
         trial = (total - radius) / count
         if candidate > trial:
             tau = trial
     for r in range(m):
-        out[r] = max(float(v[r]) - tau, 0.0)
+        out[r] = max(wide(v[r]) - tau, 0.0)
     return tau
 
 
@@ -98,7 +104,7 @@ def project_l1_ball(v: Any, radius: float, out: Any) -> float:
     """Project v onto {‖x‖₁ ≤ radius} into `out`; returns the threshold τ ≥ 0 with out = soft_threshold(v, τ)."""
     size = 0.0
     for r in range(v.shape[0]):
-        size += abs(float(v[r]))
+        size += abs(wide(v[r]))
     if size <= radius:
         for r in range(v.shape[0]):
             out[r] = v[r]
@@ -106,14 +112,8 @@ def project_l1_ball(v: Any, radius: float, out: Any) -> float:
     magnitudes = np.abs(v)
     tau = project_simplex(magnitudes, radius, magnitudes)
     for r in range(v.shape[0]):
-        out[r] = soft_threshold(float(v[r]), tau)
+        out[r] = soft_threshold(wide(v[r]), tau)
     return tau
-
-
-@kernel
-def wide(x: float) -> float:
-    """x in float64. Inside a kernel ``float(x)`` leaves a float32 as it is."""
-    return float(np.float64(x))
 
 
 @kernel

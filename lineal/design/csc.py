@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from lineal.core.protocol import protocol
 from lineal.design.tiles import gather_tiles, scatter_tiles
 
@@ -29,5 +31,5 @@ class CSC(NamedTuple):
         """Σ_i x_ij²."""
         total = 0.0
         for p in range(self.indptr[j], self.indptr[j + 1]):
-            total += float(self.data[p]) * float(self.data[p])
+            total += np.float64(self.data[p]) * np.float64(self.data[p])
         return total

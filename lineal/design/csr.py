@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from lineal.core.protocol import protocol
 from lineal.design.tiles import first_not_below, gather_tiles, scatter_tiles
 
@@ -35,5 +37,5 @@ class CSR(NamedTuple):
         """‖x_i‖²."""
         total = 0.0
         for p in range(self.indptr[i], self.indptr[i + 1]):
-            total += float(self.data[p]) * float(self.data[p])
+            total += np.float64(self.data[p]) * np.float64(self.data[p])
         return total

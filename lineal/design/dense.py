@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from lineal.core.protocol import protocol
 
 
@@ -33,7 +35,7 @@ class Dense(NamedTuple):
         """‖x_i‖²."""
         total = 0.0
         for j in range(self.values.shape[1]):
-            total += float(self.values[i, j]) * float(self.values[i, j])
+            total += np.float64(self.values[i, j]) * np.float64(self.values[i, j])
         return total
 
     def column_products(self, j, R, k, out, at):
@@ -56,5 +58,5 @@ class Dense(NamedTuple):
         """Σ_i x_ij²."""
         total = 0.0
         for i in range(self.values.shape[0]):
-            total += float(self.values[i, j]) * float(self.values[i, j])
+            total += np.float64(self.values[i, j]) * np.float64(self.values[i, j])
         return total

@@ -19,6 +19,12 @@ from lineal.design.matrix import Design
 #: Multiplications below which starting a thread costs more than it saves.
 WORTH_A_THREAD = 200_000
 
+#: Columns of R below which bisecting every row costs more than a second thread saves.
+WORTH_A_SPLIT = 8
+
+#: Unsigned cursors: Numba then leaves out the test for negative (wrap-around) indices.
+_U = np.uintp
+
 #: Rows converted at a time where X and V differ in precision.
 CONVERTED_ROWS = 1024
 
@@ -141,7 +147,7 @@ def _gather(layout: CSR, V: np.ndarray, out: np.ndarray, threads: int) -> np.nda
 
 def _scatter(layout: CSR, is_sorted: bool, R: np.ndarray, out: np.ndarray, threads: int) -> np.ndarray:
     flat_R, flat_out, k = R.reshape(-1), out.reshape(-1), R.shape[1]
-    if threads == 1 or not is_sorted:
+    if threads == 1 or not is_sorted or k < WORTH_A_SPLIT:
         flat_out[:] = 0
         _rows_rmatmul(layout, flat_R, k, flat_out)
         return out
@@ -160,22 +166,22 @@ def _scatter(layout: CSR, is_sorted: bool, R: np.ndarray, out: np.ndarray, threa
 
 @kernel
 def _rows_matmul(layout, V, k, out, start, stop):
-    for i in range(start, stop):
-        layout.row_scores(i, V, k, out, i * k)
+    for i in range(_U(start), _U(stop)):
+        layout.row_scores(i, V, k, out, i * _U(k))
 
 
 @kernel
 def _rows_rmatmul(layout, R, k, out):
-    for i in range(layout.indptr.shape[0] - 1):
-        layout.row_update(i, R, i * k, k, out)
+    for i in range(_U(layout.indptr.shape[0] - 1)):
+        layout.row_update(i, R, i * _U(k), k, out)
 
 
 @kernel
 def _rows_rmatmul_between(layout, R, k, out, first, last):
     for at in range(first * k, last * k):
         out[at] = 0.0
-    for i in range(layout.indptr.shape[0] - 1):
-        layout.row_update_between(i, R, i * k, k, out, first, last)
+    for i in range(_U(layout.indptr.shape[0] - 1)):
+        layout.row_update_between(i, R, i * _U(k), k, out, first, last)
 
 
 @kernel
@@ -186,9 +192,9 @@ def _gram_rows(layout, weights, total, first, last):
         for p in range(start, stop):
             j = layout.indices[p]
             if first <= j < last:
-                x = weights[i] * float(layout.data[p])
+                x = weights[i] * np.float64(layout.data[p])
                 for q in range(start, stop):
-                    total[j, layout.indices[q]] += x * float(layout.data[q])
+                    total[j, layout.indices[q]] += x * np.float64(layout.data[q])
 
 
 @kernel
@@ -202,7 +208,7 @@ def _squares_by_index(layout, weights, out):
     """Weighted squares of a compressed matrix, added up by index."""
     for i in range(layout.indptr.shape[0] - 1):
         for p in range(layout.indptr[i], layout.indptr[i + 1]):
-            out[layout.indices[p]] += weights[i] * float(layout.data[p]) * float(layout.data[p])
+            out[layout.indices[p]] += weights[i] * np.float64(layout.data[p]) * np.float64(layout.data[p])
 
 
 @kernel
@@ -210,5 +216,5 @@ def _weighted_column_squares(layout, weights, out):
     for j in range(out.shape[0]):
         total = 0.0
         for p in range(layout.indptr[j], layout.indptr[j + 1]):
-            total += weights[layout.indices[p]] * float(layout.data[p]) * float(layout.data[p])
+            total += weights[layout.indices[p]] * np.float64(layout.data[p]) * np.float64(layout.data[p])
         out[j] = total

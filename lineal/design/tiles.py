@@ -22,7 +22,7 @@ from lineal.core.simd import (
 _U = np.uintp
 
 
-@kernel
+@kernel(inline="always")
 def gather_tiles(data, indices, start, stop, V, k, out, at):
     """out[at : at+k] = Σ_p data[p]·V[indices[p], :] for start ≤ p < stop; V and out are flat."""
     start, stop, k, at, r = _U(start), _U(stop), _U(k), _U(at), _U(0)
@@ -42,7 +42,7 @@ def gather_tiles(data, indices, start, stop, V, k, out, at):
         gather1(data, indices, start, stop, V, k, r, out, at + r)
 
 
-@kernel
+@kernel(inline="always")
 def scatter_tiles(data, indices, start, stop, U, at, k, out):
     """out[indices[p], :] += data[p]·U[at : at+k] for start ≤ p < stop; U and out are flat."""
     start, stop, k, at, r = _U(start), _U(stop), _U(k), _U(at), _U(0)
@@ -62,7 +62,7 @@ def scatter_tiles(data, indices, start, stop, U, at, k, out):
         scatter1(data, indices, start, stop, U, at + r, out, k, r)
 
 
-@kernel
+@kernel(inline="always")
 def first_not_below(indices, start, stop, bound):
     """Position of the first of the sorted indices[start : stop] that is ≥ bound."""
     low, high = _U(start), _U(stop)

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from lineal.core.maths import wide
 from lineal.core.protocol import Fieldless, protocol
 from lineal.losses.simplex import SimplexLoss
 
@@ -23,14 +24,14 @@ class CrammerSinger(SimplexLoss, Fieldless):
         """Write the indicator of the first worst class (the label itself in a tie with it) and return the loss."""
         y = labels[0]
         worst = y
-        top = float(z[y])
+        top = wide(z[y])
         for r in range(z.shape[0]):
             p[r] = 0.0
-            if r != y and 1.0 + float(z[r]) > top:
-                top = 1.0 + float(z[r])
+            if r != y and 1.0 + wide(z[r]) > top:
+                top = 1.0 + wide(z[r])
                 worst = r
         p[worst] = 1.0
-        return top - float(z[y])
+        return top - wide(z[y])
 
     def row_curvature(self, labels, z, v, work, out):
         """Zero wherever it exists."""
@@ -41,19 +42,19 @@ class CrammerSinger(SimplexLoss, Fieldless):
         """u_y, infinite outside of the simplex."""
         total = 0.0
         for r in range(u.shape[0]):
-            p = float(u[r])
+            p = wide(u[r])
             if r == labels[0]:
                 p += 1.0
             if p < -1e-6:
                 return math.inf
             total += p
-        return float(u[labels[0]]) if abs(total - 1.0) < 1e-5 else math.inf
+        return wide(u[labels[0]]) if abs(total - 1.0) < 1e-5 else math.inf
 
     def lipschitz(self, k: int) -> float | None:
         """The gradient jumps: there is none."""
         return None
 
-    def start_intercept(self, class_weights: np.ndarray, total_weight: float) -> np.ndarray:
+    def start_intercept(self, class_weights: np.ndarray) -> np.ndarray:
         """Zeros."""
         return np.zeros(len(class_weights))
 

@@ -40,9 +40,9 @@ class Hinge(MarginLoss, Fieldless):
         """The gradient jumps: there is none."""
         return None
 
-    def start_intercept(self, class_weights: np.ndarray, total_weight: float) -> np.ndarray:
+    def start_intercept(self, class_weights: np.ndarray) -> np.ndarray:
         """±1: the side of the majority."""
-        return np.where(2.0 * class_weights >= total_weight, 1.0, -1.0)
+        return np.where(2.0 * class_weights >= 1.0, 1.0, -1.0)
 
 
 LOSS = Hinge()

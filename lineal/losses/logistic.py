@@ -53,9 +53,13 @@ class Logistic(MarginLoss, Fieldless):
         """Of the gradient of a row in its scores."""
         return 0.25
 
-    def start_intercept(self, class_weights: np.ndarray, total_weight: float) -> np.ndarray:
+    def typical_curvature(self, k: int) -> float:
+        """Of a row at the start."""
+        return 0.25
+
+    def start_intercept(self, class_weights: np.ndarray) -> np.ndarray:
         """Log-odds of the class frequencies."""
-        return log_odds(class_weights, total_weight)
+        return log_odds(class_weights)
 
 
 LOSS = Logistic()

@@ -1,6 +1,7 @@
 """What the one-vs-rest losses share: the loss of a row is the sum over columns of ℓ(t_r, z_r), with t = ±1.
 
-A loss here gives `value`, `derivative`, `curvature` and `conjugate` of one score; the rest follows.
+A loss here gives `value`, `derivative`, `curvature` and `conjugate` of one score, and the `start_intercept` that is best
+without features, for classes with the given shares of the weight; the rest follows.
 
 Dual feasibility with a free intercept asks that Σ_i s_i u_ir = 0 in every column r. The domain of the conjugate is an
 interval from 0 to one side, so the heavier of the two sides (positive and negative rows) can be scaled down.
@@ -8,11 +9,11 @@ interval from 0 to one side, so the heavier of the two sides (positive and negat
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from lineal.core.maths import sigmoid
+from lineal.core.maths import sigmoid, wide
 
 
 class MarginLoss:
@@ -24,6 +25,8 @@ class MarginLoss:
     is_direct: ClassVar[bool] = False
     takes_label_sets: ClassVar[bool] = True
     has_conjugate: ClassVar[bool] = True
+    #: Rows of the sums that `row_balance` adds to.
+    n_sums: ClassVar[int] = 2
     #: How scores become probabilities: None, "logistic" (column by column) or "softmax".
     link: ClassVar[str | None] = None
 
@@ -46,7 +49,7 @@ class MarginLoss:
         self.signs(labels, work)
         total = 0.0
         for r in range(z.shape[0]):
-            total += self.value(work[r], float(z[r]))
+            total += self.value(work[r], wide(z[r]))
         return total
 
     def row_gradient(self, labels, z, work, gradient):
@@ -54,7 +57,7 @@ class MarginLoss:
         self.signs(labels, work)
         total = 0.0
         for r in range(z.shape[0]):
-            value, slope = self.value_and_derivative(work[r], float(z[r]))
+            value, slope = self.value_and_derivative(work[r], wide(z[r]))
             gradient[r] = slope
             total += value
         return total
@@ -63,21 +66,21 @@ class MarginLoss:
         """Write ∇²ℓ(z)·v (a generalised Hessian where ℓ'' jumps)."""
         self.signs(labels, work)
         for r in range(z.shape[0]):
-            out[r] = self.curvature(work[r], float(z[r])) * float(v[r])
+            out[r] = self.curvature(work[r], wide(z[r])) * wide(v[r])
 
     def row_conjugate(self, labels, u, work):
         """ℓ*(u), infinite outside of its domain."""
         self.signs(labels, work)
         total = 0.0
         for r in range(u.shape[0]):
-            total += self.conjugate(work[r], float(u[r]))
+            total += self.conjugate(work[r], wide(u[r]))
         return total
 
-    def row_balance(self, labels, z, weight, work, sums):
+    def row_balance(self, labels, z, weight, hub, work, sums):
         """Add what `repair` needs of this row: weighted derivatives of its positive and negative columns."""
         self.signs(labels, work)
         for r in range(z.shape[0]):
-            slope = weight * self.derivative(work[r], float(z[r]))
+            slope = weight * self.derivative(work[r], wide(z[r]))
             if work[r] > 0.0:
                 sums[0, r] += slope
             else:
@@ -89,37 +92,32 @@ class MarginLoss:
         total = 0.0
         for r in range(z.shape[0]):
             side = 0 if work[r] > 0.0 else 1
-            dual = scale * repair[side, r] * self.derivative(work[r], float(z[r]))
+            dual = scale * repair[side, r] * self.derivative(work[r], wide(z[r]))
             u[r] = dual
-            total -= self.conjugate(work[r], float(u[r]))
+            total -= self.conjugate(work[r], wide(u[r]))
         return total
 
     # --- called from Python
 
-    def start_sums(self, class_weights: np.ndarray, total_weight: float) -> np.ndarray:
-        """Zeros for `row_balance` to add to."""
-        return np.zeros((2, len(class_weights)))
+    def hub(self, class_weights: np.ndarray) -> int:
+        """Not used: columns are balanced one by one."""
+        return 0
 
     def identity_repair(self, k: int) -> np.ndarray:
         """The repair that changes nothing."""
         return np.ones((2, k))
 
-    def repair(self, sums: np.ndarray, total_weight: float) -> np.ndarray | None:
+    def repair(self, sums: np.ndarray, class_weights: np.ndarray, hub: int) -> np.ndarray | None:
         """Factors of the two sides that make Σ_i s_i u_i zero in every column; None where that is impossible."""
         heavy = np.maximum(np.abs(sums), np.finfo(np.float64).tiny)
         return np.minimum(heavy[::-1] / heavy, 1.0)
-
-    def start_intercept(self, class_weights: np.ndarray, total_weight: float) -> np.ndarray:
-        """The best intercept of a model without features."""
-        raise NotImplementedError
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Columnwise probabilities through the loss's own link."""
         return np.vectorize(sigmoid, otypes=[np.float64])(scores)
 
 
-def log_odds(class_weights: Any, total_weight: float) -> np.ndarray:
-    """log(p / (1 − p)) of the class frequencies, kept finite for labels that all or no rows have."""
-    tiny = 1e-12 * total_weight
-    positive = np.clip(class_weights, tiny, total_weight - tiny)
-    return np.log(positive) - np.log(total_weight - positive)
+def log_odds(shares: np.ndarray) -> np.ndarray:
+    """log(p / (1 − p)), kept finite for labels that all or no rows have."""
+    positive = np.clip(shares, 1e-12, 1.0 - 1e-12)
+    return np.log(positive) - np.log1p(-positive)

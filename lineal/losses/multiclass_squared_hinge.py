@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
+from lineal.core.maths import wide
 from lineal.core.protocol import Fieldless, protocol
 from lineal.losses.pairs import PairLoss
 
@@ -28,7 +29,7 @@ class MulticlassSquaredHinge(PairLoss, Fieldless):
         value = 0.0
         size = 0.0
         for r in range(u.shape[0]):
-            a = float(u[r])
+            a = wide(u[r])
             total += a
             size += abs(a)
             if r != labels[0]:

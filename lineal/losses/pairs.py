@@ -12,6 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from lineal.core.maths import wide
+
 
 class PairLoss:
     """Mixin of the pairwise squared hinge losses. Labels of a row are sorted."""
@@ -20,12 +22,13 @@ class PairLoss:
 
     is_smooth: ClassVar[bool] = True
     is_direct: ClassVar[bool] = True
+    n_sums: ClassVar[int] = 3
     link: ClassVar[str | None] = None
 
     def mask_labels(self, labels, z, work):
         """Scores of the non-labels; those of the labels so low that no pair with them is active."""
         for r in range(z.shape[0]):
-            work[r] = float(z[r])
+            work[r] = wide(z[r])
         for p in range(labels.shape[0]):
             work[labels[p]] = -np.inf
 
@@ -34,7 +37,7 @@ class PairLoss:
         self.mask_labels(labels, z, work)
         total = 0.0
         for p in range(labels.shape[0]):
-            short = 1.0 - float(z[labels[p]])
+            short = 1.0 - wide(z[labels[p]])
             for q in range(z.shape[0]):
                 gap = max(short + work[q], 0.0)
                 total += gap * gap
@@ -47,7 +50,7 @@ class PairLoss:
         for q in range(z.shape[0]):
             gradient[q] = 0.0
         for p in range(labels.shape[0]):
-            short = 1.0 - float(z[labels[p]])
+            short = 1.0 - wide(z[labels[p]])
             out = 0.0
             for q in range(z.shape[0]):
                 gap = max(short + work[q], 0.0)
@@ -64,21 +67,20 @@ class PairLoss:
             out[q] = 0.0
         for p in range(labels.shape[0]):
             r = labels[p]
-            short = 1.0 - float(z[r])
+            short = 1.0 - wide(z[r])
             for q in range(z.shape[0]):
                 if short + work[q] > 0.0:
-                    flow = 2.0 * (float(v[q]) - float(v[r]))
+                    flow = 2.0 * (wide(v[q]) - wide(v[r]))
                     out[q] += flow
                     out[r] -= flow
 
-    def row_balance(self, labels, z, weight, work, sums):
+    def row_balance(self, labels, z, weight, hub, work, sums):
         """Add the weighted net inflow of each class, and the weights of the rows that can carry to and from the hub."""
         self.mask_labels(labels, z, work)
-        hub = int(sums[3, 0])
         hub_is_label = work[hub] == -np.inf
         for p in range(labels.shape[0]):
             r = labels[p]
-            short = 1.0 - float(z[r])
+            short = 1.0 - wide(z[r])
             for q in range(z.shape[0]):
                 gap = max(short + work[q], 0.0)
                 sums[0, q] += 2.0 * weight * gap
@@ -100,7 +102,7 @@ class PairLoss:
             u[q] = 0.0
         for p in range(labels.shape[0]):
             r = labels[p]
-            short = 1.0 - float(z[r])
+            short = 1.0 - wide(z[r])
             out = 0.0
             for q in range(z.shape[0]):
                 a = 2.0 * max(short + work[q], 0.0)
@@ -116,27 +118,29 @@ class PairLoss:
             u[r] = -out
         return total
 
-    def start_sums(self, class_weights: np.ndarray, total_weight: float) -> np.ndarray:
-        """Zeros, and the hub: the class that splits the rows most evenly, so that it can carry most others."""
-        sums = np.zeros((4, len(class_weights)))
-        sums[3] = np.argmax(class_weights * (total_weight - class_weights))
-        return sums
+    def hub(self, class_weights: np.ndarray) -> int:
+        """The class that splits the rows most evenly, so that it can carry for most others."""
+        return int(np.argmax(class_weights * (1.0 - class_weights)))
 
     def identity_repair(self, k: int) -> np.ndarray:
         """Nothing carried."""
         return np.zeros((3, k))
 
-    def repair(self, sums: np.ndarray, total_weight: float) -> np.ndarray | None:
+    def repair(self, sums: np.ndarray, class_weights: np.ndarray, hub: int) -> np.ndarray | None:
         """Amounts carried to (row 0) and from (row 1) the hub (row 2); None where no row can carry one."""
-        net, to_hub, from_hub, hub = sums
+        net, to_hub, from_hub = sums
         surplus, deficit = np.maximum(net, 0.0), np.maximum(-net, 0.0)
-        surplus[int(hub[0])] = deficit[int(hub[0])] = 0.0
+        surplus[hub] = deficit[hub] = 0.0
         if np.any((surplus > 0) & (to_hub <= 0)) or np.any((deficit > 0) & (from_hub <= 0)):
             return None
         tiny = np.finfo(np.float64).tiny
-        return np.stack([surplus / np.maximum(to_hub, tiny), deficit / np.maximum(from_hub, tiny), hub])
+        return np.stack([surplus / np.maximum(to_hub, tiny), deficit / np.maximum(from_hub, tiny), np.full_like(net, hub)])
 
-    def start_intercept(self, class_weights: np.ndarray, total_weight: float) -> np.ndarray:
+    def typical_curvature(self, k: int) -> float:
+        """Mean of the diagonal at the start: every pair is active, labels are in all of theirs."""
+        return 4.0 * (k - 1) / k
+
+    def start_intercept(self, class_weights: np.ndarray) -> np.ndarray:
         """Zeros."""
         return np.zeros(len(class_weights))
 

@@ -1,7 +1,7 @@
 """What softmax and Crammer–Singer share: ∇ℓ(z) = p − e_y with p in the simplex.
 
 Balance with a free intercept asks Σ_i s_i p_i = N, the class weights. Any p is mended by mixing: with T = Σ_i s_i p_i
-take p' = (1 − λ)p + (N − (1 − λ)T)/Σs, where 1 − λ = min(1, min_r N_r/T_r) is the largest share that leaves the added
+take p' = (1 − λ)p + (N − (1 − λ)T) (weights add up to one), where 1 − λ = min(1, min_r N_r/T_r) is the largest share that leaves the added
 part non-negative. It adds up to λ, so p' is in the simplex again.
 """
 
@@ -21,6 +21,7 @@ class SimplexLoss:
     is_direct: ClassVar[bool] = True
     takes_label_sets: ClassVar[bool] = False
     has_conjugate: ClassVar[bool] = True
+    n_sums: ClassVar[int] = 1
     link: ClassVar[str | None] = None
 
     def row_value(self, labels, z, work):
@@ -35,8 +36,8 @@ class SimplexLoss:
         gradient[labels[0]] -= 1.0
         return value
 
-    def row_balance(self, labels, z, weight, work, sums):
-        """Add the weighted p of this row; the class weights are already in `sums[1]`."""
+    def row_balance(self, labels, z, weight, hub, work, sums):
+        """Add the weighted p of this row."""
         self.row_choice(labels, z, work)
         for r in range(z.shape[0]):
             sums[0, r] += weight * work[r]
@@ -49,17 +50,17 @@ class SimplexLoss:
         u[labels[0]] -= scale
         return -self.row_conjugate(labels, u, work)
 
-    def start_sums(self, class_weights: np.ndarray, total_weight: float) -> np.ndarray:
-        """Zeros for Σ s p, and the class weights that it should equal."""
-        return np.stack([np.zeros_like(class_weights), class_weights])
+    def hub(self, class_weights: np.ndarray) -> int:
+        """Not used: all classes are balanced together."""
+        return 0
 
     def identity_repair(self, k: int) -> np.ndarray:
         """The repair that changes nothing."""
         return np.stack([np.zeros(k), np.ones(k)])
 
-    def repair(self, sums: np.ndarray, total_weight: float) -> np.ndarray | None:
+    def repair(self, sums: np.ndarray, class_weights: np.ndarray, hub: int) -> np.ndarray | None:
         """Shift (row 0) and share kept (row 1) that make Σ s p equal to the class weights."""
-        found, wanted = sums
-        share = min(1.0, float(np.min(wanted / np.maximum(found, np.finfo(np.float64).tiny))))
-        shift = np.maximum(wanted - share * found, 0.0) / total_weight
+        found = sums[0]
+        share = min(1.0, float(np.min(class_weights / np.maximum(found, np.finfo(np.float64).tiny))))
+        shift = np.maximum(class_weights - share * found, 0.0)
         return np.stack([shift, np.full_like(found, share)])

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from lineal.core.maths import softmax_into, x_log_x
+from lineal.core.maths import softmax_into, wide, x_log_x
 from lineal.core.protocol import Fieldless, protocol
 from lineal.losses.simplex import SimplexLoss
 
@@ -22,23 +22,23 @@ class Softmax(SimplexLoss, Fieldless):
 
     def row_choice(self, labels, z, p):
         """Write softmax(z) and return the loss."""
-        return softmax_into(z, p) - float(z[labels[0]])
+        return softmax_into(z, p) - wide(z[labels[0]])
 
     def row_curvature(self, labels, z, v, work, out):
         """(diag(p) − pp')·v."""
         softmax_into(z, work)
         mean = 0.0
         for r in range(z.shape[0]):
-            mean += work[r] * float(v[r])
+            mean += work[r] * wide(v[r])
         for r in range(z.shape[0]):
-            out[r] = work[r] * (float(v[r]) - mean)
+            out[r] = work[r] * (wide(v[r]) - mean)
 
     def row_conjugate(self, labels, u, work):
         """Negative entropy of u + e_y, infinite outside of the simplex."""
         total = 0.0
         value = 0.0
         for r in range(u.shape[0]):
-            p = float(u[r])
+            p = wide(u[r])
             if r == labels[0]:
                 p += 1.0
             if p < -1e-6:
@@ -51,9 +51,13 @@ class Softmax(SimplexLoss, Fieldless):
         """Of the gradient of a row in its scores."""
         return 0.5
 
-    def start_intercept(self, class_weights: np.ndarray, total_weight: float) -> np.ndarray:
+    def typical_curvature(self, k: int) -> float:
+        """Of a row at the start: equal probabilities."""
+        return (1.0 - 1.0 / k) / k
+
+    def start_intercept(self, class_weights: np.ndarray) -> np.ndarray:
         """Centred logarithms of the class frequencies."""
-        logs = np.log(np.maximum(class_weights, 1e-12 * total_weight))
+        logs = np.log(np.maximum(class_weights, 1e-12))
         return logs - logs.mean()
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from lineal.core.maths import wide
 from lineal.core.protocol import Fieldless, protocol
 from lineal.losses.margin import MarginLoss
 
@@ -38,9 +39,9 @@ class Squared(MarginLoss, Fieldless):
         self.signs(labels, work)
         total = 0.0
         for r in range(z.shape[0]):
-            dual = scale * (float(z[r]) - work[r] + repair[0, r])
+            dual = scale * (wide(z[r]) - work[r] + repair[0, r])
             u[r] = dual
-            total -= self.conjugate(work[r], float(u[r]))
+            total -= self.conjugate(work[r], wide(u[r]))
         return total
 
     def lipschitz(self, k: int) -> float | None:
@@ -51,13 +52,17 @@ class Squared(MarginLoss, Fieldless):
         """No shift."""
         return np.zeros((1, k))
 
-    def repair(self, sums: np.ndarray, total_weight: float) -> np.ndarray | None:
+    def repair(self, sums: np.ndarray, class_weights: np.ndarray, hub: int) -> np.ndarray | None:
         """Minus the mean derivative of each column."""
-        return -(sums[0] + sums[1])[None, :] / total_weight
+        return -(sums[0] + sums[1])[None, :]
 
-    def start_intercept(self, class_weights: np.ndarray, total_weight: float) -> np.ndarray:
+    def typical_curvature(self, k: int) -> float:
+        """The only one."""
+        return 1.0
+
+    def start_intercept(self, class_weights: np.ndarray) -> np.ndarray:
         """Mean of t."""
-        return 2.0 * class_weights / total_weight - 1.0
+        return 2.0 * class_weights - 1.0
 
 
 LOSS = Squared()

@@ -40,9 +40,13 @@ class SquaredHinge(MarginLoss, Fieldless):
         """Of the gradient of a row in its scores."""
         return 2.0
 
-    def start_intercept(self, class_weights: np.ndarray, total_weight: float) -> np.ndarray:
+    def typical_curvature(self, k: int) -> float:
+        """Of a row at the start: every margin is violated."""
+        return 2.0
+
+    def start_intercept(self, class_weights: np.ndarray) -> np.ndarray:
         """Mean of t."""
-        return 2.0 * class_weights / total_weight - 1.0
+        return 2.0 * class_weights - 1.0
 
 
 LOSS = SquaredHinge()

@@ -1,0 +1,43 @@
+"""`ReadOptions`: everything a reader can be told, once; the command line makes its flags and help from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+MIB = 1 << 20
+
+
+def option(default: Any, text: str) -> Any:
+    """A field with its default and its line of help."""
+    return field(default=default, metadata={"help": text})
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How a file becomes a `Dataset`. Readers ignore no option silently: what one cannot honour it refuses by name."""
+
+    format: str = option("auto", "file format: auto, svmlight, vw, csv, tsv, jsonl, parquet, arrow, npz, npy")
+    dtype: str = option("float64", "precision of the values: float64 or float32")
+    n_jobs: int | None = option(None, "threads; None or -1 means all cores")
+    block_bytes: int = option(64 * MIB, "size of a block where a file is read piece by piece")
+    max_bad_lines: int = option(0, "malformed lines to skip before giving up")
+    label: str | None = option(None, "label column of a table (name, or position from 0)")
+
+    # svmlight
+    index_base: str = option("auto", "first feature index of a svmlight file: 0, 1, or auto (1 unless index 0 occurs)")
+    n_features: int | None = option(None, "number of columns; None takes the largest index")
+
+    # Vowpal Wabbit text
+    bits: int = option(18, "hashed features go to 2**bits columns")
+
+    # tables (CSV, JSON lines, Parquet, Arrow)
+    weight: str | None = option(None, "weight column of a table (name, or position from 0)")
+    drop: str | None = option(None, "columns of a table to leave out, separated by commas")
+    categorical: str = option("onehot", "text columns become onehot columns, or hash to 2**bits columns")
+    missing: str = option("error", "missing cells: error, zero, mean (of the column), indicator (a 0/1 column beside)")
+    delimiter: str | None = option(None, "cell separator of a CSV file; None finds it among , ; tab |")
+    header: str = option("auto", "whether a CSV file's first line holds names: auto, yes, no")
+
+    # the binary layout
+    trusted: bool = option(False, "skip the check that a converted file's column indices are in range")

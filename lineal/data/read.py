@@ -1,0 +1,258 @@
+"""`read` and `read_blocks`: one door for every format, which is told by option, by file name, or by the first bytes."""
+
+from __future__ import annotations
+
+import bz2
+import importlib
+import os
+import re
+import sys
+import zlib
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from lineal.data.dataset import Dataset, Schema
+from lineal.data.finite import check_finite
+from lineal.data.options import ReadOptions
+from lineal.data.source import BYTE_ORDER_MARK, STDIN, display_name, expand, open_bytes
+from lineal.errors import DataError, OptionError, unknown_value
+
+#: Which module reads a format. "layout" is what an Arrow file turns out to be when `convert` wrote it.
+READERS = {
+    "svmlight": "lineal.data.readers.svmlight",
+    "vw": "lineal.data.readers.vw",
+    "csv": "lineal.data.readers.table",
+    "tsv": "lineal.data.readers.table",
+    "jsonl": "lineal.data.readers.table",
+    "parquet": "lineal.data.readers.table",
+    "arrow": "lineal.data.readers.table",
+    "npy": "lineal.data.readers.arrays",
+    "npz": "lineal.data.readers.arrays",
+    "layout": "lineal.data.layout",
+}
+
+EXTENSIONS = {
+    ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight", ".vw": "vw", ".csv": "csv", ".tsv": "tsv",
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet", ".arrow": "arrow",
+    ".feather": "arrow", ".ipc": "arrow", ".npy": "npy", ".npz": "npz",
+}  # fmt: skip
+
+MAGIC = {b"ARROW1": "arrow", b"PAR1": "parquet", b"\x93NUMPY": "npy", b"PK\x03\x04": "npz"}
+
+CHOICES = {
+    "format": ("auto", *(name for name in READERS if name != "layout")),
+    "dtype": ("float64", "float32"),
+    "categorical": ("onehot", "hash"),
+    "missing": ("error", "zero", "mean", "indicator"),
+    "header": ("auto", "yes", "no"),
+}
+
+_TABLE = {"label", "weight", "drop", "categorical", "missing", "bits"}
+
+#: Options that mean something for a format, beside those that always do.
+APPLICABLE = {
+    "svmlight": {"index_base", "n_features", "max_bad_lines"},
+    "vw": {"bits", "max_bad_lines"},
+    "csv": {*_TABLE, "delimiter", "header", "max_bad_lines"},
+    "tsv": {*_TABLE, "delimiter", "header", "max_bad_lines"},
+    "jsonl": {*_TABLE, "max_bad_lines"},
+    "parquet": _TABLE,
+    "arrow": _TABLE,
+    "layout": {"trusted"},
+}
+ALWAYS = {"format", "dtype", "n_jobs", "block_bytes"}
+
+#: Options that a table's schema has decided.
+DECIDED = ("label", "weight", "drop", "categorical", "missing", "bits")
+
+#: Bytes that sniffing looks at.
+HEAD = 1 << 16
+
+
+def read(path: str | os.PathLike[str], *, schema: Schema | None = None, **options: Any) -> Dataset:
+    """Read a file, a glob of files of one format, or "-" (standard input) as a `Dataset`.
+
+    Parameters
+    ----------
+    path : what to read; .gz, .bz2 and .zst files are decompressed.
+    schema : how the training data was encoded (`Dataset.schema`): the new rows get the same columns.
+    options : the fields of `lineal.data.options.ReadOptions`.
+
+    Every value of X is finite, and there is at least one row.
+    """
+    reader, paths, settings, schema = _prepare(path, schema, options)
+    data = reader.read(paths, settings, schema)
+    data = _as_asked(data, options)
+    if not len(data):
+        raise DataError(f"{display_name(paths[0])} has no rows")
+    if reader.__name__ != READERS["layout"]:  # that was checked when it was written
+        check_finite(data.X, data.feature_names, name=_shown(paths))
+    return data
+
+
+def read_blocks(path: str | os.PathLike[str], *, schema: Schema | None = None, **options: Any) -> Iterator[Dataset]:
+    """The same rows as `read`, in blocks of about `block_bytes`: for files larger than memory.
+
+    All blocks have the same columns and the same schema; finding those can take a first pass over the files.
+    """
+    reader, paths, settings, schema = _prepare(path, schema, options)
+    return _checked_blocks(reader, paths, settings, schema, options)
+
+
+def _checked_blocks(
+    reader: Any, paths: list[str], settings: ReadOptions, schema: Schema | None, options: dict[str, Any]
+) -> Iterator[Dataset]:
+    row = 0
+    for block in reader.read_blocks(paths, settings, schema):
+        if not len(block):
+            continue
+        block = _as_asked(block, options)
+        if reader.__name__ != READERS["layout"]:
+            check_finite(block.X, block.feature_names, row, _shown(paths))
+        row += len(block)
+        yield block
+    if row == 0:
+        raise DataError(f"{display_name(paths[0])} has no rows")
+
+
+def _shown(paths: list[str]) -> str:
+    """The files in a message whose rows are counted over all of them."""
+    return display_name(paths[0]) if len(paths) == 1 else f"{paths[0]} … {paths[-1]}"
+
+
+def _as_asked(data: Dataset, options: dict[str, Any]) -> Dataset:
+    """Arrays and layouts keep the precision that they are stored in, unless the caller named another."""
+    asked = options.get("dtype")
+    if asked is None or data.X.dtype == np.dtype(asked):
+        return data
+    with np.errstate(over="ignore"):
+        return replace(data, X=data.X.astype(asked))
+
+
+def check_options(options: dict[str, Any]) -> ReadOptions:
+    """`ReadOptions` from keywords, with the nearest name where one is unknown."""
+    known = [field.name for field in fields(ReadOptions)]
+    for name, value in options.items():
+        if name not in known:
+            raise unknown_value("option", name, known)
+        if name in CHOICES and value not in CHOICES[name]:
+            raise unknown_value(name, value, CHOICES[name])
+    settings = ReadOptions(**options)
+    for name, low, high in (("bits", 1, 30), ("block_bytes", 1, None), ("max_bad_lines", 0, None)):
+        value = getattr(settings, name)
+        if not isinstance(value, int) or value < low or (high is not None and value > high):
+            span = f"from {low}" + (f" to {high}" if high else " up")
+            raise OptionError(f"{name}={value!r} must be a whole number {span}")
+    return settings
+
+
+def _prepare(
+    path: str | os.PathLike[str], schema: Schema | None, options: dict[str, Any]
+) -> tuple[Any, list[str], ReadOptions, Schema | None]:
+    settings = check_options(options)
+    paths = expand(path)
+    kinds = {file: settings.format if settings.format != "auto" else format_of(file) for file in paths}
+    kind = kinds[paths[0]]
+    for file, other in kinds.items():
+        if other != kind:
+            raise DataError(f"{paths[0]} is {kind}, but {file} is {other}: read files of one format at a time")
+    if kind == "arrow" and paths[0] != STDIN:
+        kind = _layout_or_table(paths)
+    _refuse_idle(settings, kind)
+    if schema is not None and schema.format == "table":
+        settings = _follow(schema, settings, options)
+    if schema is not None and schema.format == "array" and kind in ("svmlight", "vw"):
+        settings, schema = replace(settings, n_features=schema.n_features), None
+    settings = replace(settings, format="arrow" if kind == "layout" else kind)
+    return importlib.import_module(READERS[kind]), paths, settings, schema
+
+
+def _refuse_idle(settings: ReadOptions, kind: str) -> None:
+    """No option is ignored: one that differs from its default must mean something for the format."""
+    for field in fields(ReadOptions):
+        value = getattr(settings, field.name)
+        if value != field.default and field.name not in ALWAYS | APPLICABLE.get(kind, set()):
+            shown = "converted" if kind == "layout" else kind
+            raise OptionError(f"{field.name}={value!r} does not apply to {shown} files")
+
+
+def _follow(schema: Schema, settings: ReadOptions, options: dict[str, Any]) -> ReadOptions:
+    """What training decided stays decided: contradictions are refused, the precision is taken over."""
+    for field in fields(ReadOptions):
+        value = getattr(settings, field.name)
+        if field.name in DECIDED and value != field.default and not _agrees(schema, field.name, value):
+            raise OptionError(f"{field.name}={value!r} cannot be changed: the schema of the training table decides it")
+    precision = schema.settings.get("dtype")
+    return settings if "dtype" in options or precision not in CHOICES["dtype"] else replace(settings, dtype=precision)
+
+
+def _agrees(schema: Schema, name: str, value: Any) -> bool:
+    decided, names = schema.settings.get(name), schema.settings.get("names") or []
+    if name == "drop":
+        used = {column.get("name") for column in schema.settings.get("columns", [])}
+        return used.isdisjoint(part.strip() for part in str(value).split(","))
+    if name in ("label", "weight") and re.fullmatch(r"-?\d+", str(value)) and value not in names:
+        return -len(names) <= int(value) < len(names) and names[int(value)] == decided
+    return value == decided
+
+
+def _layout_or_table(paths: list[str]) -> str:
+    from lineal.data.layout import is_layout
+
+    kinds = {is_layout(file) for file in paths}
+    if len(kinds) > 1:
+        raise DataError("some of these Arrow files were converted by lineal and some are ordinary tables")
+    return "layout" if kinds.pop() else "arrow"
+
+
+def format_of(path: str) -> str:
+    """The format of a file, by its name or else by its first bytes."""
+    stem = re.sub(r"\.(gz|bz2|zstd?)$", "", path.lower())
+    extension = os.path.splitext(stem)[1]
+    return EXTENSIONS.get(extension) or sniff(_head(path), display_name(path))
+
+
+def sniff(head: bytes, name: str) -> str:
+    """The format that the first bytes tell."""
+    for magic, kind in MAGIC.items():
+        if head.startswith(magic):
+            return kind
+    text = head.removeprefix(BYTE_ORDER_MARK).decode("utf-8", "replace")
+    lines = [line.strip() for line in text.splitlines()]
+    lines = [line for line in lines if line and not line.startswith("#")]
+    line = next((line for line in lines if not re.fullmatch(r"[-+.\deE]+", line)), "".join(lines[:1]))
+    if not line:
+        raise DataError(f"{name} is empty" if not head else f"{name}: cannot tell its format; say format=…")
+    if line.startswith("{"):
+        return "jsonl"
+    if re.match(r"([-+.\deE,]+\s+)?(qid:\d+\s+)?\d+:[-+.\deE]+(\s|$)", line):
+        return "svmlight"
+    if re.match(r"(\S+\s+)*('?\S*)?\|", line) and (line.startswith("|") or " |" in line or "'" in line.split("|")[0]):
+        return "vw"
+    if re.search(r"[,;\t|]", line):
+        return "tsv" if "\t" in line and "," not in line and ";" not in line else "csv"
+    raise DataError(f"{name}: cannot tell its format from its first line; say format=…")
+
+
+def _head(path: str) -> bytes:
+    """The first bytes, decompressed; standard input is left as it was."""
+    if path != STDIN:
+        if not os.path.isfile(path):
+            raise DataError(f"{path} is a pipe, and looking at its first bytes would lose them: say format=…")
+        with open_bytes(path) as stream:
+            return stream.read(HEAD)
+    stdin: Any = sys.stdin.buffer
+    head = stdin.peek(HEAD)
+    try:
+        if head.startswith(b"\x1f\x8b"):
+            return zlib.decompressobj(31).decompress(head, HEAD)
+        if head.startswith(b"BZh"):
+            return bz2.BZ2Decompressor().decompress(head, HEAD)
+    except (OSError, zlib.error) as error:
+        raise DataError(f"<stdin>: the compressed data is corrupt ({error})") from error
+    if head.startswith(b"\x28\xb5\x2f\xfd"):
+        raise DataError("<stdin> is zstd-compressed: say its format, for example format=svmlight")
+    return head

@@ -1,0 +1,200 @@
+"""NumPy files: `.npy` (features only, mapped) and `.npz` (X, optional y, weights and names). Nothing is unpickled.
+
+An `.npz` holds `X` dense, or as CSR parts `X_data, X_indices, X_indptr, X_shape`, or is one that
+`scipy.sparse.save_npz` wrote; likewise `y` (1-D, or an n × k indicator matrix); `weights`; `feature_names`;
+`class_names`, which also names the integers in a 1-D `y`. Floating-point X keeps its precision, integers become
+`dtype`.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lineal.data.dataset import Dataset, Schema
+from lineal.data.join import blocks_of, join
+from lineal.data.options import ReadOptions
+from lineal.data.source import STDIN, display_name, open_bytes
+from lineal.errors import DataError
+
+PARTS = ("data", "indices", "indptr", "shape")
+
+#: Cells converted at a time: an integer file is never held twice.
+STEP_CELLS = 1 << 22
+
+#: What NumPy, zipfile and zlib raise on damaged files: NumPy's header is Python source, and fails as such.
+DAMAGE = (
+    ValueError, OSError, EOFError, KeyError, TypeError, OverflowError, MemoryError, NotImplementedError, SyntaxError,
+    tokenize.TokenError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+
+
+def read(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Dataset:
+    """All arrays, one below the other; a single `.npy` stays on disk."""
+    datasets = [_read_one(path, options) for path in paths]
+    for path, data in zip(paths, datasets):
+        if schema is not None and data.X.shape[1] != schema.n_features:
+            raise DataError(f"{display_name(path)} has {data.X.shape[1]} columns, expected {schema.n_features}")
+    return join(datasets, paths)
+
+
+def read_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Iterator[Dataset]:
+    """The same in blocks of rows."""
+    for path in paths:
+        yield from blocks_of(read([path], options, schema), options.block_bytes)
+
+
+def _read_one(path: str, options: ReadOptions) -> Dataset:
+    name = display_name(path)
+    try:
+        if path == STDIN or re.search(r"\.(gz|bz2|zstd?)$", path):
+            with open_bytes(path) as stream:
+                loaded = np.load(io.BytesIO(stream.read()), allow_pickle=False)
+        else:
+            loaded = np.load(path, mmap_mode="r", allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return _checked(_numeric(loaded, "X", name, options.dtype), None, {}, name)
+        with loaded:
+            X, y, extras = _of_archive(loaded, name, options.dtype)
+    except DataError:
+        raise
+    except DAMAGE as error:
+        raise DataError(f"{name} is no readable NumPy file: {_reason(error)}") from error
+    return _checked(X, y, extras, name)
+
+
+def _reason(error: BaseException) -> str:
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    objects = ("allow_pickle", "Object arrays", "Python objects")
+    return "it holds Python objects" if any(sign in text for sign in objects) else text
+
+
+def _of_archive(archive: Any, name: str, dtype: str) -> tuple[Any, Any, dict[str, Any]]:
+    if {*PARTS[:3], "shape", "format"} <= set(archive.files):  # scipy.sparse.save_npz
+        kind = archive["format"].item()
+        kind = kind.decode("ascii") if isinstance(kind, bytes) else str(kind)
+        if kind not in ("csr", "csc"):
+            raise DataError(f"{name} is a sparse matrix in {kind!r} format: save it as CSR (X.tocsr())")
+        return _of_parts(archive, "", kind, name, dtype), None, {}
+    X = _matrix(archive, "X", name, dtype)
+    if X is None:
+        held = ", ".join(archive.files[:8]) or "nothing"
+        raise DataError(f"{name} has no array 'X'; it holds {held}")
+    y = next((found for key in ("y", "Y") if (found := _matrix(archive, key, name, None)) is not None), None)
+    names = ("weights", "feature_names", "class_names")
+    return X, y, {key: archive[key] for key in names if key in archive.files}
+
+
+def _matrix(archive: Any, key: str, name: str, dtype: str | None) -> Any:
+    """`key` as an array or as CSR parts; None where it is not there."""
+    if key in archive.files:
+        return archive[key] if dtype is None else _numeric(archive[key], key, name, dtype)
+    if all(f"{key}_{part}" in archive.files for part in PARTS):
+        return _of_parts(archive, f"{key}_", "csr", name, dtype)
+    return None
+
+
+def _of_parts(archive: Any, prefix: str, kind: str, name: str, dtype: str | None) -> Any:
+    data, indices, indptr, shape = (archive[prefix + part] for part in PARTS)
+    for part, values in (("indices", indices), ("indptr", indptr)):
+        if values.dtype.kind not in "iu" or values.ndim != 1:
+            raise DataError(f"{name}: {prefix}{part} must be a vector of integers, not {values.dtype} {values.shape}")
+    if shape.dtype.kind not in "iu" or shape.shape != (2,) or data.ndim != 1:
+        raise DataError(f"{name}: {prefix}shape must be two integers, {prefix}data a vector")
+    make = sparse.csc_array if kind == "csc" else sparse.csr_array
+    if dtype is not None:
+        data = _floats(data, prefix + "data", name, dtype)
+    try:
+        matrix = make((data, indices, indptr), shape=tuple(map(int, shape)))
+        matrix.check_format(full_check=True)  # kernels trust indices: one out of range would read foreign memory
+    except ValueError as error:
+        raise DataError(f"{name}: {prefix}indices, {prefix}indptr and {prefix}shape disagree: {error}") from error
+    matrix = matrix.tocsr()
+    matrix.sum_duplicates()
+    return matrix
+
+
+def _numeric(values: np.ndarray, key: str, name: str, dtype: str) -> np.ndarray:
+    if values.ndim != 2:
+        raise DataError(f"{name}: {key} must have two dimensions (rows, columns), not shape {values.shape}")
+    return _floats(values, key, name, dtype)
+
+
+def _floats(values: np.ndarray, key: str, name: str, dtype: str) -> np.ndarray:
+    """float32 and float64 as they are, everything else numeric converted by blocks."""
+    if values.dtype in (np.dtype(np.float32), np.dtype(np.float64)):
+        return values
+    if values.dtype.kind not in "biuf":
+        raise DataError(f"{name}: {key} must be numeric, not {values.dtype}")
+    out = np.empty(values.shape, dtype=dtype)
+    step = max(1, STEP_CELLS // max(1, int(np.prod(values.shape[1:]))))
+    for start in range(0, len(values), step):
+        out[start : start + step] = values[start : start + step]
+    return out
+
+
+def _checked(X: Any, y: Any, extras: dict[str, Any], name: str) -> Dataset:
+    n, d = X.shape
+    if n == 0 or d == 0:
+        raise DataError(f"{name}: X is empty, with shape {X.shape}")
+    feature_names = _names(extras.get("feature_names"), d, "feature_names", "columns", name)
+    class_names = extras.get("class_names")
+    if y is not None:
+        if y.shape[0] != n:
+            raise DataError(f"{name}: X has {n} rows, but y has {y.shape[0]}")
+        if y.ndim == 2 and y.shape[1] == 1 and not sparse.issparse(y):
+            y = y[:, 0]
+        if y.ndim == 2:
+            y, class_names = _indicators(y, name), _names(class_names, y.shape[1], "class_names", "columns of y", name)
+            class_names = class_names or list(range(y.shape[1]))
+        else:
+            y, class_names = _named(y, class_names, name), None
+    weights = extras.get("weights")
+    if weights is not None:
+        if weights.shape != (n,) or weights.dtype.kind not in "biuf":
+            raise DataError(f"{name}: weights must be {n} numbers, not {weights.dtype} {weights.shape}")
+        weights = weights.astype(np.float64)
+        if not (np.isfinite(weights) & (weights >= 0)).all():
+            raise DataError(f"{name}: weights must be finite numbers from 0 up")
+    names = class_names if y is not None and y.ndim == 2 else None
+    return Dataset(X, y, weights, feature_names, names, schema=Schema("array", d))
+
+
+def _names(values: Any, count: int, key: str, what: str, name: str) -> list[str] | None:
+    if values is None:
+        return None
+    if values.shape != (count,):
+        raise DataError(f"{name}: {key} has shape {values.shape}, but there are {count} {what}")
+    return [str(value) for value in values.tolist()]
+
+
+def _indicators(y: Any, name: str) -> Any:
+    """An (n, k) matrix of zeros and ones as a boolean csr_array."""
+    values = y.data if sparse.issparse(y) else y
+    if values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
+        raise DataError(f"{name}: a two-dimensional y must hold only 0 and 1 (one column a label)")
+    y = sparse.csr_array(y, dtype=bool)
+    y.eliminate_zeros()
+    return y
+
+
+def _named(y: np.ndarray, class_names: Any, name: str) -> np.ndarray:
+    """1-D labels; integers that number `class_names` become those names."""
+    if y.ndim != 1 or y.dtype.kind not in "biufU":
+        raise DataError(f"{name}: y must be a vector of numbers or text, not {y.dtype} with shape {y.shape}")
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        row = int((~np.isfinite(y)).argmax())
+        raise DataError(f"{name}: row {row} (counted from 0): the label is not a finite number")
+    if class_names is None or y.dtype.kind not in "iu":
+        return y
+    if class_names.ndim != 1 or y.min() < 0 or y.max() >= len(class_names):
+        raise DataError(f"{name}: y holds {y.min()} to {y.max()}, but there are {class_names.size} class_names")
+    return class_names[y]

@@ -1,0 +1,191 @@
+"""The first pass over a training table: which column is what, which texts occur, where cells are missing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lineal.data.options import ReadOptions
+from lineal.data.readers.cells import Place, as_codes, as_float, missing_cell
+from lineal.data.readers.encode import Column, Encoding
+from lineal.data.readers.labels import label_kind
+from lineal.errors import DataError, unknown_value
+
+#: Names that mark the label column where none is given.
+LABEL_NAMES = ("label", "target", "y", "class")
+
+
+def resolve(name: str | int, names: list[str], option: str) -> str:
+    """A column given by name, or by position (negative ones count from the end)."""
+    if name in names:
+        return str(name)
+    try:
+        return names[int(name)]
+    except (ValueError, IndexError):
+        error = unknown_value(option, name, names)
+        raise DataError(f"no such column: {error}") from None
+
+
+def choose_label(names: list[str], options: ReadOptions) -> tuple[str | None, str]:
+    """The label column and how it was chosen; ``label=""`` says that there is none."""
+    if options.label is not None:
+        return (None, "none") if options.label == "" else (resolve(options.label, names, "label"), "given")
+    marked = [name for known in LABEL_NAMES for name in names if name.lower() == known]
+    return (marked[0], "by its name") if marked else (names[-1], "the last column")
+
+
+@dataclass
+class Tally:
+    """What is known of one feature column so far."""
+
+    kind: str | None = None
+    sums: list[float] = field(default_factory=list)
+    count: int = 0
+    filled: int = 0
+    texts: set[str] = field(default_factory=set)
+    first_gap: tuple[int, str] | None = None
+
+
+class Survey:
+    """Collects over record batches what an `Encoding` needs."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self.options = options
+        self.names: list[str] = []
+        self.tallies: dict[str, Tally] = {}
+        self.label_kinds: set[str] = set()
+        self.classes: set[Any] = set()
+        self.rows = 0
+        self.start: str | None = None
+
+    def update(self, batch: Any, place: Place) -> None:
+        """Take in some rows."""
+        if not self.names:
+            self._assign_roles(batch.schema.names)
+            self.start = place.source
+        present = set(batch.schema.names)
+        for name in batch.schema.names if present - self.known else ():
+            if name not in self.known:  # a JSON field that the first lines lack
+                self.names.append(name)
+                self.known.add(name)
+                if name not in self.dropped:
+                    self.tallies[name] = Tally(first_gap=(0, str(self.start)))
+        for name, tally in self.tallies.items():
+            if name in present:
+                self._count(batch.column(name), name, tally, place)
+            elif tally.first_gap is None:
+                tally.first_gap = (place.row, place.source)
+            if tally.first_gap is not None and self.options.missing == "error":
+                raise missing_cell(name, *tally.first_gap)
+        if self.label is not None:
+            absent = self.label not in present
+            self._label(pa.nulls(len(batch)) if absent else batch.column(self.label), place)
+        self.rows += batch.num_rows
+
+    def _assign_roles(self, names: list[str]) -> None:
+        self.names, self.known = list(names), set(names)
+        dropped = [name.strip() for name in (self.options.drop or "").split(",") if name.strip()]
+        self.dropped = {resolve(name, names, "drop") for name in dropped}
+        kept = [name for name in names if name not in self.dropped]
+        weight = self.options.weight
+        self.weight = None if weight is None else resolve(weight, names, "weight")
+        candidates = [name for name in kept if name != self.weight]
+        if not candidates:
+            raise DataError("the table has no columns left after leaving out the weight and the dropped ones")
+        if self.options.label is None:
+            self.label, self.label_chosen = choose_label(candidates, self.options)
+        else:
+            self.label, self.label_chosen = choose_label(names, self.options)
+        self.tallies = {name: Tally() for name in candidates if name != self.label}
+        if not self.tallies:
+            raise DataError(f"the table has no feature columns beside the label {self.label!r}")
+
+    def _count(self, cells: Any, name: str, tally: Tally, place: Place) -> None:
+        kind = feature_kind(cells.type, name, place)
+        if kind is not None and tally.kind not in (None, kind):
+            if {kind, tally.kind} != {"number", "boolean"}:
+                raise DataError(
+                    f"{place.source}: column {name!r} changes from {tally.kind} to {kind} at row {place.row}: "
+                    "give all its values one type"
+                )
+            kind = "number"
+        tally.kind = kind or tally.kind
+        if tally.kind == "category" and kind is not None:
+            codes, texts = as_codes(cells, name, place)
+            gaps = codes < 0
+            used = np.zeros(len(texts) + 1, dtype=bool)  # the last entry stands for missing cells
+            used[codes] = True
+            tally.filled += len(codes) - int(gaps.sum())
+            if self.options.categorical == "onehot":
+                tally.texts.update(texts.filter(pa.array(used[:-1])).to_pylist())
+        else:
+            numbers = as_float(cells, name, place)
+            gaps = np.isnan(numbers)
+            tally.sums.append(float(np.sum(numbers, where=~gaps)))
+            tally.count += len(numbers) - int(gaps.sum())
+            tally.filled += int(np.count_nonzero(numbers))
+        if tally.first_gap is None and gaps.any():
+            tally.first_gap = (place.row + int(gaps.argmax()), place.source)
+
+    def _label(self, cells: Any, place: Place) -> None:
+        kind = label_kind(cells.type)
+        if kind is None:
+            raise DataError(f"{place.source}: row {place.row} (counted from 0): the label {self.label!r} is missing")
+        if kind == "":
+            raise DataError(f"{place.source}: the label {self.label!r} holds {cells.type}: give numbers or text")
+        self.label_kinds.add(kind)
+        if kind == "list":
+            values = cells.flatten()
+            if not (pa.types.is_null(values.type) or label_kind(values.type) in ("string", "integer")):
+                raise DataError(f"{place.source}: the label {self.label!r} holds lists of {values.type}: give text")
+            try:
+                self.classes.update(pc.unique(values.drop_null()).to_pylist())
+            except UnicodeDecodeError:
+                raise DataError(f"{place.source}: the label {self.label!r} is not UTF-8 text") from None
+
+    def encoding(self, header: bool | None = None) -> Encoding:
+        """The result, once all rows have been seen."""
+        options = self.options
+        columns = []
+        for name, tally in self.tallies.items():
+            kind = tally.kind or "number"
+            mean = math.fsum(tally.sums) / tally.count if options.missing == "mean" and tally.count else 0.0
+            gap = options.missing == "indicator" and tally.first_gap is not None
+            columns.append(Column(name, kind, sorted(tally.texts), 0.0 if kind == "category" else mean, gap))
+        labels = self._label_kind()
+        filled = sum(tally.filled for tally in self.tallies.values())
+        density = filled / max(1, self.rows * sum(column.width for column in columns))
+        classes = self._class_names() if labels == "list" else None
+        return Encoding(
+            columns, self.label, labels, self.label_chosen, classes, self.weight,
+            options.missing, options.categorical, options.bits, options.dtype, header, self.names, density,
+        )  # fmt: skip
+
+    def _class_names(self) -> list[Any]:
+        if len({isinstance(value, str) for value in self.classes}) > 1:
+            raise DataError(f"the label {self.label!r} mixes text and numbers in its lists")
+        return sorted(self.classes)
+
+    def _label_kind(self) -> str | None:
+        kinds = set(self.label_kinds)
+        if kinds == {"integer", "number"}:
+            return "number"
+        if len(kinds) > 1:
+            raise DataError(f"the label {self.label!r} changes its type between rows: {', '.join(sorted(kinds))}")
+        return kinds.pop() if kinds else None
+
+
+def feature_kind(arrow_type: Any, name: str, place: Place) -> str | None:
+    """ "number", "boolean" or "category"; None for a column without any value so far."""
+    kind = label_kind(arrow_type)
+    if kind in ("list", ""):
+        raise DataError(
+            f"{place.source}: column {name!r} holds {arrow_type}, which is neither number nor text: leave it out with "
+            f"drop={name}"
+        )
+    return {None: None, "integer": "number", "string": "category"}.get(kind, kind)

@@ -1,0 +1,259 @@
+"""Tables with named columns: CSV and TSV, JSON lines, Parquet and Arrow IPC, all by way of pyarrow record batches.
+
+Numbers and booleans become one column each, text becomes one column a value ("column=value") or is hashed. X is dense
+without text columns; with them it is a csr_array where fewer than a quarter of the training file's cells are not 0.
+How each column was encoded is stored in the `Schema` (see `lineal.data.readers.encode`), so that a later file, with its
+columns in any order, gives the same X. Texts that training did not see are all zeros, and counted in the returned
+schema's ``settings["unseen"]``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lineal.data.dataset import Dataset, Schema
+from lineal.data.join import stack
+from lineal.data.options import ReadOptions
+from lineal.data.readers import csv, json_lines
+from lineal.data.readers.cells import Place
+from lineal.data.readers.csv import CsvState, Widened
+from lineal.data.readers.encode import Encoding, Part
+from lineal.data.readers.survey import Survey
+from lineal.data.source import STDIN, display_name, line_chunks, open_bytes, spooled
+from lineal.errors import DataError
+
+#: Metadata that marks a file in the binary layout (`lineal.data.layout`).
+LAYOUT_KEY = b"lineal"
+
+#: Cells of one batch of a binary table, bounded so that a block of a wide table stays small.
+BATCH_CELLS = 1 << 22
+
+#: Bytes of JSON lines that are parsed at a time.
+JSON_BYTES = 8 << 20
+
+
+def read(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Dataset:
+    """The whole table."""
+    with spooled(paths) as files:
+        table = _Table(files, paths, options, schema)
+        batches = table.load()
+    encoding = table.known
+    total = sum(len(batch) for batch, _ in batches)
+    if total == 0:
+        raise DataError(f"{display_name(paths[0])} has no rows")
+    X = None if encoding.sparse else np.empty((total, encoding.n_features), dtype=encoding.dtype)
+    parts, row = [], 0
+    batches.reverse()
+    while batches:  # each batch is let go once it is encoded
+        batch, place = batches.pop()
+        part = encoding.encode(batch, place)
+        if X is not None:
+            X[row : row + len(batch)], part.X = part.X, None
+        row += len(batch)
+        parts.append(part)
+    return _dataset(encoding, parts, X, table.bad_lines)
+
+
+def read_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Iterator[Dataset]:
+    """The table in blocks of rows. Without a schema the files are read twice: texts and means must be known first."""
+    with spooled(paths) if schema is None else contextlib.nullcontext(paths) as files:
+        table = _Table(files, paths, options, schema)
+        if table.encoding is None:
+            table.survey()
+        pending: list[Part] = []
+        held = bad_before = 0
+        for batch, place in table.stream():
+            pending.append(table.known.encode(batch, place))
+            held += batch.nbytes
+            if held >= options.block_bytes:
+                yield _dataset(table.known, pending, None, table.bad_lines - bad_before)
+                pending, held, bad_before = [], 0, table.bad_lines
+        if pending:
+            yield _dataset(table.known, pending, None, table.bad_lines - bad_before)
+
+
+class _Table:
+    """The files of one read as record batches with their places, and the encoding once it is known."""
+
+    def __init__(self, files: list[str], names: list[str], options: ReadOptions, schema: Schema | None) -> None:
+        self.files, self.names, self.options = files, [display_name(name) for name in names], options
+        if schema is not None and schema.format != "table":
+            what = f"{schema.format!r} data, which has no named columns"
+            raise DataError(f"{self.names[0]} is a table, but the model was trained on {what}")
+        self.encoding = None if schema is None else replace(Encoding.of_schema(schema), dtype=options.dtype)
+        self.csv = CsvState(options, self.encoding)
+        self.bad_lines = 0
+
+    @property
+    def known(self) -> Encoding:
+        """The encoding, once there is one."""
+        assert self.encoding is not None
+        return self.encoding
+
+    def load(self) -> list[tuple[Any, Place]]:
+        """All batches; the encoding is made from them where it is not given."""
+        batches = None
+        while batches is None:
+            with contextlib.suppress(Widened):
+                batches = list(self.stream())
+        if self.encoding is None:
+            survey = Survey(self.options)
+            for batch, place in batches:
+                survey.update(batch, place)
+            self._settle(survey)
+            batches = [(self._complete(batch), place) for batch, place in batches]
+        return batches
+
+    def survey(self) -> None:
+        """A pass over the files that makes the encoding."""
+        while True:
+            survey = Survey(self.options)
+            try:
+                for batch, place in self.stream():
+                    survey.update(batch, place)
+                return self._settle(survey)
+            except Widened:
+                continue
+
+    def _settle(self, survey: Survey) -> None:
+        if survey.rows == 0:
+            raise DataError(f"{self.names[0]} has no rows")
+        self.encoding = survey.encoding(self.csv.header)
+        self.csv = CsvState(self.options, self.encoding)
+
+    def stream(self) -> Iterator[tuple[Any, Place]]:
+        """Batches of all files, each with every column that the encoding wants."""
+        self.bad_lines = self.csv.bad_lines = 0
+        seen: set[str] = set()
+        labelled: bool | None = None
+        for file, source in zip(self.files, self.names):
+            row = 0
+            for batch in self._batches(file, source):
+                names = set(batch.schema.names)
+                if row == 0 and self._kind(source) != "jsonl":
+                    self._check_columns(names, source, seen)
+                seen |= names
+                if self.encoding is not None:
+                    if labelled not in (None, self.encoding.label in names):
+                        raise DataError(f"{source}: from row {row} on, the label is missing or new: give all rows one")
+                    labelled = self.encoding.label in names
+                    batch = self._complete(batch)
+                if len(batch):
+                    yield batch, Place(source, row)
+                row += len(batch)
+        if self.encoding is not None and seen:
+            self._check_columns(seen, self.names[0], seen)
+
+    def _check_columns(self, names: set[str], source: str, seen: set[str]) -> None:
+        """Refuse a file that lacks columns of the training table, or has others than the training files before it."""
+        if self.encoding is None:
+            if seen and seen != names:
+                odd = ", ".join(sorted(seen ^ names))
+                raise DataError(f"{source} has other columns than {self.names[0]}: {odd}")
+            return
+        absent = [name for name in self.encoding.wanted() if name not in names and name != self.encoding.label]
+        if absent:
+            raise DataError(f"{source} lacks columns that training had: {', '.join(absent)}")
+
+    def _complete(self, batch: Any) -> Any:
+        """Put null columns where a piece of JSON lines happens to lack a field."""
+        present = set(batch.schema.names)
+        for name in self.known.wanted():
+            if name not in present and name != self.known.label:
+                batch = batch.append_column(name, pa.nulls(len(batch)))
+        return batch
+
+    def _kind(self, path: str) -> str:
+        if self.options.format != "auto":
+            return self.options.format
+        return kind_of(path)
+
+    def _batches(self, file: str, source: str) -> Iterator[Any]:
+        kind = self._kind(source)
+        try:
+            if kind == "jsonl":
+                for chunk in line_chunks(file, min(JSON_BYTES, self.options.block_bytes)):
+                    batch, bad = json_lines.parse(chunk, source, self.options.max_bad_lines - self.bad_lines)
+                    self.bad_lines += bad
+                    if batch is not None:
+                        yield batch
+            elif kind in ("parquet", "arrow"):
+                yield from _binary(_seekable(file), source, kind, self.encoding)
+            else:
+                with open_bytes(file) as stream:
+                    yield from csv.batches(stream, source, self.csv)
+                self.bad_lines = self.csv.bad_lines
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise DataError(f"{source}: {str(error).splitlines()[0]}") from error
+
+
+def _seekable(path: str) -> Any:
+    if path == STDIN or re.search(r"\.(gz|bz2|zstd?)$", path):
+        with open_bytes(path) as stream:
+            return pa.BufferReader(stream.read())
+    return pa.memory_map(path)
+
+
+def kind_of(path: str) -> str:
+    """The kind of table that a file's name tells: csv where it tells none."""
+    stem = re.sub(r"\.(gz|bz2|zstd?)$", "", path.lower())
+    extension = os.path.splitext(stem)[1]
+    kinds = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet", ".tsv": "tsv"}
+    kinds |= {".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
+    return kinds.get(extension, "csv")
+
+
+def _binary(data: Any, source: str, kind: str, encoding: Encoding | None) -> Iterator[Any]:
+    """Batches of a Parquet or Arrow file, read and decoded piece by piece."""
+    if kind == "parquet":
+        import pyarrow.parquet as parquet
+
+        file = parquet.ParquetFile(data)
+        present = set(file.schema_arrow.names)
+        _refuse_repeated(file.schema_arrow.names, source)
+        columns = None if encoding is None else [name for name in encoding.wanted() if name in present]
+        yield from file.iter_batches(max(1024, BATCH_CELLS // max(1, len(columns or present))), columns=columns)
+        return
+    try:
+        file = pa.ipc.open_file(data)
+        batches = (file.get_batch(i) for i in range(file.num_record_batches))
+    except pa.ArrowInvalid:
+        data.seek(0)
+        file = batches = pa.ipc.open_stream(data)
+    if LAYOUT_KEY in (file.schema.metadata or {}):
+        raise DataError(f"{source} is a converted file, which is mapped: decompress it, and name it instead of a pipe")
+    _refuse_repeated(file.schema.names, source)
+    for batch in batches:
+        batch.validate(full=True)  # offsets and dictionary codes of a damaged file would be read out of bounds
+        step = max(1024, BATCH_CELLS // max(1, batch.num_columns))
+        yield from (batch.slice(start, step) for start in range(0, len(batch), step))
+
+
+def _refuse_repeated(names: list[str], source: str) -> None:
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise DataError(f"{source}: two columns have the name {twice[0]!r}")
+
+
+def _dataset(encoding: Encoding, parts: list[Part], X: Any, bad_lines: int) -> Dataset:
+    """Join encoded parts; `X` is given where it is joined already."""
+    if X is None:
+        X = stack([part.X for part in parts])
+    y = stack([part.y for part in parts]) if all(part.y is not None for part in parts) else None
+    weights = stack([part.weights for part in parts])
+    schema = encoding.schema()
+    unseen: dict[str, int] = {}
+    for part in parts:
+        for name, count in part.unseen.items():
+            unseen[name] = unseen.get(name, 0) + count
+    if unseen:
+        schema.settings["unseen"] = unseen
+    return Dataset(X, y, weights, encoding.feature_names(), encoding.class_names, None, schema, bad_lines)

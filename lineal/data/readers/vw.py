@@ -1,0 +1,286 @@
+"""Vowpal Wabbit text: ``[label[,label…] [importance [base]]] ['tag]|[namespace[:weight]] feature[:value] … |…``.
+
+Names become columns as in VW: a namespace hashes to a seed (0 for the unnamed one), a feature name is hashed with
+MurmurHash3 from that seed, a whole number is added to it, and the lowest `bits` bits are the column. Features of one
+row that meet in a column are summed; features with value 0 are left out; no constant feature is added (lineal has an
+intercept). A feature without a name (``:0.5``) counts up from the namespace's seed.
+
+A token that touches the bar, or begins with a quote, is a tag; tags are skipped. A base (initial prediction) other
+than 0 is refused, as a Dataset has no place for it.
+
+Schema settings: `bits`, `namespaces` (names seen, at most 256 of a chunk), `labels` ("int", "float", "multi", "none"),
+`class_names` (multi-label files).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lineal.core.jit import kernel
+from lineal.data.dataset import Dataset, Schema
+from lineal.data.options import ReadOptions
+from lineal.data.readers.assemble import Facts, Parsed, Parser
+from lineal.data.readers.finish import TextReader
+from lineal.data.readers.murmur import hash_name
+from lineal.data.readers.numbers import U0, U1, U, parse_number
+from lineal.data.readers.text import (
+    BAD_LABEL,
+    BAD_VALUE,
+    BAR,
+    COLON,
+    COMMA,
+    EXPECTED,
+    NEWLINE,
+    NO_SPACE,
+    NOT_FINITE,
+    OK,
+    QUOTE,
+    RETURN,
+    SPACE,
+    TAB,
+    Found,
+    count_marks,
+    is_blank,
+    parse_labels,
+    skip_blanks,
+    skip_line,
+    sort_entries,
+)
+from lineal.errors import OptionError
+
+NO_BAR, BAD_IMPORTANCE, BAD_BASE, TOO_MANY_TOKENS = range(10, 14)
+MAX_BITS = 30  # columns are int32
+MAX_NAMES = 256  # slots of the table of namespaces
+MULTIPLIER = U(0x9E3779B97F4A7C15)
+NAME_SLOT_SHIFT = U(56)  # the top 8 bits choose a slot
+
+ENDS_NAME = np.isin(np.arange(256), np.array([SPACE, TAB, RETURN, NEWLINE, BAR, COLON]))
+
+
+class Limits(NamedTuple):
+    """Columns are the hash bits under `mask`."""
+
+    mask: np.uint64
+
+
+@kernel
+def token_end(data: Any, p: Any) -> Any:
+    """The end of the token at p: a blank, a bar or the end of the line."""
+    c = U(data[p])
+    while not is_blank(c) and c != BAR:
+        p += U1
+        c = U(data[p])
+    return p
+
+
+@kernel
+def name_end(data: Any, p: Any) -> Any:
+    """The end of the name at p: as `token_end`, or a colon."""
+    while not ENDS_NAME[data[p]]:
+        p += U1
+    return p
+
+
+@kernel
+def parse_value(data: Any, p: Any) -> Any:
+    """An optional ``:value`` after a name: (code, position after it, value), 1 where there is none."""
+    if U(data[p]) != COLON:
+        return OK, p, 1.0
+    p += U1
+    value, after = parse_number(data, p)
+    if after == p:
+        return BAD_VALUE, p, value
+    if np.isinf(value):
+        return NOT_FINITE, p, value
+    if not is_blank(U(data[after])) and U(data[after]) != BAR:
+        return NO_SPACE, after, value
+    return OK, after, value
+
+
+@kernel
+def parse_head(data: Any, p: Any, labels: Any, count: int) -> Any:
+    """Everything before the first bar: (code, position of the bar, new label count, importance)."""
+    importance = 1.0
+    token = 0
+    while True:
+        p = skip_blanks(data, p)
+        c = U(data[p])
+        if c == BAR:
+            return OK, p, count, importance
+        if c == NEWLINE:
+            return NO_BAR, p, count, importance
+        stop = token_end(data, p)
+        if c == QUOTE or U(data[stop]) == BAR:  # a tag: only the bar may follow
+            p = skip_blanks(data, stop)
+            return (OK if U(data[p]) == BAR else NO_BAR), p, count, importance
+        if token == 0:
+            code, after, count = parse_labels(data, p, labels, count)
+            if code != OK:
+                return code, after, count, importance
+            if after != stop:
+                return BAD_LABEL, p, count, importance
+        else:
+            value, after = parse_number(data, p)
+            if token == 1:
+                if after != stop or value < 0.0 or np.isinf(value):
+                    return BAD_IMPORTANCE, p, count, importance
+                importance = value
+            elif token > 2 or after != stop or value != 0.0:
+                return (BAD_BASE if token == 2 else TOO_MANY_TOKENS), p, count, importance
+        p = stop
+        token += 1
+
+
+@kernel
+def note_name(names: Any, seed: Any, start: Any, stop: Any) -> None:
+    """Remember the span of a namespace in a small hash table; where the table is full, forget it."""
+    slot = np.int64(seed * MULTIPLIER >> NAME_SLOT_SHIFT)
+    for step in range(MAX_NAMES):
+        place = (slot + step) % MAX_NAMES
+        if names[place, 1] == 0:
+            names[place, 0], names[place, 1], names[place, 2] = np.int64(start), np.int64(stop), np.int64(seed)
+            return
+        if names[place, 2] == np.int64(seed):
+            return
+
+
+@kernel
+def parse_namespaces(data: Any, p: Any, rows: Any, entry: int, limits: Any) -> Any:
+    """From the first bar to the end of the line: (code, position, entries so far)."""
+    values, indices = rows.values, rows.indices
+    seed, weight, unnamed = U0, 1.0, U0
+    while True:
+        c = U(data[p])
+        if c == NEWLINE:
+            return OK, p, entry
+        if c == BAR:
+            start = p + U1
+            p = name_end(data, start)
+            seed = U0 if p == start else hash_name(data, start, p, U0)
+            if p > start:
+                note_name(rows.names, seed, start, p)
+            code, p, weight = parse_value(data, p)
+            if code != OK:
+                return code, p, entry
+            unnamed = U0
+        else:
+            start = p
+            p = name_end(data, start)
+            if p == start:
+                column = seed + unnamed
+                unnamed += U1
+            else:
+                column = hash_name(data, start, p, seed)
+            code, p, value = parse_value(data, p)
+            if code != OK:
+                return code, p, entry
+            value *= weight
+            if value != 0.0:
+                values[entry] = value
+                if np.isinf(values[entry]):
+                    return NOT_FINITE, start, entry
+                indices[entry] = np.int64(column & limits.mask)
+                entry += 1
+        p = skip_blanks(data, p)
+
+
+@kernel
+def merge_entries(indices: Any, values: Any, start: int, stop: int) -> int:
+    """Sum the entries of a sorted row that share a column; the new end of the row."""
+    last = start
+    for i in range(start + 1, stop):
+        if indices[i] == indices[last]:
+            values[last] += values[i]
+        else:
+            last += 1
+            indices[last] = indices[i]
+            values[last] = values[i]
+    return min(last + 1, stop)
+
+
+@kernel
+def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
+    """Parse whole lines into `rows`; stop when `bad` is full."""
+    row, entry, label, n_bad, most_labels, unlabelled = 0, 0, 0, 0, 0, 0
+    first_unlabelled: Any = -1
+    p, end = U0, U(data.shape[0])
+    while p < end and n_bad < bad.shape[0]:
+        p = skip_blanks(data, p)
+        if U(data[p]) == NEWLINE:
+            p += U1
+            continue
+        start, stop = p, entry
+        code, p, label_stop, importance = parse_head(data, p, rows.labels, label)
+        if code == OK:
+            code, p, stop = parse_namespaces(data, p, rows, entry, limits)
+        if code == OK:
+            sort_entries(rows.indices, rows.values, entry, stop)
+            stop = merge_entries(rows.indices, rows.values, entry, stop)
+        if code != OK:
+            bad[n_bad, 0] = code
+            bad[n_bad, 1] = np.int64(p)
+            n_bad += 1
+            p = skip_line(data, p)
+            continue
+        most_labels = max(most_labels, label_stop - label)
+        if label_stop == label:
+            unlabelled += 1
+            first_unlabelled = np.int64(start) if first_unlabelled < 0 else first_unlabelled
+        rows.extras[row] = importance
+        entry, label = stop, label_stop
+        rows.row_end[row] = entry
+        rows.label_end[row] = label
+        row += 1
+        p += U1
+    return Found(row, entry, label, n_bad, 0, -1, most_labels, unlabelled, first_unlabelled, row, -1)
+
+
+def _bounds(data: np.ndarray) -> tuple[int, int, int]:
+    """A blank stands before every feature, so blanks bound the entries."""
+    newlines = count_marks(data, NEWLINE)
+    blanks = count_marks(data, SPACE) + count_marks(data, TAB) + count_marks(data, RETURN)
+    return newlines, blanks, newlines + count_marks(data, COMMA)
+
+
+MESSAGES = {
+    **EXPECTED,
+    NO_BAR: "'|' before the features",
+    BAD_IMPORTANCE: "an importance weight: a finite number from 0 up",
+    BAD_BASE: "0 or nothing (initial predictions are not supported)",
+    TOO_MANY_TOKENS: "'|' after label, importance and base",
+}
+
+
+def _parser(options: ReadOptions, schema: Schema | None) -> Parser:
+    bits = options.bits if schema is None else int(schema.settings["bits"])
+    if not 1 <= bits <= MAX_BITS:
+        raise OptionError(f"bits={bits} must lie between 1 and {MAX_BITS}")
+    return Parser(parse_chunk, _bounds, np.float64, Limits(U((1 << bits) - 1)), MESSAGES, options, MAX_NAMES)
+
+
+def _schema(facts: Facts, options: ReadOptions) -> Schema:
+    return Schema("vw", 1 << options.bits, {"bits": options.bits, "namespaces": sorted(facts.names)})
+
+
+def _columns(parsed: Parsed, schema: Schema, parser: Parser) -> None:
+    """Nothing to do: the kernel's indices are columns."""
+
+
+def _extras(parsed: Parsed) -> dict[str, Any]:
+    return {"weights": None if np.all(parsed.extras == 1.0) else parsed.extras}
+
+
+READER = TextReader("vw", _parser, _schema, _columns, _extras, labels_required=False)
+
+
+def read(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Dataset:
+    """Read files as one dataset; with a `schema`, hashed as it says."""
+    return READER.read(paths, options, schema)
+
+
+def read_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Iterator[Dataset]:
+    """Read files block by block, in bounded memory; without a `schema` they are parsed twice, first for the labels."""
+    return READER.read_blocks(paths, options, schema)

@@ -1,0 +1,1 @@
+"""The scikit-learn face of lineal, thin: parameters in, `lineal.fit` in between, attributes out."""

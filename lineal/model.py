@@ -1,0 +1,192 @@
+"""A trained linear model: scores, labels, probabilities; files that appear whole and load without running code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lineal.data.dataset import Schema
+from lineal.errors import DataError, OptionError
+from lineal.solution import Certificate
+
+#: Rows scored at a time: bounds the memory of predictions by this many rows of scores.
+CHUNK_ROWS = 16_384
+
+#: Losses whose scores have probabilities, and how: the files in `losses/` say so too (a test compares them), but naming
+#: them here lets a model predict without importing Numba.
+LINKS = {"logistic": "logistic", "softmax": "softmax"}
+
+
+@dataclass(frozen=True)
+class Model:
+    """Weights with the meaning of their rows and columns. Immutable, hence safe to share between threads.
+
+    Attributes
+    ----------
+    weights : (d, k); intercept : (k,).
+    classes : the labels; two of them with k = 1 for binary problems, else one a column.
+    loss : name of the loss it was trained with; it decides how scores become labels and probabilities.
+    is_multilabel : whether rows have label sets.
+    feature_names : d strings or None.
+    schema : how the training file became columns, so that other files are read the same way; None for arrays.
+    options : what it was trained with.
+    certificate, status : how good it is, and how its training ended.
+
+    Memory: d·k + k numbers; predictions add at most CHUNK_ROWS·k.
+    """
+
+    weights: np.ndarray
+    intercept: np.ndarray
+    classes: np.ndarray
+    loss: str
+    is_multilabel: bool = False
+    feature_names: list[str] | None = None
+    schema: Schema | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    certificate: Certificate | None = None
+    status: str = ""
+
+    @property
+    def n_features(self) -> int:
+        """d."""
+        return int(self.weights.shape[0])
+
+    @property
+    def is_binary(self) -> bool:
+        """Two classes, told apart by one score."""
+        return len(self.classes) == 2 and not self.is_multilabel
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores: (n,) for two classes (positive means the second), else (n, k). X as for `predict`."""
+        return self._collect(X, lambda scores: scores)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels (n,), or for label sets an (n, k) array of 0 and 1.
+
+        X is an array, a SciPy sparse matrix, a DataFrame, or the path of a file, which is read block by block.
+        """
+        return self._collect(X, self.labels_of)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities (n, number of classes), for losses that have them; a column a label for label sets."""
+        self.check_probabilities()
+        return self._collect(X, self.probabilities_of)
+
+    def check_probabilities(self) -> None:
+        """Refuse a loss whose scores are no probabilities."""
+        if self.loss not in LINKS:
+            raise OptionError(f"loss {self.loss!r} gives scores, not probabilities: train with 'logistic' or 'softmax'")
+
+    # --- from scores
+
+    def labels_of(self, scores: np.ndarray) -> np.ndarray:
+        """What `predict` gives for these scores."""
+        if self.is_multilabel:
+            if self.loss == "label_ranking":
+                raise OptionError("label_ranking orders labels and has no threshold: use decision_function")
+            return (scores > 0.0).astype(np.int64)
+        if self.is_binary:
+            return self.classes[(scores > 0.0).astype(np.intp)]
+        return self.classes[np.argmax(scores, axis=1)]
+
+    def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
+        """What `predict_proba` gives for these scores."""
+        wide = scores.astype(np.float64)
+        if self.is_binary:
+            positive = _sigmoid(wide)
+            return np.stack([_sigmoid(-wide), positive], axis=1)
+        if LINKS[self.loss] == "softmax":
+            raised = np.exp(wide - wide.max(axis=1, keepdims=True))
+        else:
+            raised = _sigmoid(wide)
+            if self.is_multilabel:
+                return raised
+            raised = np.maximum(raised, np.finfo(np.float64).tiny)  # a row that all classes refuse
+        return raised / raised.sum(axis=1, keepdims=True)
+
+    # --- over any kind of rows
+
+    def batches(self, X: Any) -> Iterator[Any]:
+        """The rows of X, in matrices of at most CHUNK_ROWS rows."""
+        if isinstance(X, str | os.PathLike):
+            from lineal.data.read import read_blocks
+
+            for block in read_blocks(X, schema=self.schema):
+                yield from self._cut(block.X)
+        else:
+            yield from self._cut(self.as_matrix(X))
+
+    def scores(self, X: Any) -> np.ndarray:
+        """Scores of a matrix, all at once."""
+        if X.shape[1] != self.n_features:
+            raise DataError(f"X has {X.shape[1]} features, the model knows {self.n_features}")
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = X @ self.weights + self.intercept
+        if not np.isfinite(scores).all():
+            row = int(np.flatnonzero(~np.isfinite(scores).all(axis=1))[0])
+            raise DataError(f"row {row} of X has NaN, infinite or too large values")
+        if self.is_binary:
+            return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
+        return scores
+
+    def as_matrix(self, X: Any) -> Any:
+        """A matrix of numbers; the columns of a DataFrame are picked by name, one row may come as a vector."""
+        if hasattr(X, "columns") and hasattr(X, "to_numpy"):
+            return self._from_frame(X)
+        if sparse.issparse(X):
+            return X if X.format == "csr" else X.tocsr()
+        X = np.asarray(X)
+        if X.ndim == 1 and len(X) == self.n_features:
+            X = X[None, :]
+        if X.ndim != 2:
+            raise DataError(f"X must have two dimensions, found {X.ndim}")
+        return X if X.dtype.kind == "f" else X.astype(self.weights.dtype)
+
+    def _from_frame(self, frame: Any) -> Any:
+        if self.schema is not None and self.schema.format == "table":
+            from lineal.data.readers.table import encode_frame
+
+            return encode_frame(frame, self.schema)
+        names = self.feature_names
+        if names is None:
+            return np.asarray(frame.to_numpy(), dtype=self.weights.dtype)
+        absent = sorted(set(names) - set(frame.columns))
+        if absent:
+            raise DataError(f"the table lacks {len(absent)} of the model's columns: {', '.join(map(repr, absent[:5]))}")
+        return np.asarray(frame[names].to_numpy(), dtype=self.weights.dtype)
+
+    def _cut(self, X: Any) -> Iterator[Any]:
+        if X.shape[0] <= CHUNK_ROWS:
+            yield X
+            return
+        for start in range(0, X.shape[0], CHUNK_ROWS):
+            yield X[start : start + CHUNK_ROWS]
+
+    def _collect(self, X: Any, view: Any) -> np.ndarray:
+        parts = [view(self.scores(batch)) for batch in self.batches(X)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    # --- files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file; the file appears whole or not at all."""
+        from lineal.model_file import save
+
+        save(self, path)
+
+
+def load(path: str | os.PathLike[str]) -> Model:
+    """Read a model that `Model.save` wrote. Runs no code from the file."""
+    from lineal.model_file import load
+
+    return load(path)
+
+
+def _sigmoid(z: np.ndarray) -> np.ndarray:
+    e = np.exp(-np.abs(z))
+    return np.where(z >= 0.0, 1.0, e) / (1.0 + e)

@@ -1,0 +1,145 @@
+"""Model files: safetensors with JSON metadata. No pickles, a checksum over everything, a version.
+
+Tensors: ``weights`` (d, k) and ``intercept`` (k,). Metadata: one JSON text under "lineal" with the format version, classes,
+names, options, certificate and schema, and its checksum with the tensors' under "blake2b".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+from lineal import __version__
+from lineal.data.dataset import Schema
+from lineal.errors import LinealError, ModelFileError
+from lineal.files import whole_file
+from lineal.model import Model
+from lineal.solution import Certificate
+
+#: Raised when older versions of lineal could misread a file.
+FORMAT_VERSION = 1
+
+#: NumPy kinds of labels that a file can hold.
+LABEL_KINDS = {"i": "int", "u": "int", "f": "float", "b": "bool", "U": "str"}
+
+
+def save(model: Model, path: str | os.PathLike[str]) -> None:
+    """Write `model` to `path`, atomically."""
+    from safetensors.numpy import save as to_bytes
+
+    tensors = {
+        "weights": np.ascontiguousarray(model.weights),
+        "intercept": np.ascontiguousarray(model.intercept),
+    }
+    text = json.dumps(_to_json(model), ensure_ascii=False, sort_keys=True, allow_nan=False)
+    content = to_bytes(tensors, {"lineal": text, "blake2b": _checksum(text, tensors)})
+    with whole_file(path) as file:
+        file.write(content)
+
+
+def load(path: str | os.PathLike[str]) -> Model:
+    """Read a model; everything in the file is checked, and an error says what is wrong with it."""
+    from safetensors import SafetensorError, safe_open
+
+    path = os.fspath(path)
+    if not os.path.isfile(path):
+        raise ModelFileError(f"{path} is not a file" if os.path.exists(path) else f"no model file {path}")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            if "lineal" not in metadata:
+                raise ModelFileError(f"{path} is a safetensors file, but not a model of lineal")
+            description = _parse(path, metadata["lineal"])
+            if set(file.keys()) != {"weights", "intercept"}:
+                raise ModelFileError(f"{path} is damaged: it should hold weights and intercept, not {list(file.keys())}")
+            tensors = {name: file.get_tensor(name) for name in ("weights", "intercept")}
+    except (SafetensorError, OSError, ValueError) as error:
+        if isinstance(error, LinealError):
+            raise
+        raise ModelFileError(f"{path} is cut, damaged or not a model file ({error})") from None
+    if metadata.get("blake2b") != _checksum(metadata["lineal"], tensors):
+        raise ModelFileError(f"{path} is damaged: its checksum does not fit its contents")
+    try:
+        return _from_json(description, tensors)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ModelFileError(f"{path} is damaged: {type(error).__name__} {error}") from None
+
+
+def _parse(path: str, text: str) -> dict[str, Any]:
+    try:
+        description = json.loads(text)
+        version = description["format_version"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise ModelFileError(f"{path} is damaged: its description is not readable") from None
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        writer = description.get("lineal_version", "unknown")
+        raise ModelFileError(
+            f"{path} has model format {version} (written by lineal {writer}); this is lineal {__version__}, which reads "
+            f"formats up to {FORMAT_VERSION}: upgrade lineal"
+        )
+    return description
+
+
+def _checksum(text: str, tensors: dict[str, np.ndarray]) -> str:
+    digest = hashlib.blake2b(text.encode(), digest_size=16)
+    for name in sorted(tensors):
+        array = np.ascontiguousarray(tensors[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.reshape(-1).view(np.uint8))
+    return digest.hexdigest()
+
+
+def _to_json(model: Model) -> dict[str, Any]:
+    classes = model.classes
+    if classes.dtype == object and all(isinstance(label, str) for label in classes):
+        classes = classes.astype(str)
+    if classes.dtype.kind not in LABEL_KINDS:
+        raise ModelFileError(f"labels of type {classes.dtype} cannot be saved: use numbers or strings")
+    return {
+        "format_version": FORMAT_VERSION,
+        "lineal_version": __version__,
+        "classes": classes.tolist(),
+        "label_kind": LABEL_KINDS[classes.dtype.kind],
+        "loss": model.loss,
+        "is_multilabel": model.is_multilabel,
+        "feature_names": model.feature_names,
+        "schema": None if model.schema is None else model.schema.to_json(),
+        "options": model.options,
+        "certificate": None if model.certificate is None else model.certificate.to_json(),
+        "status": model.status,
+    }
+
+
+def _from_json(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> Model:
+    kinds = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.str_}
+    classes = np.array(values["classes"], dtype=kinds[values["label_kind"]])
+    weights, intercept = tensors["weights"], tensors["intercept"]
+    names, certificate = values["feature_names"], values["certificate"]
+    is_multilabel = bool(values["is_multilabel"])
+    columns = {len(classes)} if is_multilabel or len(classes) != 2 else {1, 2}
+    if (
+        weights.ndim != 2
+        or weights.dtype.kind != "f"
+        or intercept.shape != (weights.shape[1],)
+        or weights.shape[1] not in columns
+        or classes.ndim != 1
+        or (names is not None and len(names) != len(weights))
+        or not (np.isfinite(weights).all() and np.isfinite(intercept).all())
+    ):
+        raise ValueError("weights, classes and names do not fit each other")
+    return Model(
+        weights=weights,
+        intercept=intercept,
+        classes=classes,
+        loss=str(values["loss"]),
+        is_multilabel=is_multilabel,
+        feature_names=None if names is None else [str(name) for name in names],
+        schema=None if values["schema"] is None else Schema.from_json(values["schema"]),
+        options=dict(values["options"]),
+        certificate=None if certificate is None else Certificate.from_json(certificate),
+        status=str(values["status"]),
+    )

@@ -1,0 +1,281 @@
+"""The objective of every solver, and the certificate of every answer.
+
+    F(W, b) = (1/Σs) Σ_i s_i ℓ(y_i, W'x_i + b + o_i) + α·Ω(W)
+
+Sample and class weights are in s, offsets o are base scores, the intercept b is never penalised.
+
+Its Fenchel dual, over one vector u_i in the domain of ℓ* a row, is
+
+    D(u) = (1/Σs) Σ_i s_i [u_i·o_i − ℓ*(u_i)] − (αΩ)*(−C),   C = (1/Σs) Σ_i s_i x_i u_i',
+
+and with a free intercept only u with Σ_i s_i u_i = 0 count. u_i = ∇ℓ(z_i) is nearly such a point near the optimum;
+the loss repairs the rest (`repair`), the penalty may ask to scale it (`dual_scale`), and D(u) ≤ F* ≤ F(W, b) holds for
+whatever W and b, optimal or not. Certificates are computed in float64 also for float32 data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lineal.core import threads as pool
+from lineal.core.jit import kernel
+from lineal.design.products import matmul, rmatmul
+from lineal.engine.base import Block, Engine
+from lineal.errors import DataError
+from lineal.penalties.regulariser import Regulariser
+from lineal.solution import Certificate
+
+#: Rows of a chunk; sums over chunks are added in order, so they do not depend on the number of threads.
+CHUNK_ROWS = 2048
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Loss, penalty and data together. Parameters are one array θ: the rows of W, and b as a last row if there is one.
+
+    Memory: two blocks of scores (see the engine) and one θ of gradients.
+    """
+
+    engine: Engine
+    loss: Any
+    regulariser: Regulariser
+    fit_intercept: bool = True
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of θ."""
+        return (self.engine.shape[1] + self.fit_intercept, self.engine.n_columns)
+
+    def split(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """θ as weights (d, k) and intercept (k,): views, or zeros for an intercept that is not fitted."""
+        d = self.engine.shape[1]
+        return theta[:d], theta[d] if self.fit_intercept else np.zeros(self.shape[1], theta.dtype)
+
+    def class_weights(self) -> np.ndarray:
+        """Share of the weight on each label column."""
+        k = self.engine.n_columns
+        return self.engine.sum(lambda block: (_label_weights(block.targets, block.weights, k),))[0]
+
+    def start(self, dtype: Any = None) -> np.ndarray:
+        """θ of the model without features: zero weights and the loss's best intercept for them, where it knows one."""
+        theta = np.zeros(self.shape, dtype or self.engine.dtype)
+        if self.fit_intercept:
+            theta[-1] = self.loss.start_intercept(self.class_weights())
+        return theta
+
+    # --- primal
+
+    def value(self, theta: np.ndarray) -> float:
+        """F(θ)."""
+        W, b = self.split(theta)
+
+        def step(block: Block) -> tuple[float]:
+            Z = scores(block, W, b)
+            return (_over_rows(block, lambda a, c: _values(self.loss, block.targets, block.weights, Z, a, c)),)
+
+        return float(self.engine.sum(step)[0]) + self.regulariser.value(W)
+
+    def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """F(θ) and ∇F(θ), for a smooth loss and penalty; with another penalty, use `loss_and_gradient`."""
+        value, gradient = self.loss_and_gradient(theta)
+        W, _ = self.split(theta)
+        gradient[: len(W)] += self.regulariser.gradient(W)
+        return value + self.regulariser.value(W), gradient
+
+    def loss_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """The loss term and its gradient (a subgradient for non-smooth losses), in the shape of θ."""
+        W, b = self.split(theta)
+
+        def step(block: Block) -> tuple[float, np.ndarray]:
+            Z = scores(block, W, b)
+            R = np.empty_like(Z)
+            value = _over_rows(block, lambda a, c: _gradients(self.loss, block.targets, block.weights, Z, R, a, c))
+            return value, self._pull_back(block, R)
+
+        value, gradient = self.engine.sum(step)
+        return float(value), gradient
+
+    def hessian_vector(self, theta: np.ndarray, direction: np.ndarray) -> np.ndarray:
+        """∇²F(θ)·direction, a generalised Hessian where second derivatives jump; smooth losses and penalties."""
+        W, b = self.split(theta)
+        V, v = self.split(direction)
+
+        def step(block: Block) -> tuple[np.ndarray]:
+            Z, Y = scores(block, W, b), matmul(block.X, V, threads=block.threads)
+            Y += v
+            R = np.empty_like(Z)
+            _over_rows(block, lambda a, c: _curvatures(self.loss, block.targets, block.weights, Z, Y, R, a, c))
+            return (self._pull_back(block, R),)
+
+        (product,) = self.engine.sum(step)
+        product[: len(V)] += self.regulariser.gradient(V)  # quadratic penalties: the gradient is linear
+        return product
+
+    def _pull_back(self, block: Block, R: np.ndarray) -> np.ndarray:
+        """X'R with the column sums of R below, in the shape of θ."""
+        out = np.empty(self.shape, R.dtype)
+        d = block.X.shape[1]
+        rmatmul(block.X, R, out=out[:d], threads=block.threads)
+        if self.fit_intercept:
+            out[d] = R.sum(axis=0, dtype=np.float64)
+        return out
+
+    # --- dual
+
+    def certificate(self, theta: np.ndarray) -> Certificate:
+        """A relative duality gap, or a relative violation where some weights are not penalised."""
+        W, b = (part.astype(np.float64) for part in self.split(theta))
+        if np.all(self.regulariser.strengths > 0.0):
+            primal, dual = self.primal_and_dual(W, b)
+            if math.isfinite(dual):
+                gap = max(primal - dual, 0.0) / primal if primal > 0.0 else 0.0
+                return Certificate("gap", gap, primal, dual)
+        return self._violation(W, b)
+
+    def primal_and_dual(self, W: np.ndarray, b: np.ndarray) -> tuple[float, float]:
+        """F(W, b) and a lower bound of the minimum; −∞ where no feasible dual point was found. W, b in float64."""
+        repair = self.loss.identity_repair(self.engine.n_columns)
+        if self.fit_intercept:
+            found = self._balance(W, b)
+            if found is None:
+                return self.value(self._joined(W, b)), -math.inf
+            repair = found
+        primal, dual, correlation = self._dual_sums(W, b, repair, 1.0)
+        correlation *= -1.0
+        scale = self.regulariser.dual_scale(correlation)
+        if scale < 1.0:
+            dual = self._dual_sums(W, b, repair, scale)[1]
+        return primal + self.regulariser.value(W), dual - self.regulariser.conjugate(correlation, scale)
+
+    def _balance(self, W: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+        """What makes the gradients at (W, b) a dual point that a free intercept allows."""
+        class_weights = self.class_weights()
+        hub = self.loss.hub(class_weights)
+
+        def step(block: Block) -> tuple[np.ndarray]:
+            sums = np.zeros((self.loss.n_sums, len(class_weights)))
+            _balances(self.loss, block.targets, block.weights, scores(block, W, b), hub, sums)
+            return (sums,)
+
+        (sums,) = self.engine.sum(step)
+        return self.loss.repair(sums, class_weights, hub)
+
+    def _dual_sums(self, W: np.ndarray, b: np.ndarray, repair: np.ndarray, scale: float) -> tuple[float, float, Any]:
+        def step(block: Block) -> tuple[float, float, np.ndarray]:
+            Z = scores(block, W, b)
+            U = np.empty_like(Z)
+            primal = _over_rows(block, lambda a, c: _values(self.loss, block.targets, block.weights, Z, a, c))
+            dual = _over_rows(
+                block, lambda a, c: _duals(self.loss, block.targets, block.weights, Z, repair, scale, U, a, c)
+            )
+            if block.offsets is not None:
+                dual += float(np.einsum("ir,ir->", U, block.offsets, dtype=np.float64))
+            return primal, dual, rmatmul(block.X, U, threads=block.threads)
+
+        primal, dual, correlation = self.engine.sum(step)
+        return float(primal), float(dual), correlation
+
+    def _violation(self, W: np.ndarray, b: np.ndarray) -> Certificate:
+        here = self._joined(W, b)
+        zero = self.start(np.float64)
+        primal = self.value(here)
+        found, reference = self._largest_violation(here), self._largest_violation(zero)
+        return Certificate("violation", found / reference if reference > 0.0 else found, primal)
+
+    def _largest_violation(self, theta: np.ndarray) -> float:
+        _, gradient = self.loss_and_gradient(theta)
+        W, _ = self.split(theta)
+        largest = float(np.max(self.regulariser.violation(W, gradient[: len(W)]), initial=0.0))
+        if self.fit_intercept:
+            largest = max(largest, float(np.linalg.norm(gradient[-1])))
+        return largest
+
+    def _joined(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.vstack([W, b[None, :]]) if self.fit_intercept else W
+
+
+def scores(block: Block, W: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Z = XW + b + o of a block, in the precision of W."""
+    Z = matmul(block.X, W, threads=block.threads)
+    Z += b
+    if block.offsets is not None:
+        Z += block.offsets
+    return Z
+
+
+def check_finite(value: float, what: str) -> None:
+    """Refuse to go on from an overflow."""
+    if not math.isfinite(value):
+        raise DataError(f"{what} overflows: X holds values too large for its precision; scale the features")
+
+
+def _over_rows(block: Block, task: Callable[[int, int], float]) -> float:
+    n = block.X.shape[0]
+    chunks = [(start, min(start + CHUNK_ROWS, n)) for start in range(0, n, CHUNK_ROWS)]
+    parts = pool.run([lambda a=a, c=c: task(a, c) for a, c in chunks], block.threads)
+    return math.fsum(parts) if np.all(np.isfinite(parts)) else math.inf
+
+
+@kernel
+def _values(loss, targets, weights, Z, start, stop):
+    work = np.empty(Z.shape[1], np.float64)
+    total = 0.0
+    for i in range(start, stop):
+        total += weights[i] * loss.row_value(targets.labels(i), Z[i], work)
+    return total
+
+
+@kernel
+def _gradients(loss, targets, weights, Z, R, start, stop):
+    work = np.empty(Z.shape[1], np.float64)
+    total = 0.0
+    for i in range(start, stop):
+        total += weights[i] * loss.row_gradient(targets.labels(i), Z[i], work, R[i])
+        for r in range(Z.shape[1]):
+            R[i, r] *= weights[i]
+    return total
+
+
+@kernel
+def _curvatures(loss, targets, weights, Z, Y, R, start, stop):
+    work = np.empty(Z.shape[1], np.float64)
+    for i in range(start, stop):
+        loss.row_curvature(targets.labels(i), Z[i], Y[i], work, R[i])
+        for r in range(Z.shape[1]):
+            R[i, r] *= weights[i]
+    return 0.0
+
+
+@kernel
+def _balances(loss, targets, weights, Z, hub, sums):
+    work = np.empty(Z.shape[1], np.float64)
+    for i in range(Z.shape[0]):
+        loss.row_balance(targets.labels(i), Z[i], weights[i], hub, work, sums)
+
+
+@kernel
+def _duals(loss, targets, weights, Z, repair, scale, U, start, stop):
+    """Σ −s·ℓ*(u), and s·u in U."""
+    work = np.empty(Z.shape[1], np.float64)
+    total = 0.0
+    for i in range(start, stop):
+        total += weights[i] * loss.row_dual(targets.labels(i), Z[i], repair, scale, work, U[i])
+        for r in range(Z.shape[1]):
+            U[i, r] *= weights[i]
+    return total
+
+
+@kernel
+def _label_weights(targets, weights, k):
+    total = np.zeros(k, np.float64)
+    for i in range(weights.shape[0]):
+        labels = targets.labels(i)
+        for p in range(labels.shape[0]):
+            if labels[p] >= 0:
+                total[labels[p]] += weights[i]
+    return total

@@ -1,0 +1,74 @@
+"""Options of training, once: the estimators' parameters, the command line's flags and both their texts come from here."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from lineal import losses, penalties, solvers
+from lineal.data.options import option
+from lineal.errors import OptionError, unknown_value
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """How a linear model is trained."""
+
+    loss: str = option("squared_hinge", f"loss: {', '.join(losses.names())}")
+    penalty: str = option("l2", f"penalty on the weights: {', '.join(penalties.names())}")
+    alpha: float = option(1e-4, "strength of the penalty; the loss is a mean, so it keeps its meaning as data grows")
+    solver: str = option("auto", f"algorithm: auto, {', '.join(solvers.names())}")
+    tol: float = option(1e-3, "stop at this relative duality gap (relative violation where no gap exists)")
+    fit_intercept: bool = option(True, "fit an intercept; it is never penalised")
+    class_weight: Any = option(None, "None, 'balanced', or a dict of weights of the classes")
+    max_iter: int = option(1000, "iterations at most")
+    max_time: float | None = option(None, "seconds at most; the best model so far is kept")
+    n_jobs: int | None = option(None, "threads; None or -1 means all cores")
+    random_state: int | None = option(None, "seed of solvers that draw random numbers")
+    verbose: int = option(0, "1 shows progress: a bar on a terminal, lines elsewhere")
+
+    def checked(self) -> TrainOptions:
+        """The same options, or an error that names the first one that cannot be honoured."""
+        for name, known in (("loss", losses.names()), ("penalty", penalties.names())):
+            if getattr(self, name) not in known:
+                raise unknown_value(name, getattr(self, name), known)
+        if self.solver not in ("auto", *solvers.names()):
+            raise unknown_value("solver", self.solver, ("auto", *solvers.names()))
+        self._need("alpha", lambda v: 0.0 <= v < math.inf, "a finite number ≥ 0")
+        self._need("tol", lambda v: 0.0 < v < math.inf, "a number > 0")
+        self._need("max_iter", lambda v: v == int(v) and v >= 0, "a whole number ≥ 0")
+        if self.max_time is not None:
+            self._need("max_time", lambda v: v > 0.0, "seconds > 0 or None")
+        return self
+
+    def _need(self, name: str, holds: Callable[[Any], bool], expected: str) -> None:
+        value = getattr(self, name)
+        try:
+            fine = not isinstance(value, bool | str) and bool(holds(value))
+        except (TypeError, ValueError):
+            fine = False
+        if not fine:
+            raise OptionError(f"{name}={value!r} is not {expected}")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values, for model files."""
+        values = dataclasses.asdict(self)
+        if isinstance(values["class_weight"], dict):
+            values["class_weight"] = [[_plain(label), float(w)] for label, w in values["class_weight"].items()]
+        return {name: _plain(value) for name, value in values.items()}
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value
+
+
+def describe(options: Any, indent: str = "    ") -> str:
+    """The fields of an options dataclass as the parameter list of a docstring."""
+    lines = []
+    for entry in dataclasses.fields(options):
+        default = f"default {entry.default!r}"
+        lines.append(f"{indent}{entry.name} : {default}\n{indent}    {entry.metadata['help']}.")
+    return "\n".join(lines)

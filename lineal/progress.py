@@ -1,0 +1,65 @@
+"""Progress of long work: a bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from types import TracebackType
+from typing import Any
+
+from lineal.solution import Snapshot
+
+#: Seconds between two lines where there is no terminal.
+SECONDS_A_LINE = 2.0
+
+
+class Progress:
+    """Shows how far a solver's gap has come on its way to `tol` (on a logarithmic scale). Silent at verbose = 0."""
+
+    def __init__(self, verbose: int, tol: float) -> None:
+        self.verbose, self.tol = int(verbose), tol
+        self._bar: Any = None
+        self._first: float | None = None
+        self._last_line = -math.inf
+
+    def __enter__(self) -> Progress:
+        if self.verbose and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+            from rich.progress import Progress as RichProgress
+
+            self._bar = RichProgress(
+                TextColumn("fitting"), BarColumn(), TextColumn("{task.fields[state]}"), TimeElapsedColumn(),
+                console=Console(stderr=True), transient=True,
+            )  # fmt: skip
+            self._bar.start()
+            self._task = self._bar.add_task("fit", total=1.0, state="")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    @property
+    def callbacks(self) -> tuple[Any, ...]:
+        """To hand to a solver."""
+        return (self._show,) if self.verbose else ()
+
+    def _show(self, snapshot: Snapshot) -> None:
+        state = f"iteration {snapshot.iteration}, objective {snapshot.objective:.6g}, gap {snapshot.gap:.1e}"
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self._share(snapshot.gap), state=state)
+        elif time.monotonic() - self._last_line >= SECONDS_A_LINE:
+            self._last_line = time.monotonic()
+            print(f"{snapshot.seconds:8.1f} s  {state}", file=sys.stderr, flush=True)
+
+    def _share(self, gap: float) -> float:
+        if not (gap > 0.0 and math.isfinite(gap)):
+            return 0.0
+        self._first = max(self._first or gap, gap)
+        if self._first <= self.tol:
+            return 1.0
+        return min(1.0, math.log(self._first / gap) / math.log(self._first / self.tol))

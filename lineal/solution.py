@@ -1,0 +1,104 @@
+"""What a fit returns: the answer, how good it certainly is, and how it got there."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How far an answer can be from the best one.
+
+    Attributes
+    ----------
+    kind : "gap": `value` is the relative duality gap (P − D)/P, so that P ≤ P*/(1 − value);
+        "violation": `value` is the largest violation of the optimality conditions, relative to that of the zero model
+        (where no finite gap exists); "none": the method minimises no single convex objective.
+    value : the number, NaN for "none".
+    primal : objective P of the answer.
+    dual : lower bound D of the best objective, None unless kind is "gap".
+    """
+
+    kind: str
+    value: float
+    primal: float
+    dual: float | None = None
+
+    def meets(self, tol: float) -> bool:
+        """Whether the answer is as good as asked."""
+        return self.kind != "none" and self.value <= tol
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"kind": self.kind, "value": _plain(self.value), "primal": _plain(self.primal), "dual": _plain(self.dual)}
+
+    @staticmethod
+    def from_json(values: dict[str, Any]) -> Certificate:
+        """Inverse of `to_json`."""
+
+        def number(name: str) -> float:
+            return math.nan if values[name] is None else float(values[name])
+
+        dual = None if values["dual"] is None else float(values["dual"])
+        return Certificate(str(values["kind"]), number("value"), number("primal"), dual)
+
+    def __str__(self) -> str:
+        if self.kind == "gap":
+            return f"relative duality gap {self.value:.2g} (objective {self.primal:.8g}, at least {self.dual:.8g} is needed)"
+        if self.kind == "violation":
+            return f"relative optimality violation {self.value:.2g} (objective {self.primal:.8g})"
+        return "none: this method minimises no single convex objective"
+
+
+def _plain(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One iteration, as callbacks and `history` see it. `gap` is the solver's running estimate."""
+
+    iteration: int
+    seconds: float
+    objective: float
+    gap: float
+    nonzero_rows: int
+    weights: np.ndarray = field(repr=False)
+    intercept: np.ndarray = field(repr=False)
+
+    def row(self) -> dict[str, float]:
+        """The numbers of this iteration."""
+        return {
+            "iteration": self.iteration,
+            "seconds": self.seconds,
+            "objective": self.objective,
+            "gap": self.gap,
+            "nonzero_rows": self.nonzero_rows,
+        }
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Answer of a solver.
+
+    Attributes
+    ----------
+    weights : (d, k), in the precision of the data.
+    intercept : (k,), zeros without one.
+    certificate : how good it is.
+    history : one dict an iteration: iteration, seconds, objective, gap, nonzero_rows.
+    status : "converged", "max_iter", "max_time", "stopped" (by a callback), "interrupted" or "stalled" (no further
+        progress is possible in this precision).
+    message : one sentence about the status, with what would help.
+    """
+
+    weights: np.ndarray
+    intercept: np.ndarray
+    certificate: Certificate
+    history: list[dict[str, float]]
+    status: str
+    message: str

@@ -1,0 +1,168 @@
+"""L-BFGS for smooth losses with the l2 penalty: min_{W,b} F(W, b) by limited-memory quasi-Newton steps.
+
+Nocedal (1980), with the two-loop recursion of Nocedal & Wright (2006), Algorithm 7.4, in the metric of
+`parts/precondition.py`, and weak Wolfe steps. For the l2 penalty the duality gap of u = ∇ℓ is ‖∇_W F‖²/(2α) up
+to the balance of the intercept, so every gradient comes with an estimate of the gap; the certificate is computed when it looks good enough.
+
+Memory: (2·memory + 4) parameter arrays, two blocks of scores, and d² numbers where the Gram metric is used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from lineal.core import threads as pool
+from lineal.errors import OptionError
+from lineal.objective import Objective, check_finite
+from lineal.solution import Certificate, Solution
+from lineal.solvers.parts.line_search import Trial, wolfe_search
+from lineal.solvers.parts.monitor import Callback, Monitor, explain
+from lineal.solvers.parts.precondition import Metric, metric
+from lineal.solvers.parts.vectors import add_scaled, dot
+
+#: Pairs of steps and gradient changes that are remembered.
+MEMORY = 10
+
+
+def check(loss: Any, penalty: Any) -> None:
+    """Refuse, by name, what this solver cannot honour."""
+    if not loss.is_smooth:
+        smooth = "multiclass_squared_hinge" if loss.is_direct else "squared_hinge"
+        raise OptionError(f"lbfgs needs a smooth loss, and {loss.name!r} is not ({smooth!r} is)")
+    if not penalty.is_smooth:
+        raise OptionError(f"lbfgs needs penalty 'l2', not {penalty.name!r}")
+
+
+def solve(
+    objective: Objective,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = 1000,
+    max_time: float | None = None,
+    callbacks: Iterable[Callback] = (),
+    start: np.ndarray | None = None,
+    n_jobs: int | None = None,
+) -> Solution:
+    """Minimise the objective to a relative duality gap of `tol` (a relative violation where α = 0)."""
+    check(objective.loss, objective.regulariser.penalty)
+    threads = pool.thread_count(n_jobs)
+    theta = objective.start() if start is None else np.array(start, objective.engine.dtype, order="C")
+    noise = 4.0 * float(np.finfo(theta.dtype).eps)
+    with Monitor(max_iter, max_time, callbacks) as monitor:
+        value, gradient = objective.value_and_gradient(theta)
+        check_finite(value, "the objective at the starting point")
+        H, pairs = metric(objective), deque[tuple[np.ndarray, np.ndarray, float]](maxlen=MEMORY)
+        gap = _Gap(objective, tol)
+        iteration, status = 0, monitor.record(0, value, gap.estimate(value, gradient), *objective.split(theta))
+        while not gap.is_reached(theta, value, gradient) and status is None:
+            direction = _two_loops(gradient, pairs, H, threads)
+            slope = dot(direction, gradient, threads)
+            if not slope < 0.0:  # curvature lost to rounding: forget it
+                pairs.clear()
+                direction = -H.solve(gradient)
+                slope = dot(direction, gradient, threads)
+            found = _search(objective, theta, direction, value, slope, noise, threads)
+            if found is None:
+                status = "stalled" if not pairs else None
+                pairs.clear()
+                continue
+            step, value, _, (theta_new, gradient_new) = found
+            _remember(pairs, H, theta_new - theta, gradient_new - gradient, threads)
+            theta, gradient = theta_new, gradient_new
+            iteration += 1
+            estimate = gap.estimate(value, gradient)
+            status = monitor.record(iteration, value, estimate, *objective.split(theta))
+    certificate = gap.certificate(theta)
+    status = "converged" if certificate.meets(tol) else status or "stalled"
+    if monitor.history:
+        monitor.history[-1]["gap"] = certificate.value
+    W, b = objective.split(theta)
+    return Solution(W, b, certificate, monitor.history, status, explain(status, certificate, tol, max_iter))
+
+
+class _Gap:
+    """Decides when the certificate is worth computing, and keeps the last one."""
+
+    def __init__(self, objective: Objective, tol: float) -> None:
+        self.objective, self.tol = objective, tol
+        self.wait_below = math.inf
+        self.last: tuple[np.ndarray, Certificate] | None = None
+        strengths = objective.regulariser.strengths
+        self.inverse = 0.5 / strengths if np.all(strengths > 0.0) else None
+        self.start_norm: float | None = None
+
+    def estimate(self, value: float, gradient: np.ndarray) -> float:
+        """Relative gap if the intercept were balanced; relative gradient norm where there is no gap."""
+        W, _ = self.objective.split(gradient)
+        if self.inverse is None:
+            size = float(np.linalg.norm(gradient, axis=1).max(initial=0.0))
+            self.start_norm = self.start_norm or size
+            return size / self.start_norm if self.start_norm else 0.0
+        rows = np.einsum("jr,jr->j", W, W, dtype=np.float64)
+        return float(rows @ self.inverse) / value if value > 0.0 else 0.0
+
+    def is_reached(self, theta: np.ndarray, value: float, gradient: np.ndarray) -> bool:
+        """Whether the certificate meets tol; computed only when the estimate has come down far enough."""
+        estimate = self.estimate(value, gradient)
+        if estimate > min(self.tol, self.wait_below):
+            return False
+        if self.certificate(theta).meets(self.tol):
+            return True
+        self.wait_below = 0.5 * estimate
+        return False
+
+    def certificate(self, theta: np.ndarray) -> Certificate:
+        """Of θ; remembered, since the last one asked for is usually asked for again."""
+        if self.last is None or self.last[0] is not theta:
+            self.last = (theta, self.objective.certificate(theta))
+        return self.last[1]
+
+
+def _two_loops(
+    gradient: np.ndarray, pairs: deque[tuple[np.ndarray, np.ndarray, float]], H: Metric, threads: int
+) -> np.ndarray:
+    """−H_t·gradient, where H_t is the inverse Hessian that the remembered pairs suggest."""
+    q = gradient.copy()
+    factors = []
+    for s, y, rho in reversed(pairs):
+        a = rho * dot(s, q, threads)
+        factors.append(a)
+        add_scaled(q, -a, y, threads)
+    q = H.solve(q)
+    for (s, y, rho), a in zip(pairs, reversed(factors)):
+        add_scaled(q, a - rho * dot(y, q, threads), s, threads)
+    return np.negative(q, out=q)
+
+
+def _search(
+    objective: Objective,
+    theta: np.ndarray,
+    direction: np.ndarray,
+    value: float,
+    slope: float,
+    noise: float,
+    threads: int,
+) -> Trial | None:
+    def evaluate(step: float) -> Trial:
+        point = theta.copy()
+        add_scaled(point, step, direction, threads)
+        here, gradient = objective.value_and_gradient(point)
+        if not math.isfinite(here):
+            return Trial(step, math.inf, math.inf, None)
+        return Trial(step, here, dot(gradient, direction, threads), (point, gradient))
+
+    return wolfe_search(evaluate, value, slope, 1.0, noise * abs(value))
+
+
+def _remember(
+    pairs: deque[tuple[np.ndarray, np.ndarray, float]], H: Metric, s: np.ndarray, y: np.ndarray, threads: int
+) -> None:
+    curvature = dot(s, y, threads)
+    if curvature > 1e-10 * math.sqrt(dot(s, s, threads) * dot(y, y, threads)):
+        pairs.append((s, y, 1.0 / curvature))
+        H.adapt(curvature, y)

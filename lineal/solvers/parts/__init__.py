@@ -1,0 +1,1 @@
+"""Parts that solvers share: the monitor of a run, line search, preconditioners."""

@@ -1,0 +1,97 @@
+"""The monitor of a run: history, callbacks, time limit and Ctrl-C, the same for every solver."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable
+from types import FrameType, TracebackType
+from typing import Any
+
+import numpy as np
+
+from lineal.solution import Snapshot
+
+#: A callback sees every iteration; returning True ends the fit.
+Callback = Callable[[Snapshot], Any]
+
+
+class Monitor:
+    """Context manager around a solver's loop. `record` returns a status when the loop must end, else None.
+
+    The first Ctrl-C inside the context only asks the loop to end, so that the best iterate is returned; a second one
+    raises KeyboardInterrupt as usual.
+    """
+
+    def __init__(self, max_iter: int, max_time: float | None = None, callbacks: Iterable[Callback] = ()) -> None:
+        self.max_iter, self.max_time, self.callbacks = max_iter, max_time, tuple(callbacks)
+        self.history: list[dict[str, float]] = []
+        self._interrupted = False
+        self._previous: Any = None
+
+    def __enter__(self) -> Monitor:
+        self._start = time.perf_counter()
+        if threading.current_thread() is threading.main_thread():
+            previous = signal.getsignal(signal.SIGINT)
+            if callable(previous):  # SIGINT ignored or handled outside of Python stays so
+                self._previous = previous
+                signal.signal(signal.SIGINT, self._on_interrupt)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._previous is not None:
+            signal.signal(signal.SIGINT, self._previous)
+
+    def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
+        if self._interrupted:
+            self._previous(number, frame)
+        self._interrupted = True
+
+    @property
+    def seconds(self) -> float:
+        """Since the loop began."""
+        return time.perf_counter() - self._start
+
+    def record(
+        self, iteration: int, objective: float, gap: float, weights: np.ndarray, intercept: np.ndarray
+    ) -> str | None:
+        """Note an iteration; the status with which the loop must end, or None to go on."""
+        live = int(np.count_nonzero(np.any(weights, axis=1)))
+        snapshot = Snapshot(iteration, self.seconds, objective, gap, live, _frozen(weights), _frozen(intercept))
+        self.history.append(snapshot.row())
+        if any([callback(snapshot) is True for callback in self.callbacks]):  # every callback sees it
+            return "stopped"
+        return self.must_end(iteration)
+
+    def must_end(self, iteration: int) -> str | None:
+        """The status with which the loop must end, or None."""
+        if self._interrupted:
+            return "interrupted"
+        if self.max_time is not None and self.seconds >= self.max_time:
+            return "max_time"
+        return "max_iter" if iteration >= self.max_iter else None
+
+
+def _frozen(array: np.ndarray) -> np.ndarray:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def explain(status: str, certificate: Any, tol: float, max_iter: int) -> str:
+    """One sentence about how a run ended, with what would help."""
+    reached = f"reached {certificate}"
+    wanted = f"asked for {tol:g}"
+    return {
+        "converged": f"converged: {reached}",
+        "max_iter": f"stopped after max_iter={max_iter} iterations: {reached}, {wanted}; raise max_iter, scale the "
+        "features, or raise tol",
+        "max_time": f"stopped by max_time: {reached}, {wanted}",
+        "stopped": f"stopped by a callback: {reached}, {wanted}",
+        "interrupted": f"interrupted: {reached}, {wanted}",
+        "stalled": f"no further progress in this precision: {reached}, {wanted}; use float64 data, scale the features, "
+        "or raise tol",
+    }[status]

@@ -1,0 +1,133 @@
+"""Metrics for quasi-Newton methods: what stands in for the Hessian before anything is known of it.
+
+    M(c) = c·X̃'SX̃ + αF,   X̃ = [X, 1], S the weights of the rows, F the penalty's factors
+
+The penalty's part is exact; only the curvature c of the loss changes on the way, and each step s with gradient change y
+tells it: y'M(c)⁻¹y = s'y. (Scaling the whole metric instead, as is usual, misjudges the penalty once most margins
+are won: it took 20 times as many iterations.) X̃'SX̃ is kept whole where it is worth its price, else its diagonal.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from lineal.design.products import column_norms, gram, rmatmul
+from lineal.engine.base import Block
+from lineal.objective import Objective
+
+#: Largest d for which a d × d matrix is decomposed.
+MAX_GRAM_COLUMNS = 1024
+
+#: Multiplications that a Gram matrix may cost, in those of one gradient.
+MAX_GRAM_GRADIENTS = 200
+
+
+class Metric:
+    """M(c) with a curvature that adapts to the steps taken. Arrays have the shape of θ."""
+
+    def __init__(self, curvature: float) -> None:
+        self.curvature = curvature
+        self.smallest, self.largest = 1e-8 * curvature, 1e2 * curvature
+
+    def parts(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """q, λ, ρ with y'M(c)⁻¹y = Σ q/(cλ + ρ)."""
+        raise NotImplementedError
+
+    def solve(self, gradient: np.ndarray) -> np.ndarray:
+        """M(c)⁻¹·gradient."""
+        raise NotImplementedError
+
+    def adapt(self, curvature_along: float, y: np.ndarray) -> None:
+        """Choose c so that y'M(c)⁻¹y = s'y, by Newton steps on the reciprocals (nearly linear in c)."""
+        q, spectrum, ridge = self.parts(y)
+        c = self.curvature
+        for _ in range(8):
+            terms = q / (c * spectrum + ridge)
+            size = float(terms.sum())
+            slope = float((terms * spectrum / (c * spectrum + ridge)).sum())
+            if not (size > 0.0 and slope > 0.0):
+                return
+            c_new = c + (size / curvature_along - 1.0) * size / slope
+            c_new = min(max(c_new, self.smallest, 0.1 * c), self.largest, 10.0 * c)
+            if abs(c_new - c) <= 1e-3 * c:
+                break
+            c = c_new
+        self.curvature = c
+
+
+class Diagonal(Metric):
+    """The diagonal of X̃'SX̃. Memory: d numbers."""
+
+    def __init__(self, squares: np.ndarray, ridge: np.ndarray, curvature: float) -> None:
+        super().__init__(curvature)
+        self.squares = squares
+        self.ridge = np.where(squares + ridge > 0.0, ridge, 1.0)  # an empty column without penalty stays as it is
+
+    def parts(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """q, λ, ρ with y'M(c)⁻¹y = Σ q/(cλ + ρ)."""
+        return np.einsum("jr,jr->j", y, y, dtype=np.float64), self.squares, self.ridge
+
+    def solve(self, gradient: np.ndarray) -> np.ndarray:
+        """M(c)⁻¹·gradient."""
+        return gradient / (self.curvature * self.squares + self.ridge)[:, None].astype(gradient.dtype)
+
+
+class Gram(Metric):
+    """All of X̃'SX̃, through its eigenvectors relative to αF. Memory: 2d² numbers while it is made, then d²."""
+
+    def __init__(self, matrix: np.ndarray, ridge: np.ndarray, curvature: float) -> None:
+        super().__init__(curvature)
+        floor = 1e-10 * curvature * np.maximum(np.diag(matrix), np.finfo(np.float64).tiny * 1e20)
+        scale = np.sqrt(np.maximum(ridge, floor))
+        values, vectors = linalg.eigh(matrix / scale[:, None] / scale, check_finite=False)
+        self.values = np.maximum(values, 0.0)
+        self.vectors = vectors / scale[:, None]
+
+    def parts(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """q, λ, ρ with y'M(c)⁻¹y = Σ q/(cλ + ρ)."""
+        turned = self.vectors.T @ y.astype(np.float64)
+        return np.einsum("jr,jr->j", turned, turned), self.values, np.ones(len(self.values))
+
+    def solve(self, gradient: np.ndarray) -> np.ndarray:
+        """M(c)⁻¹·gradient."""
+        turned = self.vectors.T @ gradient.astype(np.float64)
+        turned /= (self.curvature * self.values + 1.0)[:, None]
+        return (self.vectors @ turned).astype(gradient.dtype)
+
+
+def metric(objective: Objective) -> Metric:
+    """The better of the two for this objective."""
+    d, k = objective.engine.shape[1], objective.engine.n_columns
+    curvature = objective.loss.typical_curvature(k)
+    ridge = np.zeros(objective.shape[0])
+    ridge[:d] = objective.regulariser.strengths  # the smooth penalties have one block a feature
+    (stored,) = objective.engine.sum(lambda block: (block.X.stored,))
+    if stored <= 4 * k * MAX_GRAM_GRADIENTS * objective.engine.shape[0] and 0 < d <= MAX_GRAM_COLUMNS:
+        return Gram(_gram(objective), ridge, curvature)
+    return Diagonal(_squares(objective), ridge, curvature)
+
+
+def _squares(objective: Objective) -> np.ndarray:
+    """Diagonal of X̃'SX̃."""
+    squares = np.ones(objective.shape[0])
+    d = objective.engine.shape[1]
+    squares[:d] = objective.engine.sum(lambda block: (column_norms(block.X, block.weights),))[0]
+    return squares
+
+
+def _gram(objective: Objective) -> np.ndarray:
+    """X̃'SX̃."""
+    d, size = objective.engine.shape[1], objective.shape[0]
+
+    def step(block: Block) -> tuple[Any, ...]:
+        return gram(block.X, block.weights, block.threads), rmatmul(block.X, block.weights[:, None])
+
+    products, means = objective.engine.sum(step)
+    matrix = np.ones((size, size))
+    matrix[:d, :d] = products
+    if objective.fit_intercept:
+        matrix[d, :d] = matrix[:d, d] = means[:, 0]
+    return matrix

@@ -1,0 +1,44 @@
+"""Inner products and updates of parameter arrays: threaded, in the array's precision, summed in float64."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from lineal.core import threads as pool
+from lineal.core.jit import kernel
+
+#: Entries of a chunk; partial sums are added in order, whatever the number of threads.
+CHUNK = 1 << 17
+
+
+def _chunks(size: int) -> list[tuple[int, int]]:
+    return [(start, min(start + CHUNK, size)) for start in range(0, size, CHUNK)]
+
+
+def dot(a: np.ndarray, b: np.ndarray, threads: int = 1) -> float:
+    """Σ a·b in float64."""
+    flat_a, flat_b = a.reshape(-1), b.reshape(-1)
+    return math.fsum(pool.run([lambda s=s, e=e: _dot(flat_a, flat_b, s, e) for s, e in _chunks(a.size)], threads))
+
+
+def add_scaled(target: np.ndarray, factor: float, other: np.ndarray, threads: int = 1) -> None:
+    """target += factor·other, in place."""
+    flat, rest = target.reshape(-1), other.reshape(-1)
+    pool.run([lambda s=s, e=e: _add_scaled(flat, factor, rest, s, e) for s, e in _chunks(target.size)], threads)
+
+
+@kernel
+def _dot(a, b, start, stop):
+    total = 0.0
+    for i in range(np.uintp(start), np.uintp(stop)):
+        total += np.float64(a[i]) * np.float64(b[i])
+    return total
+
+
+@kernel
+def _add_scaled(target, factor, other, start, stop):
+    scale = target.dtype.type(factor)
+    for i in range(np.uintp(start), np.uintp(stop)):
+        target[i] += scale * other[i]
