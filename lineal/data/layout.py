@@ -12,6 +12,7 @@ as resident memory, but by plain reads of those two sections into one small buff
 file, none of a dense one). A checksum would read more and prove less: whoever alters a file can recompute it.
 ``trusted=True`` skips the check.
 Values are not looked at: they were finite when they were written, and a NaN cannot harm more than the result.
+Text labels are the one thing that is read at once, as an array of strings.
 """
 
 from __future__ import annotations
@@ -278,10 +279,13 @@ def write_layout(dataset: Dataset, path: str | os.PathLike[str]) -> None:
     write(blocks_of(dataset, BLOCK_BYTES), path)
 
 
-def convert(source: str | os.PathLike[str], destination: str | os.PathLike[str], **options: Any) -> Dataset:
-    """Convert any readable file, in bounded memory, and open the result. `options` are those of `lineal.read`."""
+def convert(source: str | os.PathLike[str], destination: str | os.PathLike[str], **options: Any) -> str:
+    """Convert any readable file, in bounded memory; `options` are those of `lineal.read`.
+
+    Returns the destination's path, for ``lineal.read(lineal.convert("big.svm", "big.arrow"))``.
+    """
     from lineal.data.convert import write
     from lineal.data.read import read_blocks
 
     write(read_blocks(source, **options), destination)
-    return open_layout(destination, trusted=True)
+    return os.fspath(destination)

@@ -166,7 +166,7 @@ def _is_number(cell: str) -> bool:
 def _names(cells: list[str], path: str, state: CsvState) -> tuple[list[str], bool]:
     """Column names, and whether the first line holds them."""
     if state.options.header == "auto":
-        has_header = _looks_like_header(cells, path) if state.header is None else state.header
+        has_header = _looks_like_header(cells) if state.header is None else state.header
     else:
         has_header = state.options.header == "yes"
     state.header = has_header
@@ -182,7 +182,7 @@ def _names(cells: list[str], path: str, state: CsvState) -> tuple[list[str], boo
     return names, True
 
 
-def _looks_like_header(cells: list[str], path: str) -> bool:
+def _looks_like_header(cells: list[str]) -> bool:
     """No names are: all numbers, any number with a fraction, or a number that occurs twice."""
     numbers = [cell for cell in cells if _is_number(cell)]
     is_data = len(numbers) == len(cells) or len(set(numbers)) < len(numbers) or any("." in number for number in numbers)

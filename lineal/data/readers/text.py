@@ -147,20 +147,25 @@ def sort_entries(indices: Any, values: Any, start: int, stop: int) -> None:
     if length <= SHORT_ROW:
         insert_entries(indices, values, start, stop)
         return
-    keys, amounts = indices[start:stop].copy(), values[start:stop].copy()
-    next_keys, next_amounts = np.empty_like(keys), np.empty_like(amounts)
+    keys, amounts = np.empty(length, np.int64), np.empty(length, values.dtype)
+    next_keys, next_amounts = np.empty(length, np.int64), np.empty(length, values.dtype)
     places = np.empty(64, np.int64)
-    highest = np.int64(keys.max()) + 1  # +1 here and below: svmlight's index 0 is −1 until its base is known
+    highest: Any = 0
+    for i in range(length):  # plain loops: whole-array expressions take Numba seconds to compile
+        keys[i] = indices[start + i] + 1  # svmlight's index 0 is −1 until the base is known
+        amounts[i] = values[start + i]
+        highest = max(highest, keys[i])
     shift = 0
     while highest >> shift > 0:
-        places[:] = 0
+        for digit in range(64):
+            places[digit] = 0
         for i in range(length):
-            places[(np.int64(keys[i]) + 1) >> shift & 63] += 1
+            places[keys[i] >> shift & 63] += 1
         before = 0
         for digit in range(64):
             before, places[digit] = before + places[digit], before
         for i in range(length):
-            own = (np.int64(keys[i]) + 1) >> shift & 63
+            own = keys[i] >> shift & 63
             place = places[own]
             places[own] = place + 1
             next_keys[place] = keys[i]
@@ -168,5 +173,6 @@ def sort_entries(indices: Any, values: Any, start: int, stop: int) -> None:
         keys, next_keys = next_keys, keys
         amounts, next_amounts = next_amounts, amounts
         shift += 6
-    indices[start:stop] = keys
-    values[start:stop] = amounts
+    for i in range(length):
+        indices[start + i] = keys[i] - 1
+        values[start + i] = amounts[i]

@@ -1,0 +1,74 @@
+"""What the benchmark scripts share: the clock, the table on screen and the JSON file."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import json
+import platform
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from lineal.core.threads import available_cores
+
+RESULTS = Path(__file__).parent / "results"
+PACKAGES = ("lineal", "numpy", "scipy", "numba", "scikit-learn", "pyarrow")
+
+
+def measure(function: Callable[[], Any], repeats: int = 3) -> float:
+    """The least wall-clock seconds of `repeats` calls. Warm up first where something compiles."""
+    best = float("inf")
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def print_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+    """Print rows; floats with three significant digits, ratios (a column named "ratio") with a ×."""
+    names = list(columns)
+    table = Table(title=title, title_justify="left")
+    for number, name in enumerate(names):
+        table.add_column(name, justify="left" if number == 0 else "right")
+    for row in rows:
+        table.add_row(*(_cell(name, value) for name, value in zip(names, row)))
+    Console().print(table)
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.1f}×" if name == "ratio" else f"{value:.3g}"
+    return str(value)
+
+
+def machine() -> dict[str, Any]:
+    """Date, machine and versions, for the head of a result."""
+    versions = {}
+    for name in PACKAGES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            versions[name] = None
+    return {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "cores": available_cores(),
+        "machine": platform.machine(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "versions": versions,
+    }
+
+
+def write_json(path: str | Path, payload: dict[str, Any]) -> None:
+    """Write a result with the machine it was measured on; folders are made as needed."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**machine(), **payload}, indent=2, ensure_ascii=False) + "\n")

@@ -1,0 +1,105 @@
+"""Flags made from option dataclasses: names, types, defaults and help texts are those of the library."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from lineal.errors import OptionError
+
+#: What a flag's value looks like where its type does not say.
+METAVARS = {"class_weight": "balanced|LABEL=WEIGHT,…"}
+
+#: Titles of the sections of the help.
+SECTIONS = {"TrainOptions": "Training options", "ReadOptions": "Reading options"}
+
+
+def flags(leave_out: tuple[str, ...] = (), **groups: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: a flag for every field of the dataclasses in `groups`.
+
+    The function gets one dict a group, with the values that were given on the command line: what was not given is
+    not there, since "float64 because I said so" and "float64 by default" differ for files that hold float32. A field
+    of the same name in two groups is one flag.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.name not in groups]
+        made: dict[str, inspect.Parameter] = {}
+        for options in groups.values():
+            for name, parameter in parameters_of(options).items():
+                if name not in leave_out:
+                    made.setdefault(name, parameter)
+
+        @functools.wraps(function)
+        def run(**values: Any) -> Any:
+            given = {name: values.pop(name) for name in made}
+            for group, options in groups.items():
+                names = [field.name for field in dataclasses.fields(options)]
+                values[group] = {name: given[name] for name in names if given.get(name) is not None}
+            return function(**values)
+
+        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *made.values())]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in parameters}
+        return run
+
+    return decorate
+
+
+def parameters_of(options: type) -> dict[str, inspect.Parameter]:
+    """One keyword parameter a field, as Typer reads them."""
+    hints = typing.get_type_hints(options)
+    parameters = {}
+    for field in dataclasses.fields(options):
+        kind = _plain_type(hints[field.name])
+        flag = "--" + field.name.replace("_", "-")
+        shown = None if field.default is None else _spelled(field.default, flag)
+        info = typer.Option(
+            f"{flag}/--no-{flag[2:]}" if kind is bool else flag,
+            help=field.metadata["help"][:1].upper() + field.metadata["help"][1:] + ".",
+            show_default=shown or False,
+            metavar=METAVARS.get(field.name),
+            rich_help_panel=SECTIONS.get(options.__name__),
+        )
+        parameters[field.name] = inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, info]
+        )
+    return parameters
+
+
+def _plain_type(hint: Any) -> Any:
+    """The type of a flag's value: that of the field without None; text where the field takes anything."""
+    if isinstance(hint, types.UnionType):
+        hint = next(kind for kind in typing.get_args(hint) if kind is not type(None))
+    return str if hint is Any else hint
+
+
+def _spelled(default: Any, flag: str) -> str:
+    if isinstance(default, bool):
+        return flag if default else f"--no-{flag[2:]}"
+    return str(default)
+
+
+def parse_class_weight(text: str | None) -> Any:
+    """None, "balanced", or a dict from "label=weight,label=weight"; labels stay text until the data is known."""
+    if text is None or text == "balanced":
+        return text
+    weights = {}
+    for part in text.split(","):
+        label, separator, weight = part.rpartition("=")
+        try:
+            if not separator:
+                raise ValueError
+            weights[label.strip()] = float(weight)
+        except ValueError:
+            raise OptionError(
+                f"--class-weight {text!r}: {part!r} is not LABEL=WEIGHT; say 'balanced' or, for example, spam=2,ham=1"
+            ) from None
+    return weights

@@ -1,0 +1,204 @@
+"""How good predictions are: measures of scores and probabilities against labels, as plain dicts.
+
+Areas, F1, log loss, confusion and ranking measures are scikit-learn's (imported on use); Brier score and calibration
+error are here. A measure that the data cannot give (the area under a curve with one class only) is None, and "notes"
+says why.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+#: A confusion matrix is given up to this many classes.
+MAX_CONFUSION = 30
+
+#: Bins of the calibration error.
+N_BINS = 15
+
+#: Numbers of top labels that precision is measured at.
+TOP = (1, 3, 5)
+
+
+def class_numbers(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Position of each label in `classes`, -1 for labels that are not there."""
+    labels, classes = np.asarray(labels), np.asarray(classes)
+    if (labels.dtype.kind in "US") != (classes.dtype.kind in "US"):  # NumPy would compare 1 with "1" as text
+        return np.full(len(labels), -1)
+    order = np.argsort(classes, kind="stable")
+    places = np.minimum(np.searchsorted(classes[order], labels), len(classes) - 1)
+    return np.where(classes[order][places] == labels, order[places], -1)
+
+
+def predicted_numbers(scores: np.ndarray) -> np.ndarray:
+    """Class numbers that scores decide for: (n,) scores of the second of two classes, or (n, k)."""
+    return (scores > 0.0).astype(np.intp) if scores.ndim == 1 else np.argmax(scores, axis=1)
+
+
+def headline(labels: Any, scores: np.ndarray, classes: np.ndarray) -> tuple[str, float]:
+    """The one measure of a summary: accuracy, or for label sets precision at 1. Needs no scikit-learn."""
+    if np.ndim(labels) == 2:
+        return "precision_at_1", precision_at(labels, scores, 1)
+    return "accuracy", float(np.mean(class_numbers(labels, classes) == predicted_numbers(scores)))
+
+
+def single_label(
+    labels: np.ndarray, scores: np.ndarray, probabilities: np.ndarray | None, classes: np.ndarray
+) -> dict[str, Any]:
+    """Measures for one label a row.
+
+    Parameters
+    ----------
+    labels : (n,) of the classes' type.
+    scores : (n,) for two classes (positive means the second), else (n, k).
+    probabilities : (n, k), or None where the model has none.
+    classes : (k,) labels that the model knows. Rows with others count as wrong in accuracy and F1; the measures of
+        probabilities and the areas leave them out.
+    """
+    from sklearn.metrics import f1_score
+
+    truth, guess = class_numbers(labels, classes), predicted_numbers(scores)
+    known = truth >= 0
+    seen = np.union1d(truth[known], guess)
+    result: dict[str, Any] = {"rows": len(truth), "accuracy": float(np.mean(truth == guess))}
+    for average in ("macro", "micro"):
+        result[f"{average}_f1"] = float(f1_score(truth, guess, labels=seen, average=average, zero_division=0.0))
+    notes = []
+    if not known.all():
+        count = int((~known).sum())
+        notes.append(
+            f"{count} {'row has a label' if count == 1 else 'rows have labels'} the model does not know: wrong in "
+            "accuracy and F1, left out of the other measures"
+        )
+    truth, guess, scores = truth[known], guess[known], scores[known]
+    areas, area_notes = _areas(truth, scores if probabilities is None else probabilities[known], scores, classes)
+    result |= areas
+    if probabilities is not None and len(truth):
+        result |= _of_probabilities(truth, guess, probabilities[known])
+    if len(classes) <= MAX_CONFUSION:
+        result["confusion"] = confusion(truth, guess, classes)
+    return result | {"notes": notes + area_notes}
+
+
+def confusion(truth: np.ndarray, guess: np.ndarray, classes: np.ndarray) -> dict[str, Any]:
+    """Counts, a row a true class and a column a predicted one."""
+    counts = np.zeros((len(classes), len(classes)), np.int64)
+    np.add.at(counts, (truth, guess), 1)
+    return {"labels": np.asarray(classes).tolist(), "matrix": counts.tolist()}
+
+
+def _areas(
+    truth: np.ndarray, columns: np.ndarray, scores: np.ndarray, classes: np.ndarray
+) -> tuple[dict[str, float | None], list[str]]:
+    """ROC AUC and average precision: of the second of two classes, else the mean of one-vs-rest."""
+    if len(classes) == 2:
+        both = len(np.unique(truth)) == 2
+        notes = [] if both else ["the rows have one class only: no ROC AUC and PR AUC"]
+        return _mean_areas([(truth == 1, scores)] if both else []), notes
+    counts = np.bincount(truth, minlength=len(classes))
+    able = np.flatnonzero((counts > 0) & (counts < len(truth)))
+    absent = len(classes) - len(able)
+    notes = [f"{absent} of {len(classes)} classes cannot be ranked in these rows: left out of the AUCs"] if absent else []
+    return _mean_areas([(truth == number, columns[:, number]) for number in able]), notes
+
+
+def _mean_areas(problems: list[tuple[np.ndarray, np.ndarray]]) -> dict[str, float | None]:
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    if not problems:
+        return {"roc_auc": None, "pr_auc": None}
+    return {
+        "roc_auc": float(np.mean([roc_auc_score(truth, values) for truth, values in problems])),
+        "pr_auc": float(np.mean([average_precision_score(truth, values) for truth, values in problems])),
+    }
+
+
+def _of_probabilities(truth: np.ndarray, guess: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
+    from sklearn.metrics import log_loss
+
+    numbers = np.arange(probabilities.shape[1])
+    rows = np.arange(len(truth))
+    return {
+        "log_loss": float(log_loss(truth, probabilities, labels=numbers)),
+        "brier": brier_score(truth, probabilities),
+        "calibration_error": calibration_error(probabilities[rows, guess], guess == truth),
+    }
+
+
+def brier_score(truth: np.ndarray, probabilities: np.ndarray) -> float:
+    """Mean of ‖p − e_y‖², the distance to the true class; halved for two classes, as is the custom."""
+    squares = np.einsum("ij,ij->i", probabilities, probabilities)
+    hits = probabilities[np.arange(len(truth)), truth]
+    whole = float(np.mean(squares - 2.0 * hits + 1.0))
+    return whole / 2.0 if probabilities.shape[1] == 2 else whole
+
+
+def calibration_error(confidence: np.ndarray, correct: np.ndarray, n_bins: int = N_BINS) -> float:
+    """Expected calibration error: |accuracy − mean confidence| over equal-width bins (low, high], weighted by size.
+
+    Guo, Pleiss, Sun & Weinberger, "On calibration of modern neural networks", ICML 2017, Eq. 3.
+    """
+    bins = np.clip(np.ceil(confidence * n_bins).astype(np.intp) - 1, 0, n_bins - 1)
+    confidences = np.bincount(bins, confidence, minlength=n_bins)
+    hits = np.bincount(bins, correct, minlength=n_bins)
+    return float(np.abs(hits - confidences).sum() / len(confidence))
+
+
+def label_sets(
+    labels: Any, scores: np.ndarray, probabilities: np.ndarray | None, classes: np.ndarray, has_threshold: bool = True
+) -> dict[str, Any]:
+    """Measures for label sets: `labels` is an (n, k) indicator matrix, `scores` and `probabilities` are (n, k).
+
+    Without a threshold (label ranking) only the order of the scores is measured.
+    """
+    from sklearn.metrics import label_ranking_average_precision_score, label_ranking_loss
+
+    truth = (labels.toarray() if sparse.issparse(labels) else np.asarray(labels)).astype(bool)
+    result: dict[str, Any] = {"rows": len(truth)}
+    if has_threshold:
+        result |= _of_sets(truth, scores > 0.0)
+    if len(classes) > 1:  # with a single label there is no order
+        result["label_ranking_loss"] = float(label_ranking_loss(truth, scores))
+        result["label_ranking_average_precision"] = float(label_ranking_average_precision_score(truth, scores))
+    for top in TOP:
+        if top <= len(classes):
+            result[f"precision_at_{top}"] = precision_at(truth, scores, top)
+    if probabilities is not None:
+        result |= _of_label_probabilities(truth, probabilities)
+    empty = int((~truth.any(axis=1)).sum())
+    return result | {"notes": [f"{empty} rows have no label that the model knows"] if empty else []}
+
+
+def _of_sets(truth: np.ndarray, guess: np.ndarray) -> dict[str, float]:
+    from sklearn.metrics import f1_score
+
+    result = {"subset_accuracy": float(np.mean((truth == guess).all(axis=1))), "hamming_loss": float(np.mean(truth != guess))}
+    for average in ("macro", "micro"):
+        if truth.shape[1] > 1:
+            value = f1_score(truth, guess, average=average, zero_division=0.0)
+        else:
+            value = f1_score(truth[:, 0], guess[:, 0], zero_division=0.0)
+        result[f"{average}_f1"] = float(value)
+    return result
+
+
+def _of_label_probabilities(truth: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
+    """Every (row, label) is an event of its own."""
+    from sklearn.metrics import log_loss
+
+    events, chances = truth.ravel(), probabilities.ravel()
+    return {
+        "log_loss": float(log_loss(events, chances, labels=[False, True])),
+        "brier": float(np.mean((chances - events) ** 2)),
+        "calibration_error": calibration_error(chances, events),
+    }
+
+
+def precision_at(labels: Any, scores: np.ndarray, top: int) -> float:
+    """Mean share of true labels among the `top` best-scored ones."""
+    best = np.argpartition(-scores, top - 1, axis=1)[:, :top]
+    rows = np.arange(len(scores))[:, None]
+    hits = labels[rows, best]
+    return float(np.mean(hits.toarray() if sparse.issparse(hits) else hits))

@@ -1,0 +1,35 @@
+"""What tests share: where the optional real data is, and small problems."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Folder of the real data sets, or a skip: users do not have it."""
+    folder = Path(os.environ.get("LINEAL_DATA", ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"the real data sets are not at {folder} (set LINEAL_DATA)")
+    return folder
+
+
+def random_problem(seed: int, n: int = 60, d: int = 7, k: int = 3, density: float = 0.5) -> tuple:
+    """X (CSR, with an empty row, an empty, a constant and a duplicated column) and labels 0 … k − 1, all present."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < density)
+    X[0] = 0.0
+    if d > 4:
+        X[:, 1] = 0.0
+        X[:, 2] = 1.0
+        X[:, 4] = X[:, 3]
+    y = rng.integers(0, k, n)
+    y[:k] = np.arange(k)
+    return sparse.csr_array(X), y

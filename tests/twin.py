@@ -1,0 +1,130 @@
+"""A slow, obvious twin of the objective and its certificate: plain NumPy, float64, whole matrices, no kernels.
+
+Everything is recomputed from weights, intercept, rows and labels, for the objective as the documentation states it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def signs(Y: np.ndarray) -> np.ndarray:
+    return np.where(Y, 1.0, -1.0)
+
+
+def indicator(y: np.ndarray, k: int) -> np.ndarray:
+    """(n, k) boolean; one column for binary one-vs-rest losses."""
+    return (y == 1)[:, None] if k == 1 else y[:, None] == np.arange(k)
+
+
+def pair_gaps(Y: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    """max(1 − (z_r − z_q), 0) for r in Y and q not in Y, else 0; (n, r, q)."""
+    gaps = np.maximum(1.0 - Z[:, :, None] + Z[:, None, :], 0.0)
+    return gaps * (Y[:, :, None] & ~Y[:, None, :])
+
+
+def losses(name: str, Y: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    """Loss of every row."""
+    T = signs(Y)
+    if name == "hinge":
+        return np.maximum(1 - T * Z, 0).sum(1)
+    if name == "squared_hinge":
+        return (np.maximum(1 - T * Z, 0) ** 2).sum(1)
+    if name == "logistic":
+        return np.logaddexp(0.0, -T * Z).sum(1)
+    if name == "squared":
+        return 0.5 * ((Z - T) ** 2).sum(1)
+    if name == "softmax":
+        return np.logaddexp.reduce(Z, axis=1) - Z[Y]
+    if name == "crammer_singer":
+        return (1.0 - Y + Z).max(1) - Z[Y]
+    return (pair_gaps(Y, Z) ** 2).sum((1, 2))
+
+
+def gradients(name: str, Y: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    """∇ℓ of every row."""
+    T = signs(Y)
+    if name == "hinge":
+        return np.where(T * Z < 1, -T, 0.0)
+    if name == "squared_hinge":
+        return -2 * T * np.maximum(1 - T * Z, 0)
+    if name == "logistic":
+        return -T * np.exp(-np.logaddexp(0.0, T * Z))
+    if name == "squared":
+        return Z - T
+    if name == "softmax":
+        return np.exp(Z - np.logaddexp.reduce(Z, axis=1)[:, None]) - Y
+    if name == "crammer_singer":
+        worst = (1.0 - Y + Z).argmax(1)
+        return np.eye(Z.shape[1])[worst] - Y
+    A = 2 * pair_gaps(Y, Z)
+    return A.sum(1) - A.sum(2)
+
+
+def objective(name: str, Y: np.ndarray, X: Any, W: np.ndarray, b: np.ndarray, s: np.ndarray, alpha: float, o: Any = 0.0):
+    """F(W, b) with the l2 penalty."""
+    return float(s @ losses(name, Y, X @ W + b + o) / s.sum() + 0.5 * alpha * (W**2).sum())
+
+
+def objective_gradient(name, Y, X, W, b, s, alpha, o=0.0):
+    """∇F by W and by b."""
+    U = s[:, None] / s.sum() * gradients(name, Y, X @ W + b + o)
+    return X.T @ U + alpha * W, U.sum(0)
+
+
+def balanced(name: str, Y: np.ndarray, Z: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A dual point with Σ s u = 0, and −ℓ* of every row there."""
+    s = s / s.sum()
+    T = signs(Y)
+    U = gradients(name, Y, Z)
+    if name == "squared":
+        U = U - s @ U
+        return U, -(0.5 * U**2 + T * U).sum(1)
+    if name in ("hinge", "squared_hinge", "logistic"):
+        up, down = s @ np.maximum(U, 0), s @ np.maximum(-U, 0)
+        U = np.where(U > 0, U * np.minimum(1, down / np.maximum(up, 1e-300)), U * np.minimum(1, up / np.maximum(down, 1e-300)))
+        a = -T * U
+        if name == "hinge":
+            return U, a.sum(1)
+        if name == "squared_hinge":
+            return U, (a - a**2 / 4).sum(1)
+        xlogx = lambda x: np.where(x > 0, x * np.log(np.where(x > 0, x, 1)), 0)  # noqa: E731
+        return U, -(xlogx(a) + xlogx(1 - a)).sum(1)
+    if name in ("softmax", "crammer_singer"):
+        P = U + Y
+        found, wanted = s @ P, s @ Y
+        share = min(1.0, np.min(wanted / np.maximum(found, 1e-300)))
+        P = share * P + (wanted - share * found)
+        if name == "crammer_singer":
+            return P - Y, (P * ~Y).sum(1)
+        return P - Y, -np.where(P > 0, P * np.log(np.where(P > 0, P, 1)), 0).sum(1)
+    A = 2 * pair_gaps(Y, Z)
+    net = s @ (A.sum(1) - A.sum(2))
+    weight = s @ Y
+    hub = int(np.argmax(weight * (1 - weight)))
+    for r in range(Y.shape[1]):
+        if r == hub or net[r] == 0:
+            continue
+        carriers = (Y[:, r] & ~Y[:, hub]) if net[r] > 0 else (Y[:, hub] & ~Y[:, r])
+        pair = (r, hub) if net[r] > 0 else (hub, r)
+        A[carriers, pair[0], pair[1]] += abs(net[r]) / s[carriers].sum()
+    return A.sum(1) - A.sum(2), (A - A**2 / 4).sum((1, 2))
+
+
+def gap(name, Y, X, W, b, s, alpha, o=0.0, fit_intercept=True):
+    """Primal, dual and relative gap of the l2-penalised objective."""
+    Z = X @ W + b + o
+    s = s / s.sum()
+    if fit_intercept:
+        U, values = balanced(name, Y, Z, s)
+        assert np.abs(s @ U).max() < 1e-12 * max(1.0, np.abs(U).max()), "the dual point is not feasible"
+    else:
+        U = gradients(name, Y, Z)
+        values = (U * Z).sum(1) - losses(name, Y, Z)  # ℓ*(∇ℓ(z)) = ∇ℓ(z)·z − ℓ(z)
+        values = -values
+    C = X.T @ (s[:, None] * U)
+    dual = s @ (values + (U * (o + np.zeros_like(Z))).sum(1)) - (C**2).sum() / (2 * alpha)
+    primal = objective(name, Y, X, W, b, s, alpha, o)
+    return primal, float(dual), (primal - dual) / primal if primal > 0 else 0.0
