@@ -92,7 +92,8 @@ def row_weights(sample_weight: Any, class_weight: Any, encoded: Encoded, n: int)
         weights = weights * _class_factors(class_weight, encoded.classes, numbers, weights)[numbers]
         empty = np.flatnonzero(np.bincount(numbers, weights, minlength=len(encoded.classes)) <= 0.0)
         if empty.size:
-            raise DataError(f"class {encoded.classes[empty[0]]!r} has no weight: remove its rows or give it some")
+            label = encoded.classes[empty[:1]].tolist()[0]
+            raise DataError(f"class {label!r} has no weight: remove its rows or give it some")
     else:
         if len(encoded.targets.starts) != n + 1:
             raise DataError(f"y has {len(encoded.targets.starts) - 1} rows, X has {n}")

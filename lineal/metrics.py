@@ -1,8 +1,7 @@
 """How good predictions are: measures of scores and probabilities against labels, as plain dicts.
 
-Areas, F1, log loss, confusion and ranking measures are scikit-learn's (imported on use); Brier score and calibration
-error are here. A measure that the data cannot give (the area under a curve with one class only) is None, and "notes"
-says why.
+Areas, F1, log loss and ranking measures are scikit-learn's (imported on use). A measure that the data cannot give (the
+area under a curve with one class only) is None, and "notes" says why.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ TOP = (1, 3, 5)
 def class_numbers(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Position of each label in `classes`, -1 for labels that are not there."""
     labels, classes = np.asarray(labels), np.asarray(classes)
-    if (labels.dtype.kind in "US") != (classes.dtype.kind in "US"):  # NumPy would compare 1 with "1" as text
+    if (labels.dtype.kind in "USO") != (classes.dtype.kind in "USO"):  # NumPy would compare 1 with "1" as text
         return np.full(len(labels), -1)
     order = np.argsort(classes, kind="stable")
     places = np.minimum(np.searchsorted(classes[order], labels), len(classes) - 1)
@@ -73,7 +72,9 @@ def single_label(
             "accuracy and F1, left out of the other measures"
         )
     truth, guess, scores = truth[known], guess[known], scores[known]
-    areas, area_notes = _areas(truth, scores if probabilities is None else probabilities[known], scores, classes)
+    # Softmax orders the rows of a class otherwise than its scores do: the probabilities are what is used.
+    ranking = scores if probabilities is None or scores.ndim == 1 else probabilities[known]
+    areas, area_notes = _areas(truth, ranking, classes)
     result |= areas
     if probabilities is not None and len(truth):
         result |= _of_probabilities(truth, guess, probabilities[known])
@@ -89,19 +90,19 @@ def confusion(truth: np.ndarray, guess: np.ndarray, classes: np.ndarray) -> dict
     return {"labels": np.asarray(classes).tolist(), "matrix": counts.tolist()}
 
 
-def _areas(
-    truth: np.ndarray, columns: np.ndarray, scores: np.ndarray, classes: np.ndarray
-) -> tuple[dict[str, float | None], list[str]]:
+def _areas(truth: np.ndarray, ranking: np.ndarray, classes: np.ndarray) -> tuple[dict[str, float | None], list[str]]:
     """ROC AUC and average precision: of the second of two classes, else the mean of one-vs-rest."""
-    if len(classes) == 2:
+    if ranking.ndim == 1:
         both = len(np.unique(truth)) == 2
         notes = [] if both else ["the rows have one class only: no ROC AUC and PR AUC"]
-        return _mean_areas([(truth == 1, scores)] if both else []), notes
+        return _mean_areas([(truth == 1, ranking)] if both else []), notes
     counts = np.bincount(truth, minlength=len(classes))
     able = np.flatnonzero((counts > 0) & (counts < len(truth)))
     absent = len(classes) - len(able)
-    notes = [f"{absent} of {len(classes)} classes cannot be ranked in these rows: left out of the AUCs"] if absent else []
-    return _mean_areas([(truth == number, columns[:, number]) for number in able]), notes
+    notes = (
+        [f"{absent} of {len(classes)} classes cannot be ranked in these rows: left out of the AUCs"] if absent else []
+    )
+    return _mean_areas([(truth == number, ranking[:, number]) for number in able]), notes
 
 
 def _mean_areas(problems: list[tuple[np.ndarray, np.ndarray]]) -> dict[str, float | None]:
@@ -174,7 +175,10 @@ def label_sets(
 def _of_sets(truth: np.ndarray, guess: np.ndarray) -> dict[str, float]:
     from sklearn.metrics import f1_score
 
-    result = {"subset_accuracy": float(np.mean((truth == guess).all(axis=1))), "hamming_loss": float(np.mean(truth != guess))}
+    result = {
+        "subset_accuracy": float(np.mean((truth == guess).all(axis=1))),
+        "hamming_loss": float(np.mean(truth != guess)),
+    }
     for average in ("macro", "micro"):
         if truth.shape[1] > 1:
             value = f1_score(truth, guess, average=average, zero_division=0.0)

@@ -82,7 +82,7 @@ def encode(y: Any, *, direct: bool, class_names: list[Any] | None = None) -> Enc
         raise DataError(f"y mixes labels of types {', '.join(kinds)}: convert them to one type") from None
     if len(classes) < 2:
         raise DataError(
-            f"y has only one class ({classes[0]!r}): a classifier needs at least two classes"
+            f"y has only one class ({classes.tolist()[0]!r}): a classifier needs at least two classes"
             if len(classes)
             else "y is empty"
         )

@@ -7,21 +7,28 @@ Commands import what they use when they run, so that help needs neither Numba no
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 
 from lineal.cli.app import app
+from lineal.cli.shell import report
 
 
 def main() -> None:
     """The console script. It leaves at once: the interpreter's own teardown of Numba takes a good part of a second."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, open to the end
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")  # labels may not fit the terminal's encoding
     code = 0
     try:
         app(prog_name="lineal")
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):  # a closed pipe; what was lost has been reported
+        try:
             stream.flush()
+        except OSError as error:
+            code = code or report(error)
     os._exit(code)

@@ -60,11 +60,10 @@ def parameters_of(options: type) -> dict[str, inspect.Parameter]:
     for field in dataclasses.fields(options):
         kind = _plain_type(hints[field.name])
         flag = "--" + field.name.replace("_", "-")
-        shown = None if field.default is None else _spelled(field.default, flag)
         info = typer.Option(
             f"{flag}/--no-{flag[2:]}" if kind is bool else flag,
-            help=field.metadata["help"][:1].upper() + field.metadata["help"][1:] + ".",
-            show_default=shown or False,
+            help=_help(field, flag),
+            show_default=False,  # it would be None, for "not given"; the help says what then holds
             metavar=METAVARS.get(field.name),
             rich_help_panel=SECTIONS.get(options.__name__),
         )
@@ -81,10 +80,13 @@ def _plain_type(hint: Any) -> Any:
     return str if hint is Any else hint
 
 
-def _spelled(default: Any, flag: str) -> str:
-    if isinstance(default, bool):
-        return flag if default else f"--no-{flag[2:]}"
-    return str(default)
+def _help(field: dataclasses.Field[Any], flag: str) -> str:
+    text = field.metadata["help"]
+    text = f"{text[:1].upper()}{text[1:]}."
+    if field.default is None:
+        return text
+    shown = field.default if not isinstance(field.default, bool) else flag if field.default else f"--no-{flag[2:]}"
+    return f"{text} [default: {shown}]"
 
 
 def parse_class_weight(text: str | None) -> Any:

@@ -32,10 +32,10 @@ class Command(TyperCommand):
 class Group(TyperGroup):
     """The program. A command returns its exit code or None; an error it raises becomes one line and a code."""
 
-    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+    def main(self, args: Any = None, prog_name: Any = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
         """Run, and leave with an exit code."""
         try:
-            code = super().main(*args, standalone_mode=False, **extra)
+            code = super().main(args, prog_name, standalone_mode=False, **extra)
         except Exception as error:
             code = report(error)
         if not standalone_mode:

@@ -30,13 +30,10 @@ class Fieldless(NamedTuple):
 def protocol(cls: C) -> C:
     """Class decorator: make the public methods of a NamedTuple (and of its mixins) callable inside kernels."""
     cls.__lineal_protocol__ = True
-    if not numba.config.DISABLE_JIT:
-        for base in cls.__mro__:
-            if base.__module__.startswith("builtins"):
-                continue
-            for name, member in vars(base).items():
-                if isinstance(member, FunctionType) and not name.startswith("_"):
-                    _register(name, inspect.signature(member))
+    for base in cls.__mro__:
+        for name, member in vars(base).items():
+            if isinstance(member, FunctionType) and not name.startswith("_"):
+                _register(name, inspect.signature(member))
     return cls
 
 
@@ -44,7 +41,7 @@ def _register(name: str, signature: inspect.Signature) -> None:
     parameters = tuple(signature.parameters)
     if _registered.setdefault(name, parameters) != parameters:
         raise TypeError(f"method {name}{parameters} of a kernel protocol is elsewhere {name}{_registered[name]}")
-    if name in _resolved:
+    if name in _resolved or numba.config.DISABLE_JIT:
         return
     _resolved.add(name)
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
 from lineal.fit import fit
 from lineal.model import LINKS, Model
@@ -95,8 +95,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
             multi_output=True, order=None,
         )  # fmt: skip
         if np.ndim(y) == 2 and y.shape[1] == 1:
-            warnings.warn("y is a column vector: its only column is taken as labels", DataConversionWarning, stacklevel=2)
-            y = y[:, 0]
+            y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)

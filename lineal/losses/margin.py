@@ -110,7 +110,7 @@ class MarginLoss:
     def repair(self, sums: np.ndarray, class_weights: np.ndarray, hub: int) -> np.ndarray | None:
         """Factors of the two sides that make Σ_i s_i u_i zero in every column; None where that is impossible."""
         heavy = np.maximum(np.abs(sums), np.finfo(np.float64).tiny)
-        return np.minimum(heavy[::-1] / heavy, 1.0)
+        return np.minimum(heavy, heavy[::-1]) / heavy
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Columnwise probabilities through the loss's own link."""

@@ -61,6 +61,7 @@ class SimplexLoss:
     def repair(self, sums: np.ndarray, class_weights: np.ndarray, hub: int) -> np.ndarray | None:
         """Shift (row 0) and share kept (row 1) that make Σ s p equal to the class weights."""
         found = sums[0]
-        share = min(1.0, float(np.min(class_weights / np.maximum(found, np.finfo(np.float64).tiny))))
+        largest = np.maximum(np.maximum(found, class_weights), np.finfo(np.float64).tiny)
+        share = float(np.min(class_weights / largest))  # min(1, N/T)
         shift = np.maximum(class_weights - share * found, 0.0)
         return np.stack([shift, np.full_like(found, share)])

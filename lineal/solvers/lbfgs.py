@@ -119,7 +119,7 @@ class _Gap:
     def certificate(self, theta: np.ndarray) -> Certificate:
         """Of θ; remembered, since the last one asked for is usually asked for again."""
         if self.last is None or self.last[0] is not theta:
-            self.last = (theta, self.objective.certificate(theta))
+            self.last = (theta, self.objective.certificate(theta, self.tol))
         return self.last[1]
 
 

@@ -128,7 +128,11 @@ class Encoding:
     def wanted(self) -> list[str]:
         """Columns of the table that matter."""
         extra = [name for name in (self.label, self.weight) if name is not None]
-        return [column.name for column in self.columns] + extra
+        return self.needed() + extra
+
+    def needed(self) -> list[str]:
+        """Columns that a table to predict must have: neither label nor weight."""
+        return [column.name for column in self.columns]
 
     def encode(self, batch: Any, place: Place) -> Part:
         """The rows of a record batch."""
@@ -139,7 +143,7 @@ class Encoding:
         y = weights = None
         if self.label is not None and self.label in batch.schema.names:
             y = encode_label(batch.column(self.label), self, place)
-        if self.weight is not None:
+        if self.weight is not None and self.weight in batch.schema.names:
             weights = encode_weight(batch.column(self.weight), self.weight, place)
         return Part(X, y, weights, unseen)
 

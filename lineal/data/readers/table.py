@@ -81,6 +81,17 @@ def read_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = 
             yield _dataset(table.known, pending, None, table.bad_lines - bad_before)
 
 
+def encode_frame(frame: Any, schema: Schema) -> Any:
+    """X of a DataFrame, encoded as the training table was; labels in it are ignored."""
+    encoding = Encoding.of_schema(schema)
+    absent = [name for name in encoding.needed() if name not in frame.columns]
+    if absent:
+        raise DataError(f"the table lacks columns that training had: {', '.join(absent)}")
+    table = pa.Table.from_pandas(frame[encoding.needed()], preserve_index=False).combine_chunks()
+    parts = [encoding.encode(batch, Place("the table", 0)).X for batch in table.to_batches()]
+    return parts[0] if len(parts) == 1 else stack(parts)
+
+
 class _Table:
     """The files of one read as record batches with their places, and the encoding once it is known."""
 
@@ -160,15 +171,15 @@ class _Table:
                 odd = ", ".join(sorted(seen ^ names))
                 raise DataError(f"{source} has other columns than {self.names[0]}: {odd}")
             return
-        absent = [name for name in self.encoding.wanted() if name not in names and name != self.encoding.label]
+        absent = [name for name in self.encoding.needed() if name not in names]
         if absent:
             raise DataError(f"{source} lacks columns that training had: {', '.join(absent)}")
 
     def _complete(self, batch: Any) -> Any:
         """Put null columns where a piece of JSON lines happens to lack a field."""
         present = set(batch.schema.names)
-        for name in self.known.wanted():
-            if name not in present and name != self.known.label:
+        for name in self.known.needed():
+            if name not in present:
                 batch = batch.append_column(name, pa.nulls(len(batch)))
         return batch
 

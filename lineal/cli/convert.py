@@ -1,0 +1,55 @@
+"""`lineal convert`: any readable file into the binary layout, which opens without reading it."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Annotated, Any
+
+import typer
+
+from lineal.cli import show
+from lineal.cli.files import check_writable
+from lineal.cli.flags import flags
+from lineal.cli.shell import say
+from lineal.data.options import ReadOptions
+
+
+@flags(reading=ReadOptions)
+def convert(
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="File to convert, a quoted glob, or - for standard input.")
+    ],
+    destination: Annotated[
+        str, typer.Argument(metavar="DESTINATION", help="File to write; its name should end with .arrow.")
+    ],
+    json: show.Json = False,
+    *,
+    reading: dict[str, Any],
+) -> None:
+    """Convert a file to the binary layout: an Arrow file that opens at once and can be larger than memory."""
+    from lineal.data.layout import convert as convert_file
+    from lineal.data.layout import open_layout
+
+    check_writable(destination)
+    start = time.perf_counter()
+    convert_file(source, destination, **reading)
+    seconds = time.perf_counter() - start
+    data = open_layout(destination, trusted=True)
+    if data.bad_lines:
+        say(f"warning: {data.bad_lines} malformed lines of {source} were skipped")
+    is_sparse = hasattr(data.X, "indptr")
+    result = {
+        "file": destination,
+        "rows": len(data),
+        "columns": int(data.X.shape[1]),
+        "layout": "sparse" if is_sparse else "dense",
+        "stored_values": int(data.X.indptr[-1]) if is_sparse else int(data.X.size),
+        "bytes": os.path.getsize(destination),
+        "bad_lines": data.bad_lines,
+        "seconds": seconds,
+    }
+    if json:
+        show.as_json(result)
+    else:
+        show.pairs("lineal convert", {name.replace("_", " "): value for name, value in result.items()})

@@ -1,0 +1,106 @@
+"""`lineal inspect`: what is in a model file."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lineal.cli import show
+
+if TYPE_CHECKING:
+    from lineal.model import Model
+
+#: Classes whose features are shown without --json.
+SHOWN_CLASSES = 50
+
+
+def inspect(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model file.")],
+    top: Annotated[int, typer.Option(min=0, help="Features to show for each class, by size of their weight.")] = 5,
+    json: show.Json = False,
+) -> None:
+    """Show a model: its shape, how sparse and how good it is, and the features that weigh most for each class."""
+    from lineal.model import load
+
+    known = load(model)
+    result = describe(known, os.path.getsize(model), top)
+    if json:
+        show.as_json(result)
+        return
+    nonzero = result["nonzero"]
+    show.pairs(
+        f"lineal inspect {model}",
+        {
+            "features": known.n_features,
+            "classes": _listed(result["classes"]),
+            "loss": known.loss,
+            "labels of a row": "any number" if known.is_multilabel else "one",
+            "precision": result["dtype"],
+            "file": show.size(result["bytes"]),
+            "non-zero weights": f"{nonzero['weights']} of {known.weights.size}",
+            "features used": f"{nonzero['features']} of {known.n_features}",
+            "read from": "arrays" if known.schema is None else known.schema.format,
+            "status": known.status,
+            "certificate": "none" if known.certificate is None else str(known.certificate),
+            "options": ", ".join(f"{name}={value}" for name, value in known.options.items() if value is not None),
+        },
+    )
+    rows = [
+        [entry["class"], feature["name"], feature["weight"]]
+        for entry in result["top_features"][:SHOWN_CLASSES]
+        for feature in entry["features"]
+    ]
+    if rows:
+        show.table("features that weigh most", ["class", "feature", "weight"], rows)
+
+
+def describe(model: Model, file_bytes: int, top: int) -> dict[str, Any]:
+    """Everything about a model, in plain values."""
+    import numpy as np
+
+    W = model.weights
+    return {
+        "features": model.n_features,
+        "classes": model.classes.tolist(),
+        "loss": model.loss,
+        "is_multilabel": model.is_multilabel,
+        "dtype": str(W.dtype),
+        "bytes": file_bytes,
+        "nonzero": {"weights": int(np.count_nonzero(W)), "features": int(np.count_nonzero(W.any(axis=1)))},
+        "status": model.status,
+        "certificate": None if model.certificate is None else model.certificate.to_json(),
+        "options": model.options,
+        "schema": None if model.schema is None else {"format": model.schema.format},
+        "intercept": model.intercept.tolist(),
+        "top_features": top_features(model, top),
+    }
+
+
+def top_features(model: Model, top: int) -> list[dict[str, Any]]:
+    """For each class (the second of two) the features of the largest weights; zero weights are left out."""
+    import numpy as np
+
+    W, classes = model.weights, model.classes.tolist()
+    if model.is_binary:
+        W, classes = (W if W.shape[1] == 1 else W[:, 1:] - W[:, :1]), classes[1:]
+    found = []
+    for label, weights in zip(classes, W.T):
+        sizes = np.abs(weights)
+        best = np.argpartition(-sizes, min(top, len(sizes) - 1))[:top]
+        best = best[np.argsort(-sizes[best], kind="stable")]
+        named = [
+            {"column": int(j), "name": _name(model, int(j)), "weight": float(weights[j])} for j in best if weights[j]
+        ]
+        found.append({"class": label, "features": named})
+    return found
+
+
+def _name(model: Model, column: int) -> str:
+    return model.feature_names[column] if model.feature_names is not None else f"column {column}"
+
+
+def _listed(labels: list[Any]) -> str:
+    more = f", … ({len(labels)} in all)" if len(labels) > 10 else ""
+    return ", ".join(map(str, labels[:10])) + more

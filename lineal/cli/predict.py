@@ -1,0 +1,118 @@
+"""`lineal predict`: labels, probabilities or scores, a line a row, in bounded memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lineal.cli.files import STDOUT, destination, schema_of
+from lineal.cli.flags import flags
+from lineal.cli.shell import say
+from lineal.data.options import ReadOptions
+from lineal.errors import OptionError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from lineal.model import Model
+
+#: Characters of labels that would break a line or a column.
+ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+@flags(reading=ReadOptions)
+def predict(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model file.")],
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Rows: a file, a quoted glob, or - for standard input.")],
+    output: Annotated[str, typer.Option("--output", "-o", help="File to write, - for standard output.")] = STDOUT,
+    proba: Annotated[bool, typer.Option("--proba", help="Print the probability of each class.")] = False,
+    scores: Annotated[bool, typer.Option("--scores", help="Print the score of each class.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print a JSON object a row.")] = False,
+    *,
+    reading: dict[str, Any],
+) -> None:
+    """Predict the rows of a file, one line a row; labels of a row with several are separated by commas.
+
+    Probabilities and scores are columns separated by tabs, below a line with the classes; two classes have one score,
+    that of the second. The file is read block by block.
+    """
+    from lineal.data.read import read_blocks
+    from lineal.model import load
+
+    if proba and scores:
+        raise OptionError("--proba and --scores exclude each other: give one of them")
+    known = load(model)
+    if proba:
+        known.check_probabilities()
+    ranks_only = known.is_multilabel and known.loss == "label_ranking"
+    if ranks_only and not scores:
+        raise OptionError("label_ranking orders labels and has no threshold: ask for --scores")
+    wanted = "probabilities" if proba else "scores" if scores else None
+    spell = _json_lines(known, wanted, ranks_only) if json else _text_lines(known, wanted)
+    bad_lines = 0
+    with destination(output) as file:
+        if wanted is not None and not json:
+            file.write(("\t".join(_columns(known, wanted)) + "\n").encode())
+        for block in read_blocks(data, schema=schema_of(known), **reading):
+            bad_lines += block.bad_lines
+            for batch in known.batches(block.X):
+                file.write("".join(f"{line}\n" for line in spell(known.scores(batch))).encode())
+    if bad_lines:
+        say(f"warning: {bad_lines} malformed lines of {data} were skipped")
+
+
+Spell = Callable[["np.ndarray"], Iterator[str]]
+
+
+def _columns(model: Model, wanted: str) -> list[str]:
+    names = [_text(label) for label in model.classes.tolist()]
+    return names[1:] if model.is_binary and wanted == "scores" else names
+
+
+def _text_lines(model: Model, wanted: str | None) -> Spell:
+    if wanted is None:
+        names = {label: _text(label) for label in model.classes.tolist()}
+        return lambda scores: (",".join([names[label] for label in labels]) for labels in _labels(model, scores))
+
+    def spell(scores: np.ndarray) -> Iterator[str]:
+        values = scores if wanted == "scores" else model.probabilities_of(scores)
+        digits = "{:.9g}".format if values.dtype.itemsize == 4 else repr  # enough to read the same number back
+        for row in values.reshape(len(values), -1).tolist():
+            yield "\t".join(map(digits, row))
+
+    return spell
+
+
+def _json_lines(model: Model, wanted: str | None, ranks_only: bool) -> Spell:
+    columns = _columns(model, wanted) if wanted is not None else []
+
+    def spell(scores: np.ndarray) -> Iterator[str]:
+        rows: list[dict[str, Any]] = [{} for _ in range(len(scores))]
+        if not ranks_only:
+            for row, labels in zip(rows, _labels(model, scores)):
+                row |= {"labels": labels} if model.is_multilabel else {"label": labels[0]}
+        if wanted is not None:
+            values = scores if wanted == "scores" else model.probabilities_of(scores)
+            for row, numbers in zip(rows, values.reshape(len(values), -1).tolist()):
+                row[wanted] = dict(zip(columns, numbers))
+        return (json.dumps(row, ensure_ascii=False) for row in rows)
+
+    return spell
+
+
+def _labels(model: Model, scores: np.ndarray) -> Iterator[list[Any]]:
+    """The labels of each row."""
+    predicted = model.labels_of(scores)
+    if not model.is_multilabel:
+        yield from ([label] for label in predicted.tolist())
+        return
+    names = model.classes.tolist()
+    for row in predicted:
+        yield [names[column] for column in row.nonzero()[0]]
+
+
+def _text(label: Any) -> str:
+    return str(label).translate(ESCAPES)

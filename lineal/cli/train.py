@@ -1,0 +1,180 @@
+"""`lineal train`: from a file to a model file."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lineal.cli import show
+from lineal.cli.files import check_writable, read_labelled
+from lineal.cli.flags import flags, parse_class_weight
+from lineal.cli.shell import INTERRUPTED, say
+from lineal.data.options import ReadOptions
+from lineal.errors import OptionError
+from lineal.options import TrainOptions
+
+if TYPE_CHECKING:
+    from lineal.data.dataset import Dataset
+    from lineal.model import Model
+    from lineal.solution import Solution
+
+
+@flags(leave_out=("verbose",), training=TrainOptions, reading=ReadOptions)
+def train(
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="Training data: a file, a quoted glob, or - for standard input.")
+    ],
+    model: Annotated[str, typer.Option("--model", "-m", help="Model file to write.", show_default=False)],
+    validate: Annotated[str | None, typer.Option(help="Labelled file to measure the model on.")] = None,
+    holdout: Annotated[float | None, typer.Option(help="Share of the rows to measure on, for example 0.2.")] = None,
+    history: Annotated[str | None, typer.Option(help="JSON file to write the iterations to.")] = None,
+    verbose: Annotated[
+        bool | None,
+        typer.Option("--verbose/--quiet", help="Show progress; by default on a terminal only.", show_default=False),
+    ] = None,
+    json: show.Json = False,
+    *,
+    training: dict[str, Any],
+    reading: dict[str, Any],
+) -> int | None:
+    """Train a model on a file and save it.
+
+    Ctrl-C ends the training early: the best model so far is saved, and the exit code is 130.
+    """
+    shown = sys.stderr.isatty() if verbose is None else verbose
+    options = _options(training, int(shown))
+    _check_split(validate, holdout)
+    for path in (model, history):
+        if path is not None:
+            check_writable(path)
+
+    clock = _Clock()
+    rows = read_labelled(data, None, reading)
+    measured = None if validate is None else read_labelled(validate, rows.schema, reading)
+    clock.lap("read")
+    bad_lines = rows.bad_lines + (measured.bad_lines if measured is not None else 0)
+    if bad_lines:
+        say(f"warning: {bad_lines} malformed lines were skipped")
+    on = "training" if measured is None else "validation"
+    if holdout is not None:
+        from lineal.cli.split import split
+
+        (rows, measured), on = split(rows, holdout, options.random_state or 0), "holdout"
+    fitted, solution = _fit(rows, options)
+    clock.lap("fit")
+    fitted.save(model)
+    if history is not None:
+        _write_history(history, solution)
+    clock.lap("save")
+    interrupted = solution.status == "interrupted"
+    if interrupted:
+        say(f"{solution.message}; the best model so far is in {model}")
+    elif solution.status != "converged":
+        say(f"warning: {solution.message}")
+    if verbose is not False or json:
+        result = {"model": model, **_result(rows, measured, on, fitted, solution), "bad_lines": bad_lines}
+        clock.lap("measure")
+        _show(result | {"seconds": clock.seconds}, solution, json)
+    return INTERRUPTED if interrupted else None
+
+
+class _Clock:
+    """Seconds by phase."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, phase: str) -> None:
+        """End a phase."""
+        now = time.perf_counter()
+        self.seconds[phase], self._last = now - self._last, now
+
+
+def _options(training: dict[str, Any], verbose: int) -> TrainOptions:
+    """Options that can be honoured; what cannot is said before a large file is read."""
+    weights = parse_class_weight(training.get("class_weight"))
+    options = TrainOptions(**{**training, "class_weight": weights, "verbose": verbose}).checked()
+    from lineal import losses, penalties, solvers
+
+    solvers.choose(options.solver, losses.get(options.loss), penalties.get(options.penalty))
+    return options
+
+
+def _check_split(validate: str | None, holdout: float | None) -> None:
+    if validate is not None and holdout is not None:
+        raise OptionError("--validate and --holdout exclude each other: give one of them")
+    if holdout is not None and not 0.0 < holdout < 1.0:
+        raise OptionError(f"--holdout {holdout:g} is not a share between 0 and 1")
+
+
+def _fit(rows: Dataset, options: TrainOptions) -> tuple[Model, Solution]:
+    from lineal.fit import fit
+
+    if isinstance(options.class_weight, dict):
+        options = dataclasses.replace(options, class_weight=_typed(options.class_weight, rows.y))
+    model, solution = fit(rows.X, rows.y, options, sample_weight=rows.weights, class_names=rows.class_names)
+    return dataclasses.replace(model, feature_names=rows.feature_names, schema=rows.schema), solution
+
+
+def _typed(weights: dict[str, float], y: Any) -> dict[Any, float]:
+    """Class weights by label instead of by its text; a text that is no label stays, for `fit` to complain about."""
+    if getattr(y, "ndim", 1) != 1:
+        return dict(weights)
+    import numpy as np
+
+    labels = {str(label): label for label in np.unique(y).tolist()}
+    labels |= {f"{label:g}": label for label in labels.values() if isinstance(label, float)}
+    return {labels.get(text, text): weight for text, weight in weights.items()}
+
+
+def _write_history(path: str, solution: Solution) -> None:
+    from lineal.files import whole_file
+
+    with whole_file(path) as file:
+        file.write(json.dumps(show.plain(solution.history)).encode() + b"\n")
+
+
+def _result(rows: Dataset, measured: Dataset | None, on: str, model: Model, solution: Solution) -> dict[str, Any]:
+    """What came of the training, in plain values."""
+    sample = rows if measured is None else measured
+    name, value = _headline(model, sample)
+    return {
+        "rows": len(rows),
+        "features": model.n_features,
+        "classes": len(model.classes),
+        "status": solution.status,
+        "message": solution.message,
+        "iterations": max(0, len(solution.history) - 1),
+        "certificate": solution.certificate.to_json(),
+        f"{on}_{name}": value,
+        f"{on}_rows": len(sample),
+    }
+
+
+def _headline(model: Model, sample: Dataset) -> tuple[str, float]:
+    """Accuracy, or its like for label sets; by batches, since all scores of many classes would not fit in memory."""
+    from lineal.metrics import headline
+
+    name, total, start = "", 0.0, 0
+    for batch in model.batches(sample.X):
+        stop = start + batch.shape[0]
+        name, value = headline(sample.y[start:stop], model.scores(batch), model.classes)
+        total, start = total + value * batch.shape[0], stop
+    return name, total / len(sample)
+
+
+def _show(result: dict[str, Any], solution: Solution, as_json: bool) -> None:
+    if as_json:
+        show.as_json(result)
+        return
+    hidden = ("message", "bad_lines", "seconds", "certificate")
+    entries = {name.replace("_", " "): value for name, value in result.items() if name not in hidden}
+    entries["certificate"] = str(solution.certificate)
+    entries["seconds"] = ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in result["seconds"].items())
+    show.pairs("lineal train", entries)

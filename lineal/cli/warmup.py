@@ -1,0 +1,99 @@
+"""`lineal warmup`: compile the common kernels once, so that no later fit waits for it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from lineal.cli import show
+from lineal.cli.shell import say
+
+if TYPE_CHECKING:
+    from lineal.data.dataset import Dataset
+
+#: Losses whose kernels are compiled.
+LOSSES = ("squared_hinge", "logistic", "softmax")
+
+
+def warmup(json: show.Json = False) -> None:
+    """Compile the common kernels: dense and sparse data in both precisions, the usual losses, the svmlight parser.
+
+    Compiled kernels are kept on disk, until lineal or Numba is updated. A second run finds nothing to do.
+    """
+    from lineal.core import jit
+
+    start, before = time.perf_counter(), len(jit.compiled)
+    with tempfile.TemporaryDirectory(prefix="lineal-warmup-") as folder:
+        for name, work in _track(list(_works(folder)), quiet=json):
+            try:
+                work()
+            except Exception as error:
+                raise RuntimeError(f"warming up {name} failed") from error
+    compiled, seconds = len(jit.compiled) - before, time.perf_counter() - start
+    cache = jit.cache_folder()
+    if json:
+        show.as_json({"compiled": compiled, "seconds": seconds, "cache": None if cache is None else str(cache)})
+        return
+    if cache is None:
+        say("warning: no folder for compiled kernels can be written: set LINEAL_CACHE_DIR")
+    if compiled:
+        print(f"compiled {compiled} kernels in {seconds:.1f} s; they are kept in {cache}")
+    else:
+        print(f"nothing had to be compiled: all kernels were found in {cache} ({seconds:.1f} s)")
+
+
+def _track(works: list[Any], quiet: bool) -> Any:
+    """The works with a progress bar around them, on a terminal."""
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    return track(works, "warming up", console=console, transient=True, disable=quiet or not console.is_terminal)
+
+
+def _works(folder: str) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Tiny problems that together use the common kernels, by name."""
+    for precision in ("float32", "float64"):
+        data = _read(folder, precision)
+        layouts = {"sparse": data.X, "dense": data.X.toarray(), "converted": _converted(folder, precision)}
+        for layout, X in layouts.items():
+            for loss in LOSSES:
+                yield f"{loss} on {layout} {precision}", lambda X=X, y=data.y, loss=loss: _fit(X, y, loss)  # type: ignore[misc]
+
+    yield "held-out rows", lambda: _split(data)
+
+
+def _split(data: Dataset) -> None:
+    from lineal.cli.split import split
+
+    split(data, 0.2, 0)
+
+
+def _read(folder: str, precision: str) -> Dataset:
+    from lineal.data.read import read
+
+    path = os.path.join(folder, "rows.svm")
+    if not os.path.exists(path):
+        with open(path, "w") as file:
+            # Noise, and a tight tolerance below: kernels that polish an intercept run only where it is not easy.
+            file.writelines(f"{i * i * 7 % 11 % 3} {1 + i % 5}:{i % 13} {6 + i % 4}:0.5\n" for i in range(60))
+    return read(path, dtype=precision)
+
+
+def _converted(folder: str, precision: str) -> Any:
+    """The same rows from a memory map: read-only arrays are types of their own to Numba."""
+    from lineal.data.layout import convert, open_layout
+
+    path = os.path.join(folder, f"{precision}.arrow")
+    return open_layout(convert(os.path.join(folder, "rows.svm"), path, dtype=precision)).X
+
+
+def _fit(X: Any, y: Any, loss: str) -> None:
+    from lineal.fit import fit
+    from lineal.options import TrainOptions
+
+    for labels in (y, y > 0):
+        fit(X, labels, TrainOptions(loss=loss, alpha=1e-3, tol=1e-8, max_iter=50))

@@ -1,0 +1,208 @@
+"""Layouts and products: every layout × precision × index type agrees with NumPy, without copies, for any threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import random_problem
+from scipy import sparse
+
+from lineal.core.jit import kernel
+from lineal.design import products, wrap
+from lineal.errors import DataError
+
+pytestmark = pytest.mark.core
+
+KINDS = ["C", "F", "csr", "csc"]
+DTYPES = [np.float32, np.float64]
+INDEX_TYPES = [np.int32, np.int64]
+
+
+def make(kind, dtype=np.float64, index_type=np.int32, seed=0, n=60, d=23, density=0.4):
+    X = random_problem(seed, n, d, density=density)[0].astype(dtype)
+    if kind in "CF":
+        return np.array(X.toarray(), order=kind)
+    X = X.asformat(kind)
+    X.indices, X.indptr = X.indices.astype(index_type), X.indptr.astype(index_type)
+    return X
+
+
+def dense(X):
+    return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
+
+
+CASES = [(kind, dtype, np.int32) for kind in KINDS for dtype in DTYPES]
+CASES += [(kind, np.float32, np.int64) for kind in ("csr", "csc")]
+
+
+@pytest.mark.parametrize(("kind", "dtype", "index_type"), CASES)
+@pytest.mark.parametrize("k", [1, 2, 3, 7, 20, 33])
+def test_products(kind, dtype, index_type, k):
+    X = make(kind, dtype, index_type)
+    rng = np.random.default_rng(k)
+    V, R = rng.normal(size=(X.shape[1], k)).astype(dtype), rng.normal(size=(X.shape[0], k)).astype(dtype)
+    design, tolerance = wrap(X), 2e-5 if dtype == np.float32 else 1e-12
+    found = products.matmul(design, V)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, dense(X) @ V, atol=tolerance, rtol=tolerance)
+    np.testing.assert_allclose(products.rmatmul(design, R), dense(X).T @ R, atol=tolerance, rtol=tolerance)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_products_of_float32_data_with_float64_weights_are_float64(kind):
+    X = make(kind, np.float32)
+    V = np.random.default_rng(0).normal(size=(X.shape[1], 3))
+    found = products.matmul(wrap(X), V)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, dense(X) @ V, rtol=1e-13, atol=1e-13)
+    R = np.random.default_rng(1).normal(size=(X.shape[0], 3))
+    np.testing.assert_allclose(products.rmatmul(wrap(X), R), dense(X).T @ R, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc"])
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_change_nothing_at_all(kind, threads, monkeypatch):
+    monkeypatch.setattr(products, "WORTH_A_THREAD", 1)
+    X = wrap(make(kind, n=200, d=31))
+    rng = np.random.default_rng(0)
+    V, R = rng.normal(size=(31, 20)), rng.normal(size=(200, 20))
+    np.testing.assert_array_equal(products.matmul(X, V, threads=threads), products.matmul(X, V, threads=1))
+    np.testing.assert_array_equal(products.rmatmul(X, R, threads=threads), products.rmatmul(X, R, threads=1))
+    np.testing.assert_array_equal(products.gram(X, threads=threads), products.gram(X, threads=1))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gram_and_norms(kind):
+    X = make(kind)
+    weights = np.random.default_rng(0).random(X.shape[0])
+    A = dense(X)
+    np.testing.assert_allclose(products.gram(wrap(X)), A.T @ A, atol=1e-12)
+    np.testing.assert_allclose(products.gram(wrap(X), weights), A.T @ (weights[:, None] * A), atol=1e-12)
+    np.testing.assert_allclose(products.row_norms(wrap(X)), (A**2).sum(1), atol=1e-12)
+    np.testing.assert_allclose(products.column_norms(wrap(X)), (A**2).sum(0), atol=1e-12)
+    np.testing.assert_allclose(products.column_norms(wrap(X), weights), weights @ A**2, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc"])
+def test_unsorted_indices(kind, monkeypatch):
+    monkeypatch.setattr(products, "WORTH_A_THREAD", 1)
+    X = make(kind)
+    A = dense(X)
+    for row in range(len(X.indptr) - 1):
+        part = slice(X.indptr[row], X.indptr[row + 1])
+        X.indices[part], X.data[part] = X.indices[part][::-1].copy(), X.data[part][::-1].copy()
+    X.has_sorted_indices = False
+    design = wrap(X)
+    assert not design.is_sorted
+    R = np.random.default_rng(0).normal(size=(X.shape[0], 9))
+    np.testing.assert_allclose(products.rmatmul(design, R, threads=2), A.T @ R, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("index_type", INDEX_TYPES)
+def test_nothing_is_copied_and_read_only_memory_is_welcome(kind, index_type, tmp_path):
+    X = make(kind, np.float32, index_type)
+    if kind in "CF":
+        np.save(tmp_path / "X.npy", X)
+        X = np.load(tmp_path / "X.npy", mmap_mode="r")
+        parts, kept = [X], [wrap(X).layout.values]
+    else:
+        for part in (X.data, X.indices, X.indptr):
+            part.flags.writeable = False
+        parts, kept = [X.data, X.indices, X.indptr], list(wrap(X).layout[:3])
+    for given, held in zip(parts, kept):
+        assert np.shares_memory(given, held)
+        assert given.dtype == held.dtype
+    V = np.ones((X.shape[1], 2), np.float32)
+    np.testing.assert_allclose(products.matmul(wrap(X), V), dense(X) @ V, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["C", "F", "csr"])
+def test_rows_are_views(kind):
+    design = wrap(make(kind))
+    part = design.rows(10, 25)
+    V = np.random.default_rng(0).normal(size=(design.shape[1], 4))
+    np.testing.assert_allclose(products.matmul(part, V), products.matmul(design, V)[10:25], rtol=1e-12)
+    R = np.random.default_rng(0).normal(size=(15, 4))
+    np.testing.assert_allclose(products.rmatmul(part, R), dense(make(kind))[10:25].T @ R, atol=1e-12)
+
+
+def test_csc_has_no_row_views():
+    with pytest.raises(DataError, match="tocsr"):
+        wrap(make("csc")).rows(0, 3)
+
+
+@kernel
+def by_rows(layout, V, k, scores, back, squares):
+    for i in range(squares.shape[0]):
+        layout.row_scores(i, V, k, scores, i * k)
+        layout.row_update(i, scores, i * k, k, back)
+        squares[i] = layout.row_square(i)
+
+
+@kernel
+def by_columns(layout, R, k, gathered, back, squares):
+    for j in range(squares.shape[0]):
+        layout.column_products(j, R, k, gathered, j * k)
+        layout.column_update(j, gathered, j * k, k, back)
+        squares[j] = layout.column_square(j)
+
+
+@pytest.mark.parametrize("kind", ["C", "F", "csr"])
+def test_the_protocol_of_rows(kind):
+    X, k = make(kind), 3
+    A, V = dense(X), np.random.default_rng(0).normal(size=(23, 3))
+    scores, back, squares = np.zeros(60 * k), np.zeros(23 * k), np.zeros(60)
+    by_rows(wrap(X).layout, V.ravel(), k, scores, back, squares)
+    np.testing.assert_allclose(scores.reshape(60, k), A @ V, atol=1e-12)
+    np.testing.assert_allclose(back.reshape(23, k), A.T @ (A @ V), atol=1e-11)
+    np.testing.assert_allclose(squares, (A**2).sum(1), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["C", "F", "csc"])
+def test_the_protocol_of_columns(kind):
+    X, k = make(kind), 3
+    A, R = dense(X), np.random.default_rng(0).normal(size=(60, 3))
+    gathered, back, squares = np.zeros(23 * k), np.zeros(60 * k), np.zeros(23)
+    by_columns(wrap(X).layout, R.ravel(), k, gathered, back, squares)
+    np.testing.assert_allclose(gathered.reshape(23, k), A.T @ R, atol=1e-12)
+    np.testing.assert_allclose(back.reshape(60, k), A @ (A.T @ R), atol=1e-11)
+    np.testing.assert_allclose(squares, (A**2).sum(0), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda X: X.indices.__setitem__(3, 99), "out of range"),
+        (lambda X: X.indices.__setitem__(3, -1), "out of range"),
+        (lambda X: X.indptr.__setitem__(5, 10_000), "out of range"),
+        (lambda X: X.indptr.__setitem__(5, 0), "out of range"),
+        (lambda X: setattr(X, "indices", X.indices[:-1]), "wrong lengths"),
+    ],
+)
+def test_damaged_sparse_matrices_are_refused(damage, message):
+    X = make("csr", density=0.9)
+    damage(X)
+    with pytest.raises(DataError, match=message):
+        wrap(X)
+
+
+def test_other_types_are_refused_by_name():
+    with pytest.raises(DataError, match=r"int64.*astype"):
+        wrap(np.zeros((2, 2), dtype=np.int64))
+    with pytest.raises(DataError, match="two dimensions"):
+        wrap(np.zeros(3))
+    with pytest.raises(DataError, match="coo_array"):
+        wrap(sparse.coo_array(np.eye(2)))
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_empty_and_tiny_shapes(shape, kind):
+    A = np.full(shape, 2.0)
+    X = np.array(A, order=kind) if kind in "CF" else sparse.csr_array(A).asformat(kind)
+    design = wrap(X)
+    V, R = np.ones((shape[1], 2)), np.ones((shape[0], 2))
+    np.testing.assert_array_equal(products.matmul(design, V), A @ V)
+    np.testing.assert_array_equal(products.rmatmul(design, R), A.T @ R)
+    np.testing.assert_array_equal(products.gram(design), A.T @ A)

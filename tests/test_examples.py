@@ -1,0 +1,37 @@
+"""Every script in examples/ runs in an empty folder and says what it did."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).resolve().parent.parent / "examples").glob("*.py"))
+
+#: Texts that each example must print.
+SAYS = {
+    "quick_start": ["converged", "relative duality gap", "accuracy on new rows: 0.9"],
+    "multilabel": ["logistic: relative duality gap", "label ranking: relative duality gap", "average precision"],
+    "text_file_to_model": ["400 rows, 30 columns, float64", "accuracy on new.svm: 0.9"],
+    "certificates_and_callbacks": ["stopped at iteration", "validation accuracy 0.9", "converged after"],
+}
+
+
+def test_every_example_is_known() -> None:
+    assert {path.stem for path in EXAMPLES} == set(SAYS)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example_runs(path: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "MPLCONFIGDIR": str(tmp_path / "matplotlib")}
+    ran = subprocess.run(
+        [sys.executable, str(path)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
+    )
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    assert [text for text in SAYS[path.stem] if text not in ran.stdout] == [], ran.stdout
+    if path.stem == "certificates_and_callbacks" and importlib.util.find_spec("matplotlib"):
+        assert (tmp_path / "history.png").read_bytes().startswith(b"\x89PNG")
