@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO
 
 from lineal.errors import LinealError
@@ -38,7 +38,5 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 def with_suppressed_removal(path: str) -> None:
     """Remove a file if it is there."""
-    try:
+    with suppress(OSError):
         os.unlink(path)
-    except OSError:
-        pass

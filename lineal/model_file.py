@@ -1,7 +1,7 @@
 """Model files: safetensors with JSON metadata. No pickles, a checksum over everything, a version.
 
-Tensors: ``weights`` (d, k) and ``intercept`` (k,). Metadata: one JSON text under "lineal" with the format version, classes,
-names, options, certificate and schema, and its checksum with the tensors' under "blake2b".
+Tensors: ``weights`` (d, k) and ``intercept`` (k,). Metadata: one JSON text under "lineal" with the format version,
+classes, names, options, certificate and schema, and a checksum of it and the tensors under "blake2b".
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def load(path: str | os.PathLike[str]) -> Model:
                 raise ModelFileError(f"{path} is a safetensors file, but not a model of lineal")
             description = _parse(path, metadata["lineal"])
             if set(file.keys()) != {"weights", "intercept"}:
-                raise ModelFileError(f"{path} is damaged: it should hold weights and intercept, not {list(file.keys())}")
+                raise ModelFileError(
+                    f"{path} is damaged: it should hold weights and intercept, not {list(file.keys())}"
+                )
             tensors = {name: file.get_tensor(name) for name in ("weights", "intercept")}
     except (SafetensorError, OSError, ValueError) as error:
         if isinstance(error, LinealError):
@@ -78,8 +80,8 @@ def _parse(path: str, text: str) -> dict[str, Any]:
     if not isinstance(version, int) or version > FORMAT_VERSION:
         writer = description.get("lineal_version", "unknown")
         raise ModelFileError(
-            f"{path} has model format {version} (written by lineal {writer}); this is lineal {__version__}, which reads "
-            f"formats up to {FORMAT_VERSION}: upgrade lineal"
+            f"{path} has model format {version} (written by lineal {writer}); this is lineal {__version__}, which "
+            f"reads formats up to {FORMAT_VERSION}: upgrade lineal"
         )
     return description
 
@@ -89,7 +91,7 @@ def _checksum(text: str, tensors: dict[str, np.ndarray]) -> str:
     for name in sorted(tensors):
         array = np.ascontiguousarray(tensors[name])
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        digest.update(array.reshape(-1).view(np.uint8))
+        digest.update(array.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
 
@@ -115,8 +117,8 @@ def _to_json(model: Model) -> dict[str, Any]:
 
 
 def _from_json(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> Model:
-    kinds = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.str_}
-    classes = np.array(values["classes"], dtype=kinds[values["label_kind"]])
+    kinds: dict[str, Any] = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.str_}
+    classes: np.ndarray = np.array(values["classes"], dtype=kinds[values["label_kind"]])
     weights, intercept = tensors["weights"], tensors["intercept"]
     names, certificate = values["feature_names"], values["certificate"]
     is_multilabel = bool(values["is_multilabel"])

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -246,7 +247,7 @@ def check_finite(value: float, what: str) -> None:
 def _over_rows(block: Block, task: Callable[[int, int], float]) -> float:
     n = block.X.shape[0]
     chunks = [(start, min(start + CHUNK_ROWS, n)) for start in range(0, n, CHUNK_ROWS)]
-    parts = pool.run([lambda a=a, c=c: task(a, c) for a, c in chunks], block.threads)
+    parts = pool.run([partial(task, *chunk) for chunk in chunks], block.threads)
     return math.fsum(parts) if np.all(np.isfinite(parts)) else math.inf
 
 

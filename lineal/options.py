@@ -1,4 +1,4 @@
-"""Options of training, once: the estimators' parameters, the command line's flags and both their texts come from here."""
+"""Options of training, once: estimator parameters, command-line flags and the texts of both are made from here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TrainOptions:
     solver: str = option("auto", f"algorithm: auto, {', '.join(solvers.names())}")
     tol: float = option(1e-3, "stop at this relative duality gap (relative violation where no gap exists)")
     fit_intercept: bool = option(True, "fit an intercept; it is never penalised")
-    class_weight: Any = option(None, "None, 'balanced', or a dict of weights of the classes")
+    class_weight: str | dict[Any, float] | None = option(None, "None, 'balanced', or a dict of weights of the classes")  # noqa: RUF009
     max_iter: int = option(1000, "iterations at most")
     max_time: float | None = option(None, "seconds at most; the best model so far is kept")
     n_jobs: int | None = option(None, "threads; None or -1 means all cores")

@@ -34,7 +34,12 @@ class Certificate:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {"kind": self.kind, "value": _plain(self.value), "primal": _plain(self.primal), "dual": _plain(self.dual)}
+        return {
+            "kind": self.kind,
+            "value": _plain(self.value),
+            "primal": _plain(self.primal),
+            "dual": _plain(self.dual),
+        }
 
     @staticmethod
     def from_json(values: dict[str, Any]) -> Certificate:
@@ -48,7 +53,7 @@ class Certificate:
 
     def __str__(self) -> str:
         if self.kind == "gap":
-            return f"relative duality gap {self.value:.2g} (objective {self.primal:.8g}, at least {self.dual:.8g} is needed)"
+            return f"relative duality gap {self.value:.2g} (objective {self.primal:.8g}, none is below {self.dual:.8g})"
         if self.kind == "violation":
             return f"relative optimality violation {self.value:.2g} (objective {self.primal:.8g})"
         return "none: this method minimises no single convex objective"

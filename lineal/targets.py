@@ -76,7 +76,7 @@ def encode(y: Any, *, direct: bool, class_names: list[Any] | None = None) -> Enc
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise DataError(f"y has a missing or infinite label at row {int(np.flatnonzero(~np.isfinite(values))[0])}")
     try:
-        classes, columns = np.unique(values, return_inverse=True)
+        classes, found = np.unique(values, return_inverse=True)
     except TypeError:
         kinds = sorted({type(value).__name__ for value in values.tolist()})
         raise DataError(f"y mixes labels of types {', '.join(kinds)}: convert them to one type") from None
@@ -86,7 +86,7 @@ def encode(y: Any, *, direct: bool, class_names: list[Any] | None = None) -> Enc
             if len(classes)
             else "y is empty"
         )
-    columns = columns.astype(np.int32).reshape(-1)
+    columns: Any = found.astype(np.int32).reshape(-1)
     if len(classes) == 2 and not direct:
         return Encoded(OneLabel(columns - np.int32(1)), classes, 1, False)
     return Encoded(OneLabel(columns), classes, len(classes), False)

@@ -96,7 +96,8 @@ def test_generator_is_the_same_everywhere():
 def test_uniform_numbers_are_uniform():
     out = np.empty(4000)
     rng.fill_uniform(rng.generator(1), out)
-    assert out.min() >= 0 and out.max() < 1
+    assert out.min() >= 0
+    assert out.max() < 1
     counts = np.histogram(out, bins=8, range=(0, 1))[0]
     assert ((counts - 500) ** 2 / 500).sum() < 30  # χ² with 7 degrees of freedom
     below = np.array([rng.next_below(rng.generator(s), 3) for s in range(3000)])

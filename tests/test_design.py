@@ -63,6 +63,7 @@ def test_products_of_float32_data_with_float64_weights_are_float64(kind):
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_change_nothing_at_all(kind, threads, monkeypatch):
     monkeypatch.setattr(products, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(products, "WORTH_A_SPLIT", 1)
     X = wrap(make(kind, n=200, d=31))
     rng = np.random.default_rng(0)
     V, R = rng.normal(size=(31, 20)), rng.normal(size=(200, 20))
@@ -86,6 +87,7 @@ def test_gram_and_norms(kind):
 @pytest.mark.parametrize("kind", ["csr", "csc"])
 def test_unsorted_indices(kind, monkeypatch):
     monkeypatch.setattr(products, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(products, "WORTH_A_SPLIT", 1)
     X = make(kind)
     A = dense(X)
     for row in range(len(X.indptr) - 1):

@@ -1,7 +1,7 @@
 """The documentation is true: its code blocks run, its outputs are what it says, its tables name what there is.
 
-Every page runs in a process and a folder of its own, block by block: Python blocks share one namespace, bash and console
-blocks run in the shell. A block below ``<!-- not run: reason -->`` is left out. What is checked:
+Every page runs in a process and a folder of its own, block by block: Python blocks share one namespace, bash and
+console blocks run in the shell. A block below ``<!-- not run: reason -->`` is left out. What is checked:
 
 - ``expression  # → text`` in Python: the value's repr, or what it prints; more lines may follow as ``# → text``;
 - ``# → text`` in bash: a line of the block's standard output, in this order;
@@ -217,6 +217,7 @@ def test_pages_leave_nothing_out(page: str, names_of: Callable[[], list[str]]) -
 
 def test_false_claims_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", os.environ["PATH"])  # restored afterwards
     page = tmp_path / "page.md"
     for claim in ("```python\n1 + 1  # → 3\n```", "```bash\necho 2\n# → 3\n```", "```console\n$ echo 2\n3\n```"):
         page.write_text(claim)

@@ -47,7 +47,12 @@ def test_parameters_are_the_training_options():
 
 @pytest.mark.parametrize(
     "labels",
-    [np.array(["ham", "spam", "eggs"]), np.array([-5, 0, 7]), np.array([0.5, 1.5, 2.5]), np.array(["é", "z", "ß"], object)],
+    [
+        np.array(["ham", "spam", "eggs"]),
+        np.array([-5, 0, 7]),
+        np.array([0.5, 1.5, 2.5]),
+        np.array(["é", "z", "ß"], object),
+    ],
 )
 def test_labels_of_any_type(labels):
     X, y = load_iris(return_X_y=True)

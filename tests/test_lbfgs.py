@@ -1,7 +1,8 @@
-"""L-BFGS: certified optimality for every smooth loss, agreement with independent solvers, invariances, edges, endings."""
+"""L-BFGS: certified optimality for every smooth loss, agreement with other solvers, invariances, edges, endings."""
 
 from __future__ import annotations
 
+import itertools
 import signal
 from dataclasses import replace
 
@@ -49,7 +50,7 @@ def test_the_objective_never_rises_and_the_history_is_complete(name):
     objective, _ = build(name, 2, alpha=1e-3)
     solution = lbfgs.solve(objective, tol=1e-7)
     values = [row["objective"] for row in solution.history]
-    assert all(after <= before * (1 + 1e-14) for before, after in zip(values, values[1:]))
+    assert all(after <= before * (1 + 1e-14) for before, after in itertools.pairwise(values))
     assert [row["iteration"] for row in solution.history] == list(range(len(values)))
     assert set(solution.history[0]) == {"iteration", "seconds", "objective", "gap", "nonzero_rows"}
     assert solution.history[-1]["gap"] == solution.certificate.value
@@ -112,7 +113,9 @@ def test_doubled_rows_are_doubled_weights(name):
     weighted, _ = train(X, y, sample_weight=weights, loss=name, alpha=1e-2, tol=1e-11)
     doubled, _ = train(X[rows], y[rows], loss=name, alpha=1e-2, tol=1e-11)
     np.testing.assert_allclose(weighted.weights, doubled.weights, atol=1e-5)
-    np.testing.assert_allclose(X @ weighted.weights + weighted.intercept, X @ doubled.weights + doubled.intercept, atol=1e-4)
+    np.testing.assert_allclose(
+        X @ weighted.weights + weighted.intercept, X @ doubled.weights + doubled.intercept, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("name", SMOOTH)

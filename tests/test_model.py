@@ -86,7 +86,9 @@ def test_a_single_row_may_be_a_vector(model):
 
 
 def test_predicting_from_a_file(tmp_path):
-    frame = pd.DataFrame({"size": [1.0, 2.0, 8.0, 9.0], "colour": ["red", "red", "blue", "blue"], "label": list("nnyy")})
+    frame = pd.DataFrame(
+        {"size": [1.0, 2.0, 8.0, 9.0], "colour": ["red", "red", "blue", "blue"], "label": list("nnyy")}
+    )
     frame.to_csv(tmp_path / "train.csv", index=False)
     data = lineal.read(tmp_path / "train.csv")
     model, _ = fit(data.X, data.y, TrainOptions())
@@ -107,9 +109,7 @@ def test_threads_may_share_a_model(model):
     failures = []
 
     def work():
-        for _ in range(20):
-            if not np.array_equal(model.predict(DIGITS / 16), expected):
-                failures.append(1)
+        failures.extend(1 for _ in range(20) if not np.array_equal(model.predict(DIGITS / 16), expected))
 
     workers = [threading.Thread(target=work) for _ in range(4)]
     for worker in workers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -44,7 +45,7 @@ class UnequalBlocks:
         one_row = replace(self.local, block_rows=1).blocks()
 
         def parts():
-            for start, stop in zip(starts, starts[1:]):
+            for start, stop in itertools.pairwise(starts):
                 block = replace(self.local, block_rows=int(stop - start))
                 piece = replace(
                     block,
@@ -82,7 +83,14 @@ def build(name, seed=0, *, n=40, k=3, alpha=0.05, fit_intercept=True, weighted=T
     X = X.astype(dtype)
     engine = LocalEngine(wrap(X), encoded.targets, s / s.sum(), encoded.n_columns, o)
     objective = Objective(engine, loss, Regulariser(penalties.get("l2"), alpha, X.shape[1]), fit_intercept)
-    facts = {"name": name, "Y": Y, "X": X.astype(np.float64).toarray(), "s": s, "alpha": alpha, "o": 0.0 if o is None else o}
+    facts = {
+        "name": name,
+        "Y": Y,
+        "X": X.astype(np.float64).toarray(),
+        "s": s,
+        "alpha": alpha,
+        "o": 0.0 if o is None else o,
+    }
     return objective, facts
 
 
@@ -151,7 +159,9 @@ def best_objective(objective, facts):
 
     x = np.zeros(shape[0] * shape[1])
     for _ in range(3):
-        x = optimize.minimize(fun, x, jac=True, method="L-BFGS-B", options={"maxiter": 5000, "ftol": 0, "gtol": 1e-12}).x
+        x = optimize.minimize(
+            fun, x, jac=True, method="L-BFGS-B", options={"maxiter": 5000, "ftol": 0, "gtol": 1e-12}
+        ).x
     return fun(x)[0]
 
 
@@ -191,7 +201,9 @@ def test_dual_values_of_non_smooth_losses_stay_below_the_true_minimum(name):
         return (xi - (1.0 - Y + Z - Z[Y][:, None])).ravel()
 
     start = np.concatenate([np.zeros(d * k + k), np.full(slack[0] * slack[1], 2.0)])
-    found = optimize.minimize(fun, start, constraints={"type": "ineq", "fun": room}, options={"maxiter": 500, "ftol": 1e-12})
+    found = optimize.minimize(
+        fun, start, constraints={"type": "ineq", "fun": room}, options={"maxiter": 500, "ftol": 1e-12}
+    )
     assert found.success
     for scale in (0.0, 0.3, 1.0):
         assert objective.certificate(random_theta(objective, 0, scale)).dual <= found.fun * (1 + 1e-6)
@@ -207,13 +219,16 @@ def test_any_engine_gives_the_same_sums(name, sizes):
     np.testing.assert_allclose(
         other.value_and_gradient(theta)[1], objective.value_and_gradient(theta)[1], rtol=1e-11, atol=1e-14
     )
-    np.testing.assert_allclose(other.hessian_vector(theta, v), objective.hessian_vector(theta, v), rtol=1e-11, atol=1e-14)
+    np.testing.assert_allclose(
+        other.hessian_vector(theta, v), objective.hessian_vector(theta, v), rtol=1e-11, atol=1e-14
+    )
     assert other.certificate(theta).value == pytest.approx(objective.certificate(theta).value, rel=1e-9)
 
 
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_change_nothing_at_all(threads, monkeypatch):
     monkeypatch.setattr("lineal.design.products.WORTH_A_THREAD", 1)
+    monkeypatch.setattr("lineal.design.products.WORTH_A_SPLIT", 1)
     monkeypatch.setattr("lineal.objective.CHUNK_ROWS", 7)
     objective, _ = build("softmax")
     threaded = replace(objective, engine=replace(objective.engine, threads=threads))
@@ -233,7 +248,9 @@ def test_doubled_rows_are_doubled_weights(name):
     rows = np.concatenate([np.arange(40), np.arange(15)])
     Y = sparse.csr_array(facts["Y"][rows])
     targets = LabelSets(Y.indices.astype(np.int32), Y.indptr.astype(np.int64))
-    doubled_engine = LocalEngine(wrap(sparse.csr_array(facts["X"][rows])), targets, np.full(55, 1 / 55), engine.n_columns)
+    doubled_engine = LocalEngine(
+        wrap(sparse.csr_array(facts["X"][rows])), targets, np.full(55, 1 / 55), engine.n_columns
+    )
     doubled = replace(objective, engine=doubled_engine)
     theta = random_theta(objective)
     assert weighted.value(theta) == pytest.approx(doubled.value(theta), rel=1e-12)

@@ -64,7 +64,9 @@ def gradients(name: str, Y: np.ndarray, Z: np.ndarray) -> np.ndarray:
     return A.sum(1) - A.sum(2)
 
 
-def objective(name: str, Y: np.ndarray, X: Any, W: np.ndarray, b: np.ndarray, s: np.ndarray, alpha: float, o: Any = 0.0):
+def objective(
+    name: str, Y: np.ndarray, X: Any, W: np.ndarray, b: np.ndarray, s: np.ndarray, alpha: float, o: Any = 0.0
+):
     """F(W, b) with the l2 penalty."""
     return float(s @ losses(name, Y, X @ W + b + o) / s.sum() + 0.5 * alpha * (W**2).sum())
 
@@ -85,7 +87,9 @@ def balanced(name: str, Y: np.ndarray, Z: np.ndarray, s: np.ndarray) -> tuple[np
         return U, -(0.5 * U**2 + T * U).sum(1)
     if name in ("hinge", "squared_hinge", "logistic"):
         up, down = s @ np.maximum(U, 0), s @ np.maximum(-U, 0)
-        U = np.where(U > 0, U * np.minimum(1, down / np.maximum(up, 1e-300)), U * np.minimum(1, up / np.maximum(down, 1e-300)))
+        U = np.where(
+            U > 0, U * np.minimum(1, down / np.maximum(up, 1e-300)), U * np.minimum(1, up / np.maximum(down, 1e-300))
+        )
         a = -T * U
         if name == "hinge":
             return U, a.sum(1)

@@ -1,1 +1,1 @@
-"""What every compiled part stands on: the kernel decorator, the method protocol, scalar maths, seeded numbers, threads."""
+"""What every compiled part stands on: kernel decorator, method protocol, scalar maths, seeded numbers, threads."""

@@ -18,7 +18,7 @@ from typing import Any, TypeVar, overload
 
 import numba
 import numpy as np
-from numba.core import caching
+from numba.core import caching, config
 
 PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -27,6 +27,9 @@ NOT_KERNELS = ("cli", "estimators", "report")
 
 #: Only the flags that keep NaN and infinity meaningful.
 SAFE_FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})
+
+#: Whether kernels stay plain Python (``NUMBA_DISABLE_JIT=1``).
+IS_PLAIN = bool(getattr(config, "DISABLE_JIT", False))
 
 #: Folders of older sources that are kept, so that switching between two versions does not compile each time.
 KEPT_CACHES = 4
@@ -44,7 +47,12 @@ def source_hash(package: Path = PACKAGE) -> str:
         relative = path.relative_to(package)
         if relative.parts[0] not in NOT_KERNELS:
             digest.update(relative.as_posix().encode() + b"\0" + path.read_bytes())
-    settings = (numba.__version__, numba.config.BOUNDSCHECK, numba.config.OPT, sys.version_info[:2])
+    settings = (
+        numba.__version__,
+        getattr(config, "BOUNDSCHECK", None),
+        getattr(config, "OPT", None),
+        sys.version_info[:2],
+    )
     digest.update(repr(settings).encode())
     return digest.hexdigest()
 
@@ -52,8 +60,8 @@ def source_hash(package: Path = PACKAGE) -> str:
 def _candidate_folders() -> list[Path]:
     if chosen := os.environ.get("LINEAL_CACHE_DIR"):
         return [Path(chosen)]
-    if numba.config.CACHE_DIR:
-        return [Path(numba.config.CACHE_DIR) / "lineal"]
+    if numbas := getattr(config, "CACHE_DIR", ""):
+        return [Path(numbas) / "lineal"]
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return [PACKAGE / "__pycache__", Path(home) / "lineal"]
 
@@ -116,7 +124,7 @@ class _Locator(caching._CacheLocator):
 
 
 class _KernelCacheFormat(caching.CompileResultCacheImpl):
-    _locator_classes = (_Locator,)
+    _locator_classes: Any = (_Locator,)
 
 
 class _KernelCache(caching.FunctionCache):
@@ -161,9 +169,10 @@ def kernel(function: Any = None, *, inline: str = "never", fastmath: Any = SAFE_
     """
     if function is None:
         return functools.partial(kernel, inline=inline, fastmath=fastmath)
-    if numba.config.DISABLE_JIT:
+    if IS_PLAIN:
         return np.errstate(over="ignore")(function)  # wrap-around of integers is meant, and silent in compiled code
-    dispatcher = numba.njit(nogil=True, fastmath=set(fastmath), error_model="numpy", inline=inline)(function)
+    options: dict[str, Any] = {"fastmath": set(fastmath), "inline": inline}
+    dispatcher = numba.njit(nogil=True, error_model="numpy", **options)(function)
     if cache_folder() is not None:
         dispatcher._cache = _KernelCache(function)
     return dispatcher

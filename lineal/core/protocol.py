@@ -11,9 +11,10 @@ import inspect
 from types import FunctionType
 from typing import Any, NamedTuple, TypeVar
 
-import numba
 from numba.core import types
 from numba.extending import overload_method
+
+from lineal.core.jit import IS_PLAIN
 
 C = TypeVar("C", bound=type)
 
@@ -29,7 +30,7 @@ class Fieldless(NamedTuple):
 
 def protocol(cls: C) -> C:
     """Class decorator: make the public methods of a NamedTuple (and of its mixins) callable inside kernels."""
-    cls.__lineal_protocol__ = True
+    cls.__lineal_protocol__ = True  # type: ignore[attr-defined]
     for base in cls.__mro__:
         for name, member in vars(base).items():
             if isinstance(member, FunctionType) and not name.startswith("_"):
@@ -41,7 +42,7 @@ def _register(name: str, signature: inspect.Signature) -> None:
     parameters = tuple(signature.parameters)
     if _registered.setdefault(name, parameters) != parameters:
         raise TypeError(f"method {name}{parameters} of a kernel protocol is elsewhere {name}{_registered[name]}")
-    if name in _resolved or numba.config.DISABLE_JIT:
+    if name in _resolved or IS_PLAIN:
         return
     _resolved.add(name)
 
@@ -56,4 +57,4 @@ def _register(name: str, signature: inspect.Signature) -> None:
         parameters=[p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
     )
     for tuple_type in (types.NamedTuple, types.NamedUniTuple):
-        overload_method(tuple_type, name, strict=False, inline="always")(resolve)
+        overload_method(tuple_type, name, strict=False, inline="always")(resolve)  # type: ignore[call-arg]

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numba
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
+
+from lineal.core.jit import IS_PLAIN
 
 #: Tile widths, widest first; a row of k columns is cut into them greedily.
 WIDTHS = (16, 8, 4, 2, 1)
@@ -42,7 +43,9 @@ def _element(context: Any, builder: Any, array_type: Any, pointer: Any, index: A
 
 def _make_gather(width: int) -> Any:
     @intrinsic
-    def gather(typing: Any, data: Any, indices: Any, start: Any, stop: Any, V: Any, k: Any, column: Any, out: Any, at: Any):
+    def gather(
+        typing: Any, data: Any, indices: Any, start: Any, stop: Any, V: Any, k: Any, column: Any, out: Any, at: Any
+    ):
         signature = types.void(data, indices, types.uintp, types.uintp, V, types.uintp, types.uintp, out, types.uintp)
 
         def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
@@ -71,7 +74,9 @@ def _make_gather(width: int) -> Any:
 
 def _make_scatter(width: int) -> Any:
     @intrinsic
-    def scatter(typing: Any, data: Any, indices: Any, start: Any, stop: Any, U: Any, at: Any, out: Any, k: Any, column: Any):
+    def scatter(
+        typing: Any, data: Any, indices: Any, start: Any, stop: Any, U: Any, at: Any, out: Any, k: Any, column: Any
+    ):
         signature = types.void(data, indices, types.uintp, types.uintp, U, types.uintp, out, types.uintp, types.uintp)
 
         def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
@@ -112,7 +117,7 @@ def _plain_scatter(width: int) -> Callable[..., None]:
     return scatter
 
 
-_gather, _scatter = (_plain_gather, _plain_scatter) if numba.config.DISABLE_JIT else (_make_gather, _make_scatter)
+_gather, _scatter = (_plain_gather, _plain_scatter) if IS_PLAIN else (_make_gather, _make_scatter)
 
 #: gatherN(data, indices, start, stop, V, k, column, out, at):
 #: out[at : at+N] = Σ_p data[p] · V[indices[p], column : column+N] over start ≤ p < stop.

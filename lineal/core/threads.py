@@ -6,6 +6,7 @@ results come back in the order of the ranges: sums do not depend on the number o
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -52,4 +53,4 @@ def ranges(length: int, pieces: int) -> list[tuple[int, int]]:
     """Cut [0, length) into at most `pieces` non-empty ranges of nearly equal length."""
     pieces = max(1, min(pieces, length))
     bounds = [length * piece // pieces for piece in range(pieces + 1)]
-    return [(start, stop) for start, stop in zip(bounds, bounds[1:]) if stop > start]
+    return [(start, stop) for start, stop in itertools.pairwise(bounds) if stop > start]

@@ -6,21 +6,21 @@ No thread needs a private copy of the output, and every entry is summed in row o
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
 from lineal.core import threads as pool
 from lineal.core.jit import kernel
 from lineal.design.csr import CSR
-from lineal.design.dense import Dense
 from lineal.design.matrix import Design
 
 #: Multiplications below which starting a thread costs more than it saves.
 WORTH_A_THREAD = 200_000
 
-#: Columns of R below which bisecting every row costs more than a second thread saves.
-WORTH_A_SPLIT = 8
+#: Multiplications a row below which bisecting every row costs more than a second thread saves.
+WORTH_A_SPLIT = 1500
 
 #: Unsigned cursors: Numba then leaves out the test for negative (wrap-around) indices.
 _U = np.uintp
@@ -68,7 +68,7 @@ def gram(X: Design, weights: np.ndarray | None = None, threads: int = 1) -> np.n
     layout = X.layout if isinstance(X.layout, CSR) else _to_rows(X)
     weights = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
     pieces = pool.ranges(d, 4 * threads if threads > 1 else 1)
-    pool.run([lambda a=a, b=b: _gram_rows(layout, weights, total, a, b) for a, b in pieces], threads)
+    pool.run([partial(_gram_rows, layout, weights, total, *piece) for piece in pieces], threads)
     return total
 
 
@@ -138,28 +138,23 @@ def _gather(layout: CSR, V: np.ndarray, out: np.ndarray, threads: int) -> np.nda
     cuts = [first + (last - first) * piece // threads for piece in range(1, threads)]
     bounds = [0, *np.searchsorted(layout.indptr, cuts).tolist(), n]
     flat_V, flat_out, k = V.reshape(-1), out.reshape(-1), V.shape[1]
-    pool.run(
-        [lambda a=a, b=b: _rows_matmul(layout, flat_V, k, flat_out, a, b) for a, b in zip(bounds, bounds[1:]) if b > a],
-        threads,
-    )
+    pieces = [(a, b) for a, b in pairwise(bounds) if b > a]
+    pool.run([partial(_rows_matmul, layout, flat_V, k, flat_out, *piece) for piece in pieces], threads)
     return out
 
 
 def _scatter(layout: CSR, is_sorted: bool, R: np.ndarray, out: np.ndarray, threads: int) -> np.ndarray:
     flat_R, flat_out, k = R.reshape(-1), out.reshape(-1), R.shape[1]
-    if threads == 1 or not is_sorted or k < WORTH_A_SPLIT:
+    first, last = int(layout.indptr[0]), int(layout.indptr[-1])
+    if threads == 1 or not is_sorted or (last - first) * k < WORTH_A_SPLIT * (len(layout.indptr) - 1):
         flat_out[:] = 0
         _rows_rmatmul(layout, flat_R, k, flat_out)
         return out
     # Quantiles of a sample of the indices; two pieces a thread, because rare columns cost more cache misses.
-    first, last = int(layout.indptr[0]), int(layout.indptr[-1])
     sample = layout.indices[first : last : max(1, (last - first) // 4096)]
     inner = np.quantile(sample, np.arange(1, 2 * threads) / (2 * threads), method="nearest")
     bounds = np.unique([0, *(inner + 1).tolist(), layout.n_columns])
-    tasks = [
-        lambda a=a, b=b: _rows_rmatmul_between(layout, flat_R, k, flat_out, a, b)
-        for a, b in zip(bounds.tolist(), bounds.tolist()[1:])
-    ]
+    tasks = [partial(_rows_rmatmul_between, layout, flat_R, k, flat_out, *piece) for piece in pairwise(bounds.tolist())]
     pool.run(tasks[::-1], threads)
     return out
 

@@ -1,7 +1,7 @@
 """What the one-vs-rest losses share: the loss of a row is the sum over columns of ℓ(t_r, z_r), with t = ±1.
 
-A loss here gives `value`, `derivative`, `curvature` and `conjugate` of one score, and the `start_intercept` that is best
-without features, for classes with the given shares of the weight; the rest follows.
+A loss here gives `value`, `derivative`, `curvature` and `conjugate` of one score, and the `start_intercept` that is
+best without features, for classes with the given shares of the weight; the rest follows.
 
 Dual feasibility with a free intercept asks that Σ_i s_i u_ir = 0 in every column r. The domain of the conjugate is an
 interval from 0 to one side, so the heavier of the two sides (positive and negative rows) can be scaled down.

@@ -2,8 +2,8 @@
 
 Dual variables live on the pairs: a_rq = 2·max(1 − (z_r − z_q), 0) ≥ 0 sends a_rq from label r to non-label q,
 u = Σ a_rq (e_q − e_r), and the dual value is Σ (a_rq − a_rq²/4). Balance with a free intercept means that what flows
-into a class flows out of it. A hub class mends the rest: rows that have r but not the hub carry r's surplus to
-the hub, rows that have the hub but not q carry q's deficit from it. Pair variables have no upper bound, so adding is safe.
+into a class flows out of it. A hub class mends the rest: rows that have r but not the hub carry r's surplus to the hub,
+rows that have the hub but not q carry q's deficit from it. Pair variables have no upper bound, so adding is safe.
 """
 
 from __future__ import annotations
@@ -134,7 +134,9 @@ class PairLoss:
         if np.any((surplus > 0) & (to_hub <= 0)) or np.any((deficit > 0) & (from_hub <= 0)):
             return None
         tiny = np.finfo(np.float64).tiny
-        return np.stack([surplus / np.maximum(to_hub, tiny), deficit / np.maximum(from_hub, tiny), np.full_like(net, hub)])
+        return np.stack(
+            [surplus / np.maximum(to_hub, tiny), deficit / np.maximum(from_hub, tiny), np.full_like(net, hub)]
+        )
 
     def typical_curvature(self, k: int) -> float:
         """Mean of the diagonal at the start: every pair is active, labels are in all of theirs."""

@@ -1,8 +1,8 @@
 """What softmax and Crammer–Singer share: ∇ℓ(z) = p − e_y with p in the simplex.
 
-Balance with a free intercept asks Σ_i s_i p_i = N, the class weights. Any p is mended by mixing: with T = Σ_i s_i p_i
-take p' = (1 − λ)p + (N − (1 − λ)T) (weights add up to one), where 1 − λ = min(1, min_r N_r/T_r) is the largest share that leaves the added
-part non-negative. It adds up to λ, so p' is in the simplex again.
+Balance with a free intercept asks Σ_i s_i p_i = N, the class weights, where all weights add up to one. Any p is mended
+by mixing: with T = Σ_i s_i p_i take p' = (1 − λ)p + N − (1 − λ)T, where 1 − λ = min(1, min_r N_r/T_r) is the largest
+share that leaves the added part non-negative. It adds up to λ, so p' is in the simplex again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """L-BFGS for smooth losses with the l2 penalty: min_{W,b} F(W, b) by limited-memory quasi-Newton steps.
 
 Nocedal (1980), with the two-loop recursion of Nocedal & Wright (2006), Algorithm 7.4, in the metric of
-`parts/precondition.py`, and weak Wolfe steps. For the l2 penalty the duality gap of u = ∇ℓ is ‖∇_W F‖²/(2α) up
-to the balance of the intercept, so every gradient comes with an estimate of the gap; the certificate is computed when it looks good enough.
+`parts/precondition.py`, and weak Wolfe steps. For the l2 penalty the duality gap of u = ∇ℓ is ‖∇_W F‖²/(2α), up to the
+balance of the intercept, so every gradient comes with an estimate of the gap; the certificate is computed when that
+looks good enough.
 
 Memory: (2·memory + 4) parameter arrays, two blocks of scores, and d² numbers where the Gram metric is used.
 """
@@ -71,7 +72,7 @@ def solve(
                 status = "stalled" if not pairs else None
                 pairs.clear()
                 continue
-            step, value, _, (theta_new, gradient_new) = found
+            _step, value, _, (theta_new, gradient_new) = found
             _remember(pairs, H, theta_new - theta, gradient_new - gradient, threads)
             theta, gradient = theta_new, gradient_new
             iteration += 1

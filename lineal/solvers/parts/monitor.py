@@ -62,7 +62,7 @@ class Monitor:
         live = int(np.count_nonzero(np.any(weights, axis=1)))
         snapshot = Snapshot(iteration, self.seconds, objective, gap, live, _frozen(weights), _frozen(intercept))
         self.history.append(snapshot.row())
-        if any([callback(snapshot) is True for callback in self.callbacks]):  # every callback sees it
+        if any(callback(snapshot) is True for callback in self.callbacks):  # every callback sees it
             return "stopped"
         return self.must_end(iteration)
 

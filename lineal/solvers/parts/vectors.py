@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -20,13 +21,13 @@ def _chunks(size: int) -> list[tuple[int, int]]:
 def dot(a: np.ndarray, b: np.ndarray, threads: int = 1) -> float:
     """Σ a·b in float64."""
     flat_a, flat_b = a.reshape(-1), b.reshape(-1)
-    return math.fsum(pool.run([lambda s=s, e=e: _dot(flat_a, flat_b, s, e) for s, e in _chunks(a.size)], threads))
+    return math.fsum(pool.run([partial(_dot, flat_a, flat_b, *chunk) for chunk in _chunks(a.size)], threads))
 
 
 def add_scaled(target: np.ndarray, factor: float, other: np.ndarray, threads: int = 1) -> None:
     """target += factor·other, in place."""
     flat, rest = target.reshape(-1), other.reshape(-1)
-    pool.run([lambda s=s, e=e: _add_scaled(flat, factor, rest, s, e) for s, e in _chunks(target.size)], threads)
+    pool.run([partial(_add_scaled, flat, factor, rest, *chunk) for chunk in _chunks(target.size)], threads)
 
 
 @kernel
