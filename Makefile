@@ -30,7 +30,7 @@ lint: $(VENV)/.has-dev+report
 	$(BIN)/mypy
 
 docs: $(VENV)/.has-docs
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.has-bench
 	$(BIN)/python -m benchmarks

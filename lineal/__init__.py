@@ -20,9 +20,10 @@ _HOME = {
     "convert": "lineal.data.layout",
 }
 
-__all__ = ["__version__", *sorted(_HOME)]
+__all__ = ["__version__", "errors", *sorted(_HOME)]
 
 if TYPE_CHECKING:
+    from lineal import errors as errors
     from lineal.data.dataset import Dataset as Dataset
     from lineal.data.layout import convert as convert
     from lineal.data.read import read as read
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return importlib.import_module("lineal.errors")
     if name not in _HOME:
         raise AttributeError(f"module 'lineal' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)

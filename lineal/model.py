@@ -28,14 +28,16 @@ class Model:
 
     Attributes
     ----------
-    weights : (d, k); intercept : (k,).
+    weights : (d, k).
+    intercept : (k,).
     classes : the labels; two of them with k = 1 for binary problems, else one a column.
     loss : name of the loss it was trained with; it decides how scores become labels and probabilities.
     is_multilabel : whether rows have label sets.
     feature_names : d strings or None.
     schema : how the training file became columns, so that other files are read the same way; None for arrays.
     options : what it was trained with.
-    certificate, status : how good it is, and how its training ended.
+    certificate : how good it is.
+    status : how its training ended.
 
     Memory: d·k + k numbers; predictions add at most CHUNK_ROWS·k.
     """

@@ -69,6 +69,6 @@ def describe(options: Any, indent: str = "    ") -> str:
     """The fields of an options dataclass as the parameter list of a docstring."""
     lines = []
     for entry in dataclasses.fields(options):
-        default = f"default {entry.default!r}"
-        lines.append(f"{indent}{entry.name} : {default}\n{indent}    {entry.metadata['help']}.")
+        kind = f"{entry.type}, default {entry.default!r}"
+        lines.append(f"{indent}{entry.name} : {kind}\n{indent}    {entry.metadata['help']}.")
     return "\n".join(lines)

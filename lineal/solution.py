@@ -15,7 +15,7 @@ class Certificate:
 
     Attributes
     ----------
-    kind : "gap": `value` is the relative duality gap (P − D)/P, so that P ≤ P*/(1 − value);
+    kind : "gap": `value` is the relative duality gap (P − D)/P, so that P ≤ P*/(1 − value) where value < 1;
         "violation": `value` is the largest violation of the optimality conditions, relative to that of the zero model
         (where no finite gap exists); "none": the method minimises no single convex objective.
     value : the number, NaN for "none".
@@ -52,6 +52,8 @@ class Certificate:
         return Certificate(str(values["kind"]), number("value"), number("primal"), dual)
 
     def __str__(self) -> str:
+        if self.kind == "gap" and (self.dual is None or self.dual <= 0.0 < self.primal):
+            return f"relative duality gap {self.value:.2g} (objective {self.primal:.8g}, no useful bound yet)"
         if self.kind == "gap":
             return f"relative duality gap {self.value:.2g} (objective {self.primal:.8g}, none is below {self.dual:.8g})"
         if self.kind == "violation":

@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
+from lineal import losses
 from lineal.fit import fit
 from lineal.model import LINKS, Model
 from lineal.options import TrainOptions, describe
@@ -171,6 +172,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.classifier_tags.multi_label = self.loss in ("hinge", "squared_hinge", "logistic", "squared")
+        loss = losses.get(self.loss) if self.loss in losses.names() else None
+        tags.classifier_tags.multi_label = loss is not None and loss.takes_label_sets and not loss.is_direct
         tags.target_tags.single_output = True
         return tags
