@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def fit(
         thread_count(options.n_jobs),
     )  # fmt: skip
     objective = Objective(engine, loss, Regulariser(penalty, options.alpha, d), bool(options.fit_intercept))
-    with Progress(options.verbose, options.tol) as progress:
+    with _blas_threads(options.n_jobs), Progress(options.verbose, options.tol) as progress:
         solution = solver.solve(
             objective,
             tol=options.tol,
@@ -74,6 +75,15 @@ def fit(
         status=solution.status,
     )
     return model, solution
+
+
+def _blas_threads(n_jobs: int | None) -> AbstractContextManager[Any]:
+    """Dense products run on BLAS's own threads: `n_jobs` holds for those too."""
+    if n_jobs is None:
+        return nullcontext()
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(thread_count(n_jobs), user_api="blas")
 
 
 def row_weights(sample_weight: Any, class_weight: Any, encoded: Encoded, n: int) -> np.ndarray:

@@ -241,7 +241,7 @@ def scores(block: Block, W: np.ndarray, b: np.ndarray) -> np.ndarray:
 def check_finite(value: float, what: str) -> None:
     """Refuse to go on from an overflow."""
     if not math.isfinite(value):
-        raise DataError(f"{what} overflows: X holds values too large for its precision; scale the features")
+        raise DataError(f"{what} is not finite: X has NaN or values too large for its precision; scale the features")
 
 
 def _over_rows(block: Block, task: Callable[[int, int], float]) -> float:

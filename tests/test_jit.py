@@ -96,6 +96,29 @@ def test_a_damaged_cache_entry_is_compiled_again(tmp_path):
     assert compiled(damaged) > 0
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are a Unix thing")
+def test_the_first_compilation_is_announced_on_a_terminal_only(tmp_path):
+    import pty
+
+    code = "from lineal.core import maths; maths.sigmoid(0.0)"
+    env = {**os.environ, "LINEAL_CACHE_DIR": str(tmp_path)}
+
+    def on_a_terminal() -> str:
+        reader, writer = pty.openpty()
+        subprocess.run([sys.executable, "-c", code], stderr=writer, env=env, cwd=ROOT, check=True)
+        os.write(writer, b"end")
+        os.close(writer)
+        shown = os.read(reader, 65536).decode()
+        os.close(reader)
+        return shown
+
+    assert "compiling sigmoid …, once" in on_a_terminal()
+    assert on_a_terminal() == "end"  # compiled already
+    shutil.rmtree(tmp_path)
+    quiet = subprocess.run([sys.executable, "-c", code], capture_output=True, env=env, cwd=ROOT, check=True)
+    assert quiet.stderr == b""
+
+
 def test_bounds_checked_kernels_have_a_cache_of_their_own():
     code = "from lineal.core import jit; print(jit.source_hash())"
     assert run(code) != run(code, NUMBA_BOUNDSCHECK="1")

@@ -27,7 +27,10 @@ def convert(
     *,
     reading: dict[str, Any],
 ) -> None:
-    """Convert a file to the binary layout: an Arrow file that opens at once and can be larger than memory."""
+    """Convert a file to one that opens at once.
+
+    The result is an Arrow file in lineal's binary layout, which can be larger than memory.
+    """
     from lineal.data.layout import convert as convert_file
     from lineal.data.layout import open_layout
 

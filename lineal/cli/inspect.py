@@ -21,7 +21,10 @@ def inspect(
     top: Annotated[int, typer.Option(min=0, help="Features to show for each class, by size of their weight.")] = 5,
     json: show.Json = False,
 ) -> None:
-    """Show a model: its shape, how sparse and how good it is, and the features that weigh most for each class."""
+    """Show what is in a model file.
+
+    Its shape, how sparse and how good it is, and the features that weigh most for each class.
+    """
     from lineal.model import load
 
     known = load(model)

@@ -34,10 +34,10 @@ def predict(
     *,
     reading: dict[str, Any],
 ) -> None:
-    """Predict the rows of a file, one line a row; labels of a row with several are separated by commas.
+    """Predict the rows of a file, one line a row.
 
-    Probabilities and scores are columns separated by tabs, below a line with the classes; two classes have one score,
-    that of the second. The file is read block by block.
+    Several labels of a row are separated by commas. Probabilities and scores are columns separated by tabs, below a
+    line with the classes; two classes have one score, that of the second. The file is read block by block.
     """
     from lineal.data.read import read_blocks
     from lineal.model import load

@@ -20,9 +20,10 @@ LOSSES = ("squared_hinge", "logistic", "softmax")
 
 
 def warmup(json: show.Json = False) -> None:
-    """Compile the common kernels: dense and sparse data in both precisions, the usual losses, the svmlight parser.
+    """Compile the common kernels, once.
 
-    Compiled kernels are kept on disk, until lineal or Numba is updated. A second run finds nothing to do.
+    Those for dense and sparse data in both precisions, the usual losses, and the svmlight parser. Compiled kernels are
+    kept on disk, until lineal or Numba is updated. A second run finds nothing to do.
     """
     from lineal.core import jit
 
