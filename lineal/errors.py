@@ -36,6 +36,7 @@ class ParseError(DataError):
 def unknown_value(parameter: str, value: object, known: Iterable[str]) -> OptionError:
     """The error for a name that is not in `known`: it names the nearest one."""
     known = sorted(known)
-    near = difflib.get_close_matches(str(value), known, n=1, cutoff=0.4)
+    text = str(value).lower()
+    near = [name for name in known if text and name.startswith(text)] or difflib.get_close_matches(text, known, 1, 0.4)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return OptionError(f"{parameter}={value!r} is unknown: {hint}known are {', '.join(map(repr, known))}")

@@ -15,6 +15,8 @@ from lineal.errors import LinealError
 def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A binary file to write; it takes the place of `path` when the block ends well, and vanishes otherwise."""
     path = os.path.realpath(os.fspath(path))  # through a link, so that the link stays one
+    if os.path.exists(path) and not os.path.isfile(path):  # a device or a folder must not be replaced
+        raise LinealError(f"cannot write {path}: it is not a regular file")
     folder, name = os.path.split(path)
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".part", dir=folder)
@@ -30,13 +32,8 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         os.chmod(temporary, 0o666 & ~umask)
         os.replace(temporary, path)
     except BaseException as error:
-        with_suppressed_removal(temporary)
+        with suppress(OSError):
+            os.unlink(temporary)
         if isinstance(error, OSError):
             raise LinealError(f"cannot write {path}: {error.strerror or error}") from None
         raise
-
-
-def with_suppressed_removal(path: str) -> None:
-    """Remove a file if it is there."""
-    with suppress(OSError):
-        os.unlink(path)

@@ -162,6 +162,32 @@ def test_kernels_call_the_methods_of_what_they_are_given():
     assert call(Shifting(3.0), 2.0) == 8.0
 
 
+class Foreign(NamedTuple):
+    """Somebody else's tuple, with fields that are methods of a protocol elsewhere."""
+
+    apply_once: float
+    apply_twice: float
+
+
+@protocol
+class Fielded(NamedTuple):
+    """A protocol's tuple may have such a field, too."""
+
+    apply_once: float
+
+    def apply_twice(self, x):
+        return self.apply_once * x
+
+
+@kernel
+def read_fields(foreign, fielded):
+    return foreign.apply_once + 10 * foreign.apply_twice + fielded.apply_twice(100.0)
+
+
+def test_fields_of_the_same_name_stay_fields():
+    assert read_fields(Foreign(1.0, 2.0), Fielded(3.0)) == 321.0
+
+
 def test_a_method_has_one_signature():
     with pytest.raises(TypeError, match="apply_once"):
 

@@ -94,6 +94,8 @@ def test_a_damaged_cache_entry_is_compiled_again(tmp_path):
     damaged = run(code, LINEAL_CACHE_DIR=str(tmp_path))
     assert damaged.startswith("0.5")
     assert compiled(damaged) > 0
+    run(code, LINEAL_CACHE_DIR=str(tmp_path))
+    assert compiled(run(code, LINEAL_CACHE_DIR=str(tmp_path))) == 0
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are a Unix thing")

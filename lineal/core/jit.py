@@ -6,6 +6,7 @@ the cache folder is named after a hash of all sources that kernels can be made o
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -145,8 +146,10 @@ class _KernelCache(caching.FunctionCache):
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
             super().save_overload(sig, data)
-        except OSError:
-            self.disable()  # a full disk costs the next process a compilation, not this one its fit
+        except Exception:  # a full disk or a damaged index costs the next process a compilation, not this one its fit
+            with contextlib.suppress(OSError):
+                os.unlink(self._cache_file._index_path)
+            self.disable()
         _announce(None)
 
 

@@ -12,7 +12,9 @@ from types import FunctionType
 from typing import Any, NamedTuple, TypeVar
 
 from numba.core import types
-from numba.extending import overload_method
+from numba.core.typing import templates
+from numba.core.typing.templates import infer_getattr
+from numba.extending import overload
 
 from lineal.core.jit import IS_PLAIN
 
@@ -47,14 +49,31 @@ def _register(name: str, signature: inspect.Signature) -> None:
     _resolved.add(name)
 
     def resolve(self: Any, *arguments: Any) -> Any:
-        cls = getattr(self, "instance_class", None)
-        if getattr(cls, "__lineal_protocol__", False):
-            return getattr(cls, name, None)
-        return None  # somebody else's NamedTuple
+        return getattr(self.instance_class, name)
 
     # Numba folds call arguments by the resolver's signature, so it must be the method's own.
     resolve.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
     )
+    overload(resolve, strict=False, inline="always")(resolve)
     for tuple_type in (types.NamedTuple, types.NamedUniTuple):
-        overload_method(tuple_type, name, strict=False, inline="always")(resolve)  # type: ignore[call-arg]
+        infer_getattr(
+            templates.make_overload_attribute_template(
+                tuple_type, name, resolve, inline="always", base=_ProtocolMethod, strict=False
+            )
+        )
+
+
+class _ProtocolMethod(templates._OverloadMethodTemplate):
+    """What `numba.extending.overload_method` makes, but for tuples of a protocol only.
+
+    Numba's own would take the name from every NamedTuple of the process, fields of that name included.
+    """
+
+    _attr: str
+
+    def _resolve(self, typ: Any, attr: str) -> Any:
+        cls = typ.instance_class
+        if attr == self._attr and getattr(cls, "__lineal_protocol__", False) and attr not in cls._fields:
+            return super()._resolve(typ, attr) if hasattr(cls, attr) else None
+        return None

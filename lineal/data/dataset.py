@@ -79,7 +79,7 @@ class Dataset:
 
         return Dataset(
             self.X[rows], pick(self.y), pick(self.weights), self.feature_names, self.class_names,
-            pick(self.query_ids), self.schema,
+            pick(self.query_ids), self.schema, self.bad_lines,
         )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from lineal.core.maths import sigmoid, wide
+from lineal.core.maths import wide
 
 
 class MarginLoss:
@@ -111,10 +111,6 @@ class MarginLoss:
         """Factors of the two sides that make Σ_i s_i u_i zero in every column; None where that is impossible."""
         heavy = np.maximum(np.abs(sums), np.finfo(np.float64).tiny)
         return np.minimum(heavy, heavy[::-1]) / heavy
-
-    def probabilities(self, scores: np.ndarray) -> np.ndarray:
-        """Columnwise probabilities through the loss's own link."""
-        return np.vectorize(sigmoid, otypes=[np.float64])(scores)
 
 
 def log_odds(shares: np.ndarray) -> np.ndarray:

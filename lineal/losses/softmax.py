@@ -60,10 +60,5 @@ class Softmax(SimplexLoss, Fieldless):
         logs = np.log(np.maximum(class_weights, 1e-12))
         return logs - logs.mean()
 
-    def probabilities(self, scores: np.ndarray) -> np.ndarray:
-        """Softmax over the columns."""
-        shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return shifted / shifted.sum(axis=1, keepdims=True)
-
 
 LOSS = Softmax()
