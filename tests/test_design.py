@@ -189,6 +189,19 @@ def test_damaged_sparse_matrices_are_refused(damage, message):
         wrap(X)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_shapes_that_do_not_fit_are_refused_before_a_kernel_sees_them(kind):
+    X = wrap(make(kind))
+    with pytest.raises(DataError, match="cannot be multiplied"):
+        products.matmul(X, np.ones((22, 3)))
+    with pytest.raises(DataError, match="cannot be multiplied"):
+        products.rmatmul(X, np.ones((61, 3)))
+    with pytest.raises(DataError, match="out must be"):
+        products.matmul(X, np.ones((23, 3)), np.empty((59, 3)))
+    with pytest.raises(DataError, match="out must be"):
+        products.rmatmul(X, np.ones((60, 3)), np.empty((3, 23)).T)
+
+
 def test_other_types_are_refused_by_name():
     with pytest.raises(DataError, match=r"int64.*astype"):
         wrap(np.zeros((2, 2), dtype=np.int64))

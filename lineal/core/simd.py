@@ -42,6 +42,8 @@ def _element(context: Any, builder: Any, array_type: Any, pointer: Any, index: A
 
 
 def _make_gather(width: int) -> Any:
+    unrolled = 4 if width <= 2 else 1  # one short sum would wait for each addition to end
+
     @intrinsic
     def gather(
         typing: Any, data: Any, indices: Any, start: Any, stop: Any, V: Any, k: Any, column: Any, out: Any, at: Any
@@ -55,16 +57,31 @@ def _make_gather(width: int) -> Any:
             matrix = _pointer(context, builder, V, V_)
             size = V.dtype.bitwidth // 8
             vector = ir.VectorType(context.get_value_type(V.dtype), width)
-            total = cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * width))
-            with cgutils.for_range_slice(builder, start_, stop_, ir.Constant(start_.type, 1), start_.type) as (p, _):
+            totals = [cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * width)) for _ in range(unrolled)]
+
+            def add(p: Any, total: Any) -> None:
                 x = _splat(builder, _element(context, builder, data, values, p, V.dtype), vector)
                 row = _element(context, builder, indices, columns, p, types.uintp)
                 offset = builder.add(builder.mul(row, k_), column_)
                 v = builder.load(_vector_at(builder, matrix, offset, vector), align=size)
                 product = builder.fmul(x, v, flags=_FLAGS)
                 builder.store(builder.fadd(builder.load(total), product, flags=_FLAGS), total)
+
+            def number(value: int) -> Any:
+                return ir.Constant(start_.type, value)
+
+            whole = builder.and_(builder.sub(stop_, start_), number(-unrolled))
+            middle = builder.add(start_, whole)
+            with cgutils.for_range_slice(builder, start_, middle, number(unrolled), start_.type) as (p, _):
+                for ahead, total in enumerate(totals):
+                    add(builder.add(p, number(ahead)), total)
+            with cgutils.for_range_slice(builder, middle, stop_, number(1), start_.type) as (p, _):
+                add(p, totals[0])
+            result = builder.load(totals[0])
+            for total in totals[1:]:
+                result = builder.fadd(result, builder.load(total), flags=_FLAGS)
             target = _vector_at(builder, _pointer(context, builder, out, out_), at_, vector)
-            builder.store(builder.load(total), target, align=size)
+            builder.store(result, target, align=size)
             return context.get_dummy_value()
 
         return signature, generate

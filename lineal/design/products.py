@@ -15,6 +15,7 @@ from lineal.core import threads as pool
 from lineal.core.jit import kernel
 from lineal.design.csr import CSR
 from lineal.design.matrix import Design
+from lineal.errors import DataError
 
 #: Multiplications below which starting a thread costs more than it saves.
 WORTH_A_THREAD = 200_000
@@ -32,8 +33,7 @@ CONVERTED_ROWS = 1024
 def matmul(X: Design, V: np.ndarray, out: np.ndarray | None = None, threads: int = 1) -> np.ndarray:
     """X @ V for a C-ordered (d, k) matrix V; the result has V's precision."""
     k = V.shape[1]
-    if out is None:
-        out = np.empty((X.shape[0], k), V.dtype)
+    out = _output(X.shape, V, out)
     if X.is_dense:
         return _dense_matmul(X.layout.values, V, out)
     if isinstance(X.layout, CSR):
@@ -44,8 +44,7 @@ def matmul(X: Design, V: np.ndarray, out: np.ndarray | None = None, threads: int
 def rmatmul(X: Design, R: np.ndarray, out: np.ndarray | None = None, threads: int = 1) -> np.ndarray:
     """X' @ R for a C-ordered (n, k) matrix R; the result has R's precision."""
     k = R.shape[1]
-    if out is None:
-        out = np.empty((X.shape[1], k), R.dtype)
+    out = _output(X.shape[::-1], R, out)
     if X.is_dense:
         return _dense_rmatmul(X.layout.values, R, out)
     if isinstance(X.layout, CSR):
@@ -94,6 +93,17 @@ def column_norms(X: Design, weights: np.ndarray | None = None) -> np.ndarray:
         _squares_by_index(X.layout, weights, out)
     else:
         _weighted_column_squares(X.layout, weights, out)
+    return out
+
+
+def _output(shape: tuple[int, int], V: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+    """`out` or a new array for the product of a matrix of this shape with V; kernels trust these shapes."""
+    if V.ndim != 2 or V.shape[0] != shape[1]:
+        raise DataError(f"a matrix of shape {shape} cannot be multiplied with one of shape {V.shape}")
+    if out is None:
+        return np.empty((shape[0], V.shape[1]), V.dtype)
+    if out.shape != (shape[0], V.shape[1]) or out.dtype != V.dtype or not out.flags.c_contiguous:
+        raise DataError(f"out must be {V.dtype} in C order, of shape {(shape[0], V.shape[1])}, found {out.shape}")
     return out
 
 
