@@ -59,11 +59,15 @@ class Metric:
 
 
 class Diagonal(Metric):
-    """The diagonal of X̃'SX̃. Memory: d numbers."""
+    """The square root of the diagonal of X̃'SX̃, to the same mean. Memory: d numbers.
+
+    The diagonal itself trusts the small curvature of rare columns too much, a multiple of the identity ignores it:
+    half way between took 40 iterations on 20newsgroups (squared hinge, gap 1e-3), the two ends 238 and 187.
+    """
 
     def __init__(self, squares: np.ndarray, ridge: np.ndarray, curvature: float) -> None:
         super().__init__(curvature)
-        self.squares = squares
+        self.squares = np.sqrt(squares * squares.mean())
         self.ridge = np.where(squares + ridge > 0.0, ridge, 1.0)  # an empty column without penalty stays as it is
 
     def parts(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
