@@ -1,6 +1,6 @@
 """How fast text becomes a Dataset, against scikit-learn, and what opening a converted file costs.
 
-    python -m benchmarks.readers [--mb 120] [--layout-mb 1000] [--data DIR] [--json PATH]
+    python -m benchmarks.readers [--mb 120] [--layout-mb 1300] [--json PATH]
 
 Files are made of about 6 MB of distinct lines, repeated: sparse rows as tf-idf gives them, with 6 significant digits
 and with full precision. Both readers run in this process, on a warm page cache; results must be equal.
@@ -155,14 +155,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mb", type=float, default=120, help="size of each text file")
     parser.add_argument("--layout-mb", type=float, default=1300, help="size of the text that is converted; 0 for none")
-    parser.add_argument(
-        "--data", type=Path, default=None, help="where the files are made (default: a temporary folder)"
-    )
+    parser.add_argument("--data", help="not used: the files are made")
     parser.add_argument("--json", type=Path, default=RESULTS / "readers.json")
     parser.add_argument("--sklearn-repeats", type=int, default=1)
     arguments = parser.parse_args()
 
-    with tempfile.TemporaryDirectory(dir=arguments.data) as name:
+    with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         warm_svm = write_file(folder / "warm.svm", 0.1, svmlight_line("%.6g"))
         warm_vw = write_file(folder / "warm.vw", 0.1, vw_line)

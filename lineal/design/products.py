@@ -18,7 +18,7 @@ from lineal.design.matrix import Design
 from lineal.errors import DataError
 
 #: Multiplications below which starting a thread costs more than it saves.
-WORTH_A_THREAD = 200_000
+WORTH_A_THREAD = 1_000_000
 
 #: Multiplications a row below which bisecting every row costs more than a second thread saves.
 WORTH_A_SPLIT = 1500

@@ -7,13 +7,16 @@ share that leaves the added part non-negative. It adds up to λ, so p' is in the
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 import numpy as np
 
+from lineal.core.maths import wide
+
 
 class SimplexLoss:
-    """Mixin: a loss gives `row_choice`, which writes p and returns ℓ, and `row_conjugate`."""
+    """Mixin: a loss gives `row_choice`, which writes p and returns ℓ, and `conjugate_term`, so that ℓ* is their sum."""
 
     __slots__ = ()
 
@@ -35,6 +38,19 @@ class SimplexLoss:
             gradient[r] = work[r]
         gradient[labels[0]] -= 1.0
         return value
+
+    def row_conjugate(self, labels, u, work):
+        """ℓ*(u), infinite where u + e_y leaves the simplex."""
+        total = 0.0
+        value = 0.0
+        for r in range(u.shape[0]):
+            is_label = r == labels[0]
+            p = wide(u[r]) + (1.0 if is_label else 0.0)
+            if p < -1e-6:
+                return math.inf
+            total += p
+            value += self.conjugate_term(p, is_label)
+        return value if abs(total - 1.0) < 1e-5 else math.inf
 
     def row_balance(self, labels, z, weight, hub, work, sums):
         """Add the weighted p of this row."""

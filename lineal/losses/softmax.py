@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar
 
 import numpy as np
@@ -33,19 +32,9 @@ class Softmax(SimplexLoss, Fieldless):
         for r in range(z.shape[0]):
             out[r] = work[r] * (wide(v[r]) - mean)
 
-    def row_conjugate(self, labels, u, work):
-        """Negative entropy of u + e_y, infinite outside of the simplex."""
-        total = 0.0
-        value = 0.0
-        for r in range(u.shape[0]):
-            p = wide(u[r])
-            if r == labels[0]:
-                p += 1.0
-            if p < -1e-6:
-                return math.inf
-            total += p
-            value += x_log_x(p)
-        return value if abs(total - 1.0) < 1e-5 else math.inf
+    def conjugate_term(self, p, is_label):
+        """p log p."""
+        return x_log_x(p)
 
     def lipschitz(self, k: int) -> float | None:
         """Of the gradient of a row in its scores."""
