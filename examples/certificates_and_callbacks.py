@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
 import lineal
+from lineal.report import plot_history
 from lineal.solution import Snapshot
 
 
@@ -27,20 +28,6 @@ class StopOnValidation:
         if accuracy > self.best:
             self.best, self.best_iteration = accuracy, snapshot.iteration
         return snapshot.iteration - self.best_iteration >= self.patience
-
-
-def plot(history: list[dict[str, float]], path: str) -> None:
-    """The relative duality gap by iteration: the solver's estimates, and at the end the certified one."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(6, 4))
-    axes.semilogy([row["iteration"] for row in history], [row["gap"] for row in history])
-    axes.set(xlabel="iteration", ylabel="relative duality gap", title="softmax on digits")
-    figure.savefig(path, dpi=120, bbox_inches="tight")
-    print(f"plotted {len(history)} rows of the history to {path}")
 
 
 def main() -> None:
@@ -61,7 +48,8 @@ def main() -> None:
     print(f"{full.status_} after {full.n_iter_} iterations")
     print(f"  {full.certificate_}")
     if importlib.util.find_spec("matplotlib"):
-        plot(full.history_, "history.png")
+        plot_history(full.history_, "history.png")
+        print(f"plotted {len(full.history_)} rows of the history to history.png")
     else:
         print("no plot: matplotlib is not installed (pip install 'lineal[report]')")
 

@@ -33,6 +33,9 @@ def train(
     validate: Annotated[str | None, typer.Option(help="Labelled file to measure the model on.")] = None,
     holdout: Annotated[float | None, typer.Option(help="Share of the rows to measure on, for example 0.2.")] = None,
     history: Annotated[str | None, typer.Option(help="JSON file to write the iterations to.")] = None,
+    plot: Annotated[
+        str | None, typer.Option(help="Image file to draw objective and gap to, for example fit.png.")
+    ] = None,
     verbose: Annotated[
         bool | None,
         typer.Option("--verbose/--quiet", help="Show progress; by default on a terminal only.", show_default=False),
@@ -49,7 +52,7 @@ def train(
     shown = sys.stderr.isatty() if verbose is None else verbose
     options = _options(training, int(shown))
     _check_split(validate, holdout)
-    for path in (model, history):
+    for path in (model, history, plot):
         if path is not None:
             check_writable(path)
 
@@ -70,6 +73,10 @@ def train(
     fitted.save(model)
     if history is not None:
         _write_history(history, solution)
+    if plot is not None:
+        from lineal.report import plot_history
+
+        plot_history(solution.history, plot)
     clock.lap("save")
     interrupted = solution.status == "interrupted"
     if interrupted:

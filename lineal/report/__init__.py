@@ -1,0 +1,5 @@
+"""What a person would rather look at than read. Plots need matplotlib: ``pip install 'lineal[report]'``."""
+
+from lineal.report.history import plot_history
+
+__all__ = ["plot_history"]

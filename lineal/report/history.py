@@ -1,0 +1,44 @@
+"""A fit as a picture: objective and gap against time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from lineal.errors import LinealError
+from lineal.files import whole_file
+
+
+def plot_history(history: Sequence[dict[str, float]], path: str | os.PathLike[str]) -> None:
+    """Draw `history_` (or a solution's history) to an image file; its ending decides the format.
+
+    Left the objective, right the solver's running estimate of the relative gap, both against seconds.
+    """
+    figure_class, canvas_class = _matplotlib()
+    figure = figure_class(figsize=(9, 3.5), layout="constrained")
+    canvas = canvas_class(figure)
+    left, right = figure.subplots(1, 2)
+    seconds = [row["seconds"] for row in history]
+    left.plot(seconds, [row["objective"] for row in history], marker=".")
+    left.set(xlabel="seconds", ylabel="objective")
+    gaps = [(at, row["gap"]) for at, row in zip(seconds, history) if row["gap"] > 0.0]
+    right.plot([at for at, _ in gaps], [gap for _, gap in gaps], marker=".", color="tab:orange")
+    right.set(xlabel="seconds", ylabel="relative gap (estimate; the last is certified)")
+    if gaps:
+        right.set_yscale("log")
+    ending = os.path.splitext(os.fspath(path))[1][1:].lower()
+    known = canvas.get_supported_filetypes()
+    if ending not in known:
+        raise LinealError(f"cannot draw {os.fspath(path)}: its name must end with one of {', '.join(sorted(known))}")
+    with whole_file(path) as file:
+        canvas.print_figure(file, format=ending)
+
+
+def _matplotlib() -> tuple[Any, Any]:
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise LinealError("plots need matplotlib: pip install 'lineal[report]'") from None
+    return Figure, FigureCanvasAgg
