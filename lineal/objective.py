@@ -19,13 +19,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lineal.core import threads as pool
 from lineal.core.jit import kernel
-from lineal.design.products import matmul, rmatmul
+from lineal.design.products import column_sizes, matmul, rmatmul
 from lineal.engine.base import Block, Engine
 from lineal.errors import DataError
 from lineal.penalties.regulariser import Regulariser
@@ -34,8 +34,21 @@ from lineal.solution import Certificate
 #: n·k² beyond which the intercept's k × k curvature is not worth computing for a certificate.
 MAX_INTERCEPT_WORK = 2e9
 
+#: Relative rounding error that a certificate allows for in a sum of float64 products.
+ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
+
 #: Rows of a chunk; sums over chunks are added in order, so they do not depend on the number of threads.
 CHUNK_ROWS = 2048
+
+
+class _DualSums(NamedTuple):
+    """Loss term, Σ s(u·o − ℓ*(u)), C, Σ s u, and the largest |u| of each column."""
+
+    primal: float
+    dual: float
+    correlation: np.ndarray
+    balance: np.ndarray
+    largest: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -158,12 +171,31 @@ class Objective:
             if found is None:
                 return self.value(self._joined(W, b)), -math.inf
             repair = found
-        primal, dual, correlation = self._dual_sums(W, b, repair, 1.0)
-        correlation *= -1.0
-        scale = self.regulariser.dual_scale(correlation)
-        if scale < 1.0:
-            dual = self._dual_sums(W, b, repair, scale)[1]
-        return primal + self.regulariser.value(W), dual - self.regulariser.conjugate(correlation, scale)
+        sums = self._dual_sums(W, b, repair, 1.0)
+        slack, bound = self._rounding(W, b, sums)
+        scale = self.regulariser.dual_scale(bound)
+        dual = sums.dual if scale == 1.0 else self._dual_sums(W, b, repair, scale).dual
+        return sums.primal + self.regulariser.value(W), dual - slack - self.regulariser.conjugate(bound, scale)
+
+    def _rounding(self, W: np.ndarray, b: np.ndarray, sums: _DualSums) -> tuple[float, np.ndarray]:
+        """What rounding may hide: an error of the two sums, and |C| with its own error added (penalties see only |C|).
+
+        The balance Σ s u is zero only to rounding. It is taken off C as if every u had its share: C −= x̄(Σ s u)',
+        so that the rest multiplies an intercept of the centred features, not one that makes up for a large mean.
+        """
+        means, sizes = self.engine.sum(
+            lambda block: (rmatmul(block.X, block.weights[:, None]), column_sizes(block.X, block.weights)[:, None])
+        )
+        bound = sums.correlation
+        rest = np.zeros(len(b))
+        if self.fit_intercept:
+            rest = np.abs(sums.balance) * np.abs(b + means[:, 0] @ W)
+            bound -= means * sums.balance
+        np.abs(bound, out=bound)
+        bound += ROUNDING * sizes * sums.largest
+        scores = (sizes[:, 0] @ np.abs(W) + np.abs(b)) * sums.largest
+        slack = ROUNDING * (abs(sums.dual) + sums.primal + float(scores.sum())) + float(rest.sum())
+        return slack, bound
 
     def _balance(self, W: np.ndarray, b: np.ndarray) -> np.ndarray | None:
         """What makes the gradients at (W, b) a dual point that a free intercept allows."""
@@ -195,8 +227,10 @@ class Objective:
         nearer = b - np.linalg.solve(bend, slope)
         return nearer if np.isfinite(nearer).all() else None
 
-    def _dual_sums(self, W: np.ndarray, b: np.ndarray, repair: np.ndarray, scale: float) -> tuple[float, float, Any]:
-        def step(block: Block) -> tuple[float, float, np.ndarray]:
+    def _dual_sums(self, W: np.ndarray, b: np.ndarray, repair: np.ndarray, scale: float) -> _DualSums:
+        largest = np.zeros(len(b))  # a maximum over all rows, beside the sums
+
+        def step(block: Block) -> tuple[float, float, np.ndarray, np.ndarray]:
             Z = scores(block, W, b)
             U = np.empty_like(Z)
             primal = _over_rows(block, lambda a, c: _values(self.loss, block.targets, block.weights, Z, a, c))
@@ -205,10 +239,12 @@ class Objective:
             )
             if block.offsets is not None:
                 dual += float(np.einsum("ir,ir->", U, block.offsets, dtype=np.float64))
-            return primal, dual, rmatmul(block.X, U, threads=block.threads)
+            sizes = np.abs(U) / np.maximum(block.weights, np.finfo(np.float64).tiny)[:, None]
+            np.maximum(largest, sizes.max(axis=0, initial=0.0), out=largest)
+            return primal, dual, rmatmul(block.X, U, threads=block.threads), U.sum(axis=0)
 
-        primal, dual, correlation = self.engine.sum(step)
-        return float(primal), float(dual), correlation
+        primal, dual, correlation, balance = self.engine.sum(step)
+        return _DualSums(float(primal), float(dual), correlation, balance, largest)
 
     def _violation(self, W: np.ndarray, b: np.ndarray) -> Certificate:
         here = self._joined(W, b)

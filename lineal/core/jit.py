@@ -128,16 +128,38 @@ class _KernelCacheFormat(caching.CompileResultCacheImpl):
     _locator_classes: Any = (_Locator,)
 
 
+class _KernelFiles(caching.IndexDataCacheFile):
+    """Numba's files, safe for processes that compile at the same time.
+
+    Numba numbers the data files from an index that it read before: two processes can give one number to two kernels,
+    and either then runs the other's code for good. Here a name is a hash of what was compiled, and data precede the index.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        name = self._data_name(int.from_bytes(hashlib.blake2b(repr(key).encode(), digest_size=8).digest()))
+        self._save_data(name, data)
+        overloads = self._load_index()
+        overloads[key] = name
+        self._save_index(overloads)
+
+
 class _KernelCache(caching.FunctionCache):
     """Numba's own cache, in our folder, that announces what it does not find."""
 
     _impl_class = _KernelCacheFormat
+
+    def __init__(self, py_func: Callable[..., Any]) -> None:
+        super().__init__(py_func)
+        base = self._impl.filename_base
+        self._cache_file = _KernelFiles(self._cache_path, base, self._impl.locator.get_source_stamp())
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
             found = super().load_overload(sig, target_context)
         except Exception:  # a damaged entry is a missing entry
             found = None
+        if found is not None and tuple(found.signature.args) != tuple(getattr(sig, "args", sig)):
+            found = None  # somebody else's code under our name
         if found is None:
             compiled.append(self._py_func.__name__)
             _announce(self._py_func.__name__)

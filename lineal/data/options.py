@@ -22,6 +22,7 @@ class ReadOptions:
     n_jobs: int | None = option(None, "threads; None or -1 means all cores")
     block_bytes: int = option(64 * MIB, "size of a block where a file is read piece by piece")
     max_bad_lines: int = option(0, "malformed lines to skip before giving up")
+    labels: bool = option(True, "read labels and weights; off for rows to predict, which need none")
     label: str | None = option(None, "label column of a table (name, or position from 0)")
 
     # svmlight

@@ -63,7 +63,7 @@ APPLICABLE = {
     "arrow": _TABLE,
     "layout": {"trusted"},
 }
-ALWAYS = {"format", "dtype", "n_jobs", "block_bytes"}
+ALWAYS = {"format", "dtype", "n_jobs", "block_bytes", "labels"}
 
 #: Options that a table's schema has decided.
 DECIDED = ("label", "weight", "drop", "categorical", "missing", "bits")

@@ -37,9 +37,9 @@ class CrammerSinger(SimplexLoss, Fieldless):
         for r in range(z.shape[0]):
             out[r] = 0.0
 
-    def conjugate_term(self, p, is_label):
+    def conjugate_term(self, u, is_label):
         """−p of every class but the label."""
-        return 0.0 if is_label else -p
+        return 0.0 if is_label else -u
 
     def lipschitz(self, k: int) -> float | None:
         """The gradient jumps: there is none."""

@@ -47,7 +47,7 @@ class Logistic(MarginLoss, Fieldless):
         if a < -1e-12 or a > 1.0 + 1e-12:
             return math.inf
         a = min(max(a, 0.0), 1.0)
-        return x_log_x(a) + x_log_x(1.0 - a)
+        return x_log_x(a) + ((1.0 - a) * math.log1p(-a) if a < 1.0 else 0.0)
 
     def lipschitz(self, k: int) -> float | None:
         """Of the gradient of a row in its scores."""

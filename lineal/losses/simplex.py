@@ -34,9 +34,11 @@ class SimplexLoss:
     def row_gradient(self, labels, z, work, gradient):
         """Write p − e_y and return the loss of the row."""
         value = self.row_choice(labels, z, work)
+        others = 0.0
         for r in range(z.shape[0]):
             gradient[r] = work[r]
-        gradient[labels[0]] -= 1.0
+            others += work[r] if r != labels[0] else 0.0
+        gradient[labels[0]] = -others  # p_y − 1 without its cancellation
         return value
 
     def row_conjugate(self, labels, u, work):
@@ -45,12 +47,11 @@ class SimplexLoss:
         value = 0.0
         for r in range(u.shape[0]):
             is_label = r == labels[0]
-            p = wide(u[r]) + (1.0 if is_label else 0.0)
-            if p < -1e-6:
+            if wide(u[r]) < (-1.0 if is_label else 0.0) - 1e-6:
                 return math.inf
-            total += p
-            value += self.conjugate_term(p, is_label)
-        return value if abs(total - 1.0) < 1e-5 else math.inf
+            total += wide(u[r])
+            value += self.conjugate_term(wide(u[r]), is_label)
+        return value if abs(total) < 1e-5 else math.inf
 
     def row_balance(self, labels, z, weight, hub, work, sums):
         """Add the weighted p of this row."""
@@ -61,9 +62,11 @@ class SimplexLoss:
     def row_dual(self, labels, z, repair, scale, work, u):
         """Write scale·(p' − e_y) to `u` and return −ℓ*(u)."""
         self.row_choice(labels, z, work)
+        others = 0.0
         for r in range(z.shape[0]):
             u[r] = scale * (repair[1, 0] * work[r] + repair[0, r])
-        u[labels[0]] -= scale
+            others += wide(u[r]) if r != labels[0] else 0.0
+        u[labels[0]] = -others
         return -self.row_conjugate(labels, u, work)
 
     def hub(self, class_weights: np.ndarray) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 import numpy as np
@@ -20,8 +21,12 @@ class Softmax(SimplexLoss, Fieldless):
     link: ClassVar[str | None] = "softmax"
 
     def row_choice(self, labels, z, p):
-        """Write softmax(z) and return the loss."""
-        return softmax_into(z, p) - wide(z[labels[0]])
+        """Write softmax(z) and return the loss, exact also where it is tiny."""
+        total = softmax_into(z, p)
+        others = 0.0
+        for r in range(z.shape[0]):
+            others += p[r] if r != labels[0] else 0.0
+        return -math.log1p(-others) if others < 0.5 else total - wide(z[labels[0]])
 
     def row_curvature(self, labels, z, v, work, out):
         """(diag(p) − pp')·v."""
@@ -32,9 +37,11 @@ class Softmax(SimplexLoss, Fieldless):
         for r in range(z.shape[0]):
             out[r] = work[r] * (wide(v[r]) - mean)
 
-    def conjugate_term(self, p, is_label):
-        """p log p."""
-        return x_log_x(p)
+    def conjugate_term(self, u, is_label):
+        """p log p, for p = u or, of the label, 1 + u."""
+        if is_label:
+            return (1.0 + u) * math.log1p(u) if u > -1.0 else 0.0
+        return x_log_x(u)
 
     def lipschitz(self, k: int) -> float | None:
         """Of the gradient of a row in its scores."""

@@ -24,12 +24,17 @@ class Trial(NamedTuple):
 
 
 def wolfe_search(
-    evaluate: Callable[[float], Trial], value: float, slope: float, step: float, noise: float
+    evaluate: Callable[[float], Trial],
+    value: float,
+    slope: float,
+    step: float,
+    noise: float,
+    must_end: Callable[[], Any] = lambda: None,
 ) -> Trial | None:
     """A step that meets the weak Wolfe conditions, by bracketing and safeguarded interpolation.
 
     `noise` is the rounding error of function values: differences below it do not decide, slopes then do. Returns the
-    best decrease found, or None if there is none (the limit of this precision).
+    best decrease found, or None if there is none (the limit of this precision, or `must_end` said so).
     """
     low, high = 0.0, float("inf")
     low_value, low_slope = value, slope
@@ -48,7 +53,7 @@ def wolfe_search(
             step = 2.0 * step if high == float("inf") else 0.5 * (low + high)
         else:
             return trial
-        if high - low <= 1e-12 * high:
+        if high - low <= 1e-12 * high or must_end():
             break
     return best if best is not None and best.value < value else None
 

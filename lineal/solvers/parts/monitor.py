@@ -62,7 +62,8 @@ class Monitor:
         live = int(np.count_nonzero(np.any(weights, axis=1)))
         snapshot = Snapshot(iteration, self.seconds, objective, gap, live, _frozen(weights), _frozen(intercept))
         self.history.append(snapshot.row())
-        if any(callback(snapshot) is True for callback in self.callbacks):  # every callback sees it
+        answers = [callback(snapshot) for callback in self.callbacks]  # every callback sees every iteration
+        if any(isinstance(answer, bool | np.bool_) and answer for answer in answers):
             return "stopped"
         return self.must_end(iteration)
 
