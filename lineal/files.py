@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO
@@ -13,27 +13,32 @@ from lineal.errors import LinealError
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A binary file to write; it takes the place of `path` when the block ends well, and vanishes otherwise."""
-    path = os.path.realpath(os.fspath(path))  # through a link, so that the link stays one
-    if os.path.exists(path) and not os.path.isfile(path):  # a device or a folder must not be replaced
-        raise LinealError(f"cannot write {path}: it is not a regular file")
-    folder, name = os.path.split(path)
+    """A binary file to write; it takes the place of `path` when the block ends well, and vanishes otherwise.
+
+    A file that was there keeps its permissions; a link stays a link; a device or a folder is never replaced.
+    """
+    name = os.fsdecode(path)
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".part", dir=folder)
-    except OSError as error:
-        raise LinealError(f"cannot write {path}: {error.strerror}") from None
+        target = os.path.realpath(name, strict=os.path.lexists(name))
+        if name.endswith(os.sep) or (os.path.exists(target) and not os.path.isfile(target)):
+            raise LinealError(f"cannot write {name}: it is not a regular file")
+        if os.path.exists(target) and not os.access(target, os.W_OK):
+            raise LinealError(f"cannot write {name}: it is read-only")
+        temporary = os.path.join(os.path.dirname(target), f".lineal-{uuid.uuid4().hex}.part")
+        handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)  # less the umask, as any new file
+    except (OSError, ValueError) as error:
+        raise LinealError(f"cannot write {name!r}: {getattr(error, 'strerror', None) or error}") from None
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
+        if os.path.exists(target):
+            os.chmod(temporary, os.stat(target).st_mode & 0o7777)
+        os.replace(temporary, target)
     except BaseException as error:
         with suppress(OSError):
             os.unlink(temporary)
         if isinstance(error, OSError):
-            raise LinealError(f"cannot write {path}: {error.strerror or error}") from None
+            raise LinealError(f"cannot write {name}: {error.strerror or error}") from None
         raise

@@ -40,6 +40,7 @@ def fit(
     them add them with `dataclasses.replace`.
     """
     options = options.checked()
+    callbacks = _checked_callbacks(callbacks)
     loss, penalty = losses.get(options.loss), penalties.get(options.penalty)
     solver = solvers.choose(options.solver, loss, penalty)
     encoded = encode(y, direct=loss.is_direct, class_names=class_names)
@@ -77,6 +78,16 @@ def fit(
     return model, solution
 
 
+def _checked_callbacks(callbacks: Iterable[Callback]) -> tuple[Callback, ...]:
+    if callable(callbacks):
+        raise OptionError("callbacks must be a list of functions, not one function: write callbacks=[f]")
+    found = tuple(callbacks)
+    for callback in found:
+        if not callable(callback):
+            raise OptionError(f"callbacks has {callback!r}, which cannot be called")
+    return found
+
+
 def _blas_threads(n_jobs: int | None) -> AbstractContextManager[Any]:
     """Dense products run on BLAS's own threads: `n_jobs` holds for those too."""
     if n_jobs is None:
@@ -94,6 +105,7 @@ def row_weights(sample_weight: Any, class_weight: Any, encoded: Encoded, n: int)
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
     if bad.size:
         raise DataError(f"sample_weight of row {bad[0]} is {weights[bad[0]]}: weights must be finite and ≥ 0")
+    weights = weights / max(float(weights.max(initial=0.0)), np.finfo(np.float64).tiny)  # their sum must not overflow
     if isinstance(encoded.targets, OneLabel):
         columns = encoded.targets.columns
         numbers = columns + 1 if encoded.n_columns == 1 else columns  # binary: -1 and 0

@@ -39,7 +39,8 @@ class Model:
     certificate : how good it is.
     status : how its training ended.
 
-    Memory: d·k + k numbers; predictions add at most CHUNK_ROWS·k.
+    Memory: d·k + k numbers. Predictions add CHUNK_ROWS·k numbers, and CHUNK_ROWS·d where dense rows must be converted
+    to the precision of the weights; CSC matrices and DataFrames are converted whole.
     """
 
     weights: np.ndarray
@@ -118,19 +119,20 @@ class Model:
         if isinstance(X, str | os.PathLike):
             from lineal.data.read import read_blocks
 
-            for block in read_blocks(X, schema=self.schema):
+            schema = self.schema or Schema("array", self.n_features)
+            for block in read_blocks(X, schema=schema, labels=False):
                 yield from self._cut(block.X)
         else:
             yield from self._cut(self.as_matrix(X))
 
-    def scores(self, X: Any) -> np.ndarray:
-        """Scores of a matrix, all at once."""
+    def scores(self, X: Any, first_row: int = 0) -> np.ndarray:
+        """Scores of a matrix, all at once; `first_row` is its number in whatever it was cut from, for messages."""
         if X.shape[1] != self.n_features:
             raise DataError(f"X has {X.shape[1]} features, the model knows {self.n_features}")
         with np.errstate(over="ignore", invalid="ignore"):
             scores = X @ self.weights + self.intercept
         if not np.isfinite(scores).all():
-            row = int(np.flatnonzero(~np.isfinite(scores).all(axis=1))[0])
+            row = first_row + int(np.flatnonzero(~np.isfinite(scores).all(axis=1))[0])
             raise DataError(f"row {row} of X has NaN, infinite or too large values")
         if self.is_binary:
             return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
@@ -140,14 +142,19 @@ class Model:
         """A matrix of numbers; the columns of a DataFrame are picked by name, one row may come as a vector."""
         if hasattr(X, "columns") and hasattr(X, "to_numpy"):
             return self._from_frame(X)
-        if sparse.issparse(X):
+        if sparse.issparse(X) and X.ndim == 2:
             return X if X.format == "csr" else X.tocsr()
-        X = np.asarray(X)
+        try:
+            X = np.asarray(X)
+        except ValueError:
+            raise DataError("X is no matrix: its rows have different lengths") from None
         if X.ndim == 1 and len(X) == self.n_features:
             X = X[None, :]
         if X.ndim != 2:
             raise DataError(f"X must have two dimensions, found {X.ndim}")
-        return X if X.dtype.kind == "f" else X.astype(self.weights.dtype)
+        if X.dtype.kind not in "fiub":
+            raise DataError(f"X must hold real numbers, found {X.dtype}")
+        return X
 
     def _from_frame(self, frame: Any) -> Any:
         if self.schema is not None and self.schema.format == "table":
@@ -156,21 +163,28 @@ class Model:
             return encode_frame(frame, self.schema)
         names = self.feature_names
         if names is None:
-            return np.asarray(frame.to_numpy(), dtype=self.weights.dtype)
+            return self._numbers(frame)
         absent = sorted(set(names) - set(frame.columns))
         if absent:
             raise DataError(f"the table lacks {len(absent)} of the model's columns: {', '.join(map(repr, absent[:5]))}")
-        return np.asarray(frame[names].to_numpy(), dtype=self.weights.dtype)
+        return self._numbers(frame[names])
+
+    def _numbers(self, frame: Any) -> np.ndarray:
+        try:
+            return np.asarray(frame.to_numpy(), dtype=self.weights.dtype)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"the table has columns that are no numbers ({error})") from None
 
     def _cut(self, X: Any) -> Iterator[Any]:
-        if X.shape[0] <= CHUNK_ROWS:
-            yield X
-            return
-        for start in range(0, X.shape[0], CHUNK_ROWS):
-            yield X[start : start + CHUNK_ROWS]
+        for start in range(0, max(X.shape[0], 1), CHUNK_ROWS):
+            part = X if X.shape[0] <= CHUNK_ROWS else X[start : start + CHUNK_ROWS]
+            yield part if part.dtype.kind == "f" else part.astype(self.weights.dtype)
 
     def _collect(self, X: Any, view: Any) -> np.ndarray:
-        parts = [view(self.scores(batch)) for batch in self.batches(X)]
+        parts, row = [], 0
+        for batch in self.batches(X):
+            parts.append(view(self.scores(batch, row)))
+            row += batch.shape[0]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     # --- files

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lineal import __version__
+from lineal import __version__, losses
 from lineal.data.dataset import Schema
 from lineal.errors import LinealError, ModelFileError
 from lineal.files import whole_file
@@ -35,8 +35,16 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
         "weights": np.ascontiguousarray(model.weights),
         "intercept": np.ascontiguousarray(model.intercept),
     }
-    text = json.dumps(_to_json(model), ensure_ascii=False, sort_keys=True, allow_nan=False)
-    content = to_bytes(tensors, {"lineal": text, "blake2b": _checksum(text, tensors)})
+    try:
+        text = json.dumps(_to_json(model), ensure_ascii=False, sort_keys=True, allow_nan=False)
+        content = to_bytes(tensors, {"lineal": text, "blake2b": _checksum(text, tensors)})
+        again = _from_json(json.loads(text), tensors)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ModelFileError(f"the model cannot be saved: {error}") from None
+    if again.classes.tolist() != model.classes.tolist():
+        raise ModelFileError(
+            "labels cannot be saved: some would not be the same when loaded (zero bytes at their ends?)"
+        )
     with whole_file(path) as file:
         file.write(content)
 
@@ -77,7 +85,7 @@ def _parse(path: str, text: str) -> dict[str, Any]:
         version = description["format_version"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise ModelFileError(f"{path} is damaged: its description is not readable") from None
-    if not isinstance(version, int) or version > FORMAT_VERSION:
+    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
         writer = description.get("lineal_version", "unknown")
         raise ModelFileError(
             f"{path} has model format {version} (written by lineal {writer}); this is lineal {__version__}, which "
@@ -121,11 +129,17 @@ def _from_json(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> Model:
     classes: np.ndarray = np.array(values["classes"], dtype=kinds[values["label_kind"]])
     weights, intercept = tensors["weights"], tensors["intercept"]
     names, certificate = values["feature_names"], values["certificate"]
+    if values["loss"] not in losses.names():
+        raise ValueError(f"unknown loss {values['loss']!r}")
+    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ValueError("feature names are not strings")
     is_multilabel = bool(values["is_multilabel"])
     columns = {len(classes)} if is_multilabel or len(classes) != 2 else {1, 2}
     if (
         weights.ndim != 2
-        or weights.dtype.kind != "f"
+        or weights.dtype not in (np.float32, np.float64)
+        or len(classes) < (1 if is_multilabel else 2)
+        or len(set(classes.tolist())) != len(classes)
         or intercept.shape != (weights.shape[1],)
         or weights.shape[1] not in columns
         or classes.ndim != 1
@@ -139,7 +153,7 @@ def _from_json(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> Model:
         classes=classes,
         loss=str(values["loss"]),
         is_multilabel=is_multilabel,
-        feature_names=None if names is None else [str(name) for name in names],
+        feature_names=names,
         schema=None if values["schema"] is None else Schema.from_json(values["schema"]),
         options=dict(values["options"]),
         certificate=None if certificate is None else Certificate.from_json(certificate),

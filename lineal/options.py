@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +28,7 @@ class TrainOptions:
     max_iter: int = option(1000, "iterations at most")
     max_time: float | None = option(None, "seconds at most; the best model so far is kept")
     n_jobs: int | None = option(None, "threads; None or -1 means all cores")
-    random_state: int | None = option(None, "seed of solvers that draw random numbers")
+    random_state: int | None = option(None, "seed of solvers that draw random numbers, and of a holdout")
     verbose: int = option(0, "1 shows progress: a bar on a terminal, lines elsewhere")
 
     def checked(self) -> TrainOptions:
@@ -42,13 +43,19 @@ class TrainOptions:
         self._need("max_iter", lambda v: v == int(v) and v >= 0, "a whole number ≥ 0")
         if self.max_time is not None:
             self._need("max_time", lambda v: v > 0.0, "seconds > 0 or None")
+        if self.random_state is not None:
+            self._need("random_state", lambda v: operator.index(v) >= 0, "a whole number ≥ 0 or None")
+        if type(self.fit_intercept).__name__ not in ("bool", "bool_"):
+            raise OptionError(f"fit_intercept={self.fit_intercept!r} is neither True nor False")
+        if self.verbose is not True and self.verbose is not False:
+            self._need("verbose", lambda v: operator.index(v) >= 0, "a whole number ≥ 0")
         return self
 
     def _need(self, name: str, holds: Callable[[Any], bool], expected: str) -> None:
         value = getattr(self, name)
         try:
             fine = not isinstance(value, bool | str) and bool(holds(value))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             fine = False
         if not fine:
             raise OptionError(f"{name}={value!r} is not {expected}")

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from cli_files import done, label_sets, run, write_digits, write_iris, write_label_sets
+from cli_files import done, failed, label_sets, run, write_digits, write_iris, write_label_sets
 from sklearn.datasets import load_digits
 
 import lineal
@@ -174,7 +174,9 @@ def test_a_model_of_arrays_reads_narrow_text(tmp_path):
     estimator = lineal.LinearClassifier(loss="softmax").fit(np.eye(5)[[0, 4, 0, 4]], [0, 1, 0, 1])
     estimator.save(tmp_path / "m")
     (tmp_path / "rows.svm").write_text("0 1:1\n0 2:1\n")
-    assert done("predict", tmp_path / "m", tmp_path / "rows.svm").stdout.splitlines()[0] == "0"
+    assert "trained on arrays" in failed("predict", tmp_path / "m", tmp_path / "rows.svm")
+    lines = done("predict", tmp_path / "m", tmp_path / "rows.svm", "--index-base", "1").stdout.splitlines()
+    assert lines[0] == "0"
 
 
 def test_validation_and_what_was_skipped(digits, tmp_path):
@@ -244,3 +246,57 @@ def test_split_is_stratified_and_seeded():
     assert (train.y == 2).sum() == 1
     with pytest.raises(DataError, match="leaves nothing"):
         split(Dataset(np.zeros((3, 1)), np.array([0, 1, 1])), 0.01, 0)
+
+
+@pytest.fixture(scope="module")
+def odd_labels(tmp_path_factory):
+    """A model whose labels hold tabs, line ends and backslashes, and its rows."""
+    folder = tmp_path_factory.mktemp("odd")
+    rows, model = folder / "rows.jsonl", folder / "rows.model"
+    labels = ["a\tb", "c\nd", "e\\f"]
+    rows.write_text("".join(json.dumps({"x": i % 3, "z": i % 2, "kind": labels[i % 3]}) + "\n" for i in range(12)))
+    done("train", rows, "-m", model, "--label", "kind", "--loss", "softmax", "--quiet")
+    return model, rows, labels
+
+
+@pytest.mark.parametrize("wanted", ["--scores", "--proba"])
+def test_labels_in_json_are_plain(odd_labels, wanted):
+    model, rows, labels = odd_labels
+    result = json.loads(done("predict", model, rows, "--json", wanted).stdout.splitlines()[0])
+    assert list(result["scores" if wanted == "--scores" else "probabilities"]) == labels
+    assert result["label"] in labels
+
+
+def test_labels_in_pipes_are_escaped(odd_labels):
+    model, rows, _ = odd_labels
+    spelled = ["a\\tb", "c\\nd", "e\\\\f"]
+    assert done("predict", model, rows, "--proba").stdout.splitlines()[0].split("\t") == spelled
+    lines = done("evaluate", model, rows).stdout.splitlines()
+    assert lines[-4].split("\t") == ["true", *spelled]
+    assert [line.split("\t")[0] for line in lines[-3:]] == spelled
+    lines = done("inspect", model).stdout.splitlines()
+    assert "classes: a\\tb, c\\nd, e\\f" in lines
+    assert {line.split("\t")[0] for line in lines if line.count("\t") == 2} == {"class", *spelled}
+
+
+def test_rows_to_predict_need_no_labels(digits, tmp_path):
+    model, _, others = digits
+    bare = tmp_path / "bare.svm"
+    bare.write_text("".join(line.split(" ", 1)[1] for line in others.read_text().splitlines(keepends=True)))
+    assert done("predict", model, bare).stdout == done("predict", model, others).stdout
+    assert "label missing" in failed("evaluate", model, bare)
+
+
+def test_unseen_categories_are_reported(tmp_path):
+    rows, others, model = tmp_path / "rows.csv", tmp_path / "others.csv", tmp_path / "m"
+    rows.write_text("colour,size,kind\n" + "red,1,a\nblue,2,b\n" * 4)
+    others.write_text("colour,size,kind\nred,1,a\ngreen,2,b\nblack,2,b\n")
+    done("train", rows, "-m", model, "--loss", "softmax", "--quiet")
+    warning = "warning: values that training did not see count as zeros, in columns (number of cells): colour (2)"
+    for result in (
+        done("predict", model, others, "--block-bytes", "1"),
+        done("evaluate", model, others),
+        done("train", rows, "-m", tmp_path / "n", "--loss", "softmax", "--validate", others, "--quiet"),
+    ):
+        assert result.stderr.splitlines() == [f"lineal: {warning}"]
+    assert done("predict", model, rows).stderr == ""

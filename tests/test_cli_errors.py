@@ -39,6 +39,8 @@ def trained(tmp_path_factory):
         (("--alpha", "nan"), "alpha=nan is not"),
         (("--tol", "0"), "tol=0.0 is not a number > 0"),
         (("--holdout", "1.5"), "--holdout 1.5 is not a share between 0 and 1"),
+        (("--n-features", "0"), "n_features=0 must be a whole number"),
+        (("--bits", "18"), "bits=18 does not apply to svmlight"),
         (("--holdout", "0.5", "--validate", "x.svm"), "exclude each other"),
         (("--format", "svmligth"), "did you mean 'svmlight'"),
         (("--delimiter", ";"), "does not apply to svmlight"),
@@ -52,6 +54,10 @@ def test_wrong_flags(trained, tmp_path, args, expected):
     _, rows = trained
     assert expected in failed("train", rows, "-m", tmp_path / "m", *args)
     assert os.listdir(tmp_path) == []
+
+
+def test_standard_input_is_read_once(tmp_path):
+    assert "both standard input" in failed("train", "-", "-m", tmp_path / "m", "--validate", "-", input=ROWS)
 
 
 def test_wrong_commands():
@@ -180,15 +186,50 @@ def test_too_little_memory(trained, monkeypatch):
     assert "not enough memory" in failed("predict", model, rows)
 
 
-def test_errors_that_nobody_foresaw_are_not_hidden(trained, monkeypatch):
+def test_errors_that_nobody_foresaw(trained, monkeypatch):
     model, rows = trained
 
     def broken(*args: object) -> None:
-        raise ZeroDivisionError
+        raise ZeroDivisionError("two\nlines")
 
     monkeypatch.setattr("lineal.model.Model.scores", broken)
-    with pytest.raises(ZeroDivisionError):
-        run("predict", model, rows)
+    line = "lineal: internal error: ZeroDivisionError: two lines (set LINEAL_TRACEBACK=1 for details)"
+    result = run("predict", model, rows)
+    assert (result.exit_code, result.stderr.splitlines()) == (2, [line])
+    monkeypatch.setenv("LINEAL_TRACEBACK", "1")
+    result = run("predict", model, rows)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Traceback")
+    assert "in broken" in result.stderr
+
+
+def test_more_columns_than_memory(trained, tmp_path, monkeypatch):
+    _, rows = trained
+    message = failed("train", rows, "-m", tmp_path / "m", "--n-features", "3000000000")
+    assert "n_features=3000000000 must be a whole number from 1 to 2147483647" in message
+    monkeypatch.setattr("lineal.cli.files.available_memory", lambda: 10**9)
+    message = failed("train", rows, "-m", tmp_path / "m", "--n-features", "2147483647")
+    assert "training 2147483647 columns needs 412.3 GB of memory, but 1 GB are available" in message
+    assert os.listdir(tmp_path) == []
+    done("train", rows, "-m", tmp_path / "m", "--n-features", "10", "--quiet")
+
+
+def test_what_the_model_has_decided(trained):
+    model, rows = trained
+    assert "n_features=5 cannot be changed: the model was trained with n_features=2" in failed(
+        "predict", model, rows, "--n-features", "5"
+    )
+    assert "index_base='0' cannot be changed" in failed("evaluate", model, rows, "--index-base", "0")
+    done("predict", model, rows, "--n-features", "2", "--index-base", "1")
+
+
+def test_hints_fit_the_format(tmp_path):
+    np.save(tmp_path / "X.npy", np.eye(3))
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    assert "--label" not in failed("train", tmp_path / "X.npy", "-m", tmp_path / "m")
+    assert "name the label column of a table with --label" in failed(
+        "train", tmp_path / "t.csv", "-m", tmp_path / "m", "--label", ""
+    )
 
 
 def test_class_weights():

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 from cli_files import done, program, shell
 
 import lineal
+from lineal.cli import orderly_end
 from lineal.data.options import ReadOptions
 from lineal.options import TrainOptions
 
@@ -65,7 +67,9 @@ def test_flags_follow_the_options():
     text = " ".join(done("train", "--help").stdout.split())
     for options in (TrainOptions, ReadOptions):
         for field in dataclasses.fields(options):
-            if field.name != "verbose":
+            if field.name == "labels":  # the commands know whether they need labels
+                assert "--labels" not in text
+            elif field.name != "verbose":
                 assert f"--{field.name.replace('_', '-')}" in text
                 assert field.metadata["help"][1:].split()[-1] in text
     assert "--fit-intercept / --no-fit-intercept" in text
@@ -151,6 +155,36 @@ def test_interrupt_before_training_leaves_nothing(tmp_path):
     assert process.returncode == 130
     assert errors == "lineal: interrupted\n"
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are Unix's")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_termination_leaves_nothing(tmp_path, name):
+    command = [*program(), "convert", "-", str(tmp_path / "d.arrow"), "--format", "svmlight"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    assert process.stdin is not None
+    process.stdin.write("1 1:1\n2 1:2\n" * 20_000)
+    process.stdin.flush()
+    deadline = time.monotonic() + 60
+    while len(os.listdir(tmp_path)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(os.listdir(tmp_path)) == 2  # the folder of the layout, and the copy of standard input
+    process.send_signal(getattr(signal, name))
+    _, errors = process.communicate(timeout=240)
+    assert (process.returncode, errors) == (143, "")
+    assert os.listdir(tmp_path) == []
+
+
+def test_signals_are_restored():
+    before = signal.getsignal(signal.SIGTERM)
+    with orderly_end():
+        assert signal.getsignal(signal.SIGTERM) != before
+    assert signal.getsignal(signal.SIGTERM) == before
+    thread = threading.Thread(target=lambda: orderly_end().__enter__())  # elsewhere signals cannot be set
+    thread.start()
+    thread.join()
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 @pytest.mark.skipif(os.name == "nt", reason="terminals are Unix's")

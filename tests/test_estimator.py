@@ -121,14 +121,15 @@ def test_losses_without_a_link_have_no_predict_proba():
     assert {name: losses.get(name).link for name in losses.names() if losses.get(name).link} == LINKS
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_class_weights():
     X, y = load_iris(return_X_y=True)
     rows = np.concatenate([np.arange(50), np.arange(50, 60), np.arange(100, 150)])
     X, y = X[rows], y[rows]
-    balanced = LinearClassifier(class_weight="balanced", tol=1e-9).fit(X, y)
+    balanced = LinearClassifier(class_weight="balanced", tol=1e-13).fit(X, y)
     counts = np.bincount(y)
-    by_hand = LinearClassifier(class_weight={c: 110 / (3 * counts[c]) for c in range(3)}, tol=1e-9).fit(X, y)
-    by_rows = LinearClassifier(tol=1e-9).fit(X, y, sample_weight=(110 / (3 * counts))[y])
+    by_hand = LinearClassifier(class_weight={c: 110 / (3 * counts[c]) for c in range(3)}, tol=1e-13).fit(X, y)
+    by_rows = LinearClassifier(tol=1e-13).fit(X, y, sample_weight=(110 / (3 * counts))[y])
     np.testing.assert_allclose(balanced.coef_, by_hand.coef_, atol=1e-5)
     np.testing.assert_allclose(balanced.coef_, by_rows.coef_, atol=1e-5)
     with pytest.raises(OptionError, match="no class of y"):

@@ -137,3 +137,33 @@ def test_the_core_suite_passes_in_plain_python():
     command = [sys.executable, "-m", "pytest", "-q", "-m", "core and not slow", "-p", "no:cacheprovider", "tests"]
     done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_two_processes_that_compile_at_once_never_share_a_file(tmp_path):
+    """Numba's own files would: both writers number their kernel from an index that does not know the other's."""
+    from lineal.core.jit import _KernelFiles
+
+    first, second = _KernelFiles(str(tmp_path), "base", ""), _KernelFiles(str(tmp_path), "base", "")
+    second._load_index = dict  # read before the first had written
+    first.save("one", "code of one")
+    second.save("two", "code of two")
+    assert first.load("two") == "code of two"
+    assert first.load("one") in ("code of one", None)  # at worst compiled again
+
+
+def test_code_under_a_wrong_signature_is_compiled_again():
+    from numba.core import types
+
+    from lineal.core import jit, maths
+
+    maths.sigmoid(0.0)
+    cache = maths.sigmoid._cache
+    context = maths.sigmoid.targetctx
+    assert cache.load_overload((types.float64,), context) is not None
+    loaded = cache.load_overload((types.float64,), context)
+    cache._load_overload = lambda sig, target: loaded
+    try:
+        assert cache.load_overload((types.float32,), context) is None
+    finally:
+        del cache._load_overload
+        jit.compiled.pop()

@@ -383,9 +383,16 @@ def with_column(name: str, array):
         (lambda about, batch: about.update(feature_names=["a"]), "1 names for 30 columns"),
         (lambda about, batch: about.update(schema={"format": "vw"}), "damaged"),
         (
-            lambda about, batch: about.update(schema={"format": "vw", "n_features": 3, "settings": {}}),
+            lambda about, batch: about.update(schema={"format": "array", "n_features": 3, "settings": {}}),
             "its schema has 3",
         ),
+        (
+            lambda about, batch: about.update(schema={"format": "svmlight", "n_features": D, "settings": {}}),
+            "d.arrow is damaged: .*index_base of a svmlight schema is None",
+        ),
+        (lambda about, batch: about.update(feature_names="x" * D), "feature_names are no list of texts"),
+        (lambda about, batch: about.update(feature_names=[1] * D), "feature_names are no list of texts"),
+        (lambda about, batch: about.update(class_names="a"), "class_names are no list"),
         (lambda about, batch: about.update(class_names=["a"]), "column 'label' has type int64"),
         (with_column("indices", lambda c: pa.array([[-1], *c.to_pylist()[1:]], c.type)), "damaged"),
         (with_column("indices", lambda c: c.cast(pa.list_(pa.int16()))), "column 'indices' has type list"),
@@ -473,3 +480,58 @@ def test_offsets_widen_with_the_number_of_entries(tmp_path, monkeypatch):
     assert (back.X.indptr.dtype, back.X.indices.dtype) == (np.int64, np.int32)
     np.testing.assert_array_equal(np.diff(back.X.indptr), np.diff(matrix("sparse").indptr))
     collector.close()
+
+
+def test_deeply_nested_descriptions(tmp_path):
+    path = tmp_path / "d.arrow"
+    write_layout(Dataset(matrix("sparse")), path)
+    batch = pa.ipc.open_file(pa.BufferReader(path.read_bytes())).get_batch(0)
+    schema = batch.schema.with_metadata({b"lineal": b"[" * 100_000})
+    with pa.ipc.new_file(str(path), schema) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
+    with pytest.raises(DataError, match=r"d.arrow is damaged"):
+        lineal.read(path)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 1 << 18])
+@pytest.mark.parametrize(
+    ("indices", "wrong"),
+    [
+        ([0, 2, 1, 0, 1, 2], None), ([0, 2, 2, 0, 1, 2], None), ([2, 0, 1, 0, 1, 2], 0), ([1, 1, 1, 0, 1, 2], 0),
+        ([0, 2, 1, 0, 2, 2], 3), ([0, 2, 1, 0, 2, 1], 3), ([0, 2, 1, 2, 0, 1], 3),
+    ],
+)  # fmt: skip
+def test_rows_ascend(monkeypatch, step, indices, wrong):
+    monkeypatch.setattr(layout, "CHECK_STEP", step)
+    offsets = np.array([0, 2, 3, 3, 6, 6], np.int32)
+
+    def check() -> None:
+        layout.check_rows(lambda a, b: offsets[a:b], 6, lambda a, b: np.array(indices, np.int32)[a:b], 6, 3, "d")
+
+    if wrong is None:
+        check()
+    else:
+        with pytest.raises(DataError, match=f"d is damaged: the indices of row {wrong} do not ascend"):
+            check()
+
+
+def test_offsets_of_values_are_those_of_indices(tmp_path):
+    path = tmp_path / "d.arrow"
+    write_layout(Dataset(matrix("sparse")), path)
+
+    def change(about, batch):
+        values = batch.column(1)
+        offsets = values.offsets.to_numpy().copy()
+        offsets[1:-1] = offsets[-1]
+        moved = pa.ListArray.from_arrays(pa.array(offsets), values.values)
+        return batch.set_column(1, "values", moved)
+
+    rewritten(path, change)
+    with pytest.raises(DataError, match="indices and values have other row offsets near row 0"):
+        open_layout(path)
+
+
+def test_unsorted_rows_are_sorted_when_written(tmp_path):
+    X = sparse.csr_array((np.array([1.0, 2.0]), np.array([1, 0]), np.array([0, 2])), shape=(1, 2))
+    write_layout(Dataset(X), tmp_path / "d.arrow")
+    np.testing.assert_array_equal(open_layout(tmp_path / "d.arrow").X.toarray(), [[2, 1]])

@@ -147,6 +147,35 @@ def test_scaling_a_column_a_millionfold_is_no_obstacle(name):
 
 
 @pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize("alpha", [1e-2, 1e-5])
+def test_a_column_far_from_zero_is_no_obstacle(name, alpha):
+    """Years and the like: the intercept must make up for the mean, and the minimum is that of the centred column."""
+    X, y = random_problem(18, n=120)
+    X = X.toarray()
+    near, _ = train(X, y, loss=name, alpha=alpha, tol=1e-6, max_iter=3000)
+    X[:, 5] += 4096.0
+    far, solution = train(X, y, loss=name, alpha=alpha, tol=1e-6, max_iter=3000)
+    assert solution.status == "converged"
+    assert far.certificate.primal == pytest.approx(near.certificate.primal, rel=3e-6)
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize("shift", [2.0**20, 2.0**30])
+def test_rounding_never_makes_a_certificate_optimistic(name, shift):
+    """With an intercept, a shift of the columns leaves the minimum as it is: certificates far out must admit it."""
+    X, y = random_problem(19, n=40)
+    X = np.round(X.toarray() * 64) / 64  # so that the shifted columns are exact
+    _, near = train(X, y, loss=name, alpha=1e-7, tol=1e-9, max_iter=5000)
+    best = near.certificate.dual
+    X[:, [0, 3, 5]] += shift
+    _, far = train(X, y, loss=name, alpha=1e-7, tol=1e-9, max_iter=200)
+    if far.certificate.kind == "gap":
+        assert far.certificate.dual <= near.certificate.primal * (1 + 1e-7)
+        assert far.certificate.primal * (1 - far.certificate.value) <= near.certificate.primal * (1 + 1e-7)
+    assert far.certificate.primal >= best * (1 - 1e-4)
+
+
+@pytest.mark.parametrize("name", SMOOTH)
 def test_more_columns_than_rows(name):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(6, 50)), np.array([0, 1, 2, 0, 1, 2])
@@ -200,6 +229,35 @@ def test_a_callback_can_stop_and_sees_read_only_weights():
     assert "callback" in solution.message
 
 
+def test_every_callback_sees_every_iteration_and_numpy_booleans_count():
+    X, y = random_problem(14)
+    seen = []
+    _, solution = train(
+        X,
+        y,
+        loss="softmax",
+        tol=1e-9,
+        callbacks=[lambda s: np.bool_(s.iteration == 1), lambda s: seen.append(s.iteration)],
+    )
+    assert solution.status == "stopped"
+    assert seen == [0, 1]
+
+
+def test_ctrl_c_in_the_last_certificate_still_returns_the_answer(monkeypatch):
+    from lineal.objective import Objective
+
+    X, y = random_problem(15)
+    certify = Objective.certificate
+
+    def slow(self, theta, tol=0.0):
+        signal.raise_signal(signal.SIGINT)
+        return certify(self, theta, tol)
+
+    monkeypatch.setattr(Objective, "certificate", slow)
+    _, solution = train(X, y, loss="softmax", alpha=1e-2, tol=1e-4)
+    assert solution.status in ("converged", "interrupted")
+
+
 def test_ctrl_c_returns_the_best_iterate():
     X, y = random_problem(15)
 
@@ -244,7 +302,7 @@ def test_what_it_cannot_honour_is_refused_by_name():
         train(X, y, penalty="l1")
 
 
-@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid")
 def test_overflowing_data_is_refused():
     X, y = np.full((4, 2), 1e300), np.array([0, 1, 0, 1])
     start = replace(train(np.eye(4, 2), y, loss="squared")[0], weights=np.full((2, 1), 1e300))

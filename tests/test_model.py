@@ -130,6 +130,27 @@ def test_bad_rows_are_named(model):
         model.predict(np.zeros((2, 2, 2)))
 
 
+def test_rows_are_counted_from_the_first(model, monkeypatch):
+    monkeypatch.setattr(model_module, "CHUNK_ROWS", 100)
+    X = DIGITS / 16
+    X[1234, 0] = np.inf
+    with pytest.raises(DataError, match="row 1234 "):
+        model.predict(X)
+
+
+@pytest.mark.parametrize("X", [[[1.0], [1.0, 2.0]], np.array([["a"] * 64]), np.ones((2, 64), dtype=complex)])
+def test_what_is_no_matrix_of_numbers_is_refused(model, X):
+    with pytest.raises(DataError):
+        model.predict(X)
+
+
+def test_integers_are_converted_piece_by_piece(model, monkeypatch):
+    monkeypatch.setattr(model_module, "CHUNK_ROWS", 100)
+    X = DIGITS.astype(np.uint8)
+    assert {part.dtype for part in model.batches(X)} == {model.weights.dtype}
+    np.testing.assert_array_equal(model.predict(X), model.predict(DIGITS))
+
+
 def test_scores_are_no_probabilities():
     X, y = load_breast_cancer(return_X_y=True)
     model, _ = fit(X / X.max(0), y, TrainOptions())
@@ -237,6 +258,31 @@ def test_a_failing_disk_leaves_the_old_file(model, tmp_path, monkeypatch):
         replace(model, status="other").save(path)
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["m"]
+
+
+def test_a_saved_file_keeps_its_permissions_and_links_stay_links(model, tmp_path):
+    path = saved(model, tmp_path)
+    path.chmod(0o600)
+    (tmp_path / "link").symlink_to(path)
+    model.save(tmp_path / "link")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "link").is_symlink()
+
+
+@pytest.mark.parametrize("name", ["folder", "folder/", "nul\0byte"])
+def test_odd_places_are_refused(model, name, tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(LinealError, match="cannot write"):
+        model.save(str(tmp_path) + "/" + name)
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+@pytest.mark.parametrize("labels", [["a", "a\0", "b"], ["\ud800", "x", "y"]])
+def test_labels_that_would_not_come_back_are_refused(labels, tmp_path):
+    model, _ = fit(np.eye(6, 4), np.arange(6) % 3, TrainOptions())
+    with pytest.raises(ModelFileError, match="saved"):
+        replace(model, classes=np.array(labels, dtype=object)).save(tmp_path / "m")
+    assert os.listdir(tmp_path) == []
 
 
 def test_an_unwritable_place_is_named(model, tmp_path):

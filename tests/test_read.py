@@ -5,8 +5,11 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import json
+import re
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +18,7 @@ import pytest
 from scipy import sparse
 
 import lineal
+from lineal.data.dataset import Schema
 from lineal.data.read import format_of, sniff
 from lineal.errors import DataError, OptionError
 
@@ -201,7 +205,7 @@ def test_schemas_of_other_formats(tmp_path):
         (tmp_path / f"d.{kind}").write_bytes(content(kind))
     schemas = {kind: lineal.read(tmp_path / f"d.{kind}").schema for kind in ("csv", "npz", "svm")}
     check(lineal.read(tmp_path / "d.npz", schema=schemas["csv"]))  # an array has its columns in order already
-    check(lineal.read(tmp_path / "d.svm", schema=schemas["npz"]))
+    check(lineal.read(tmp_path / "d.svm", schema=schemas["npz"], index_base=1))
     with pytest.raises(DataError, match=r"d.csv is a table, but the model was trained on 'array' data"):
         lineal.read(tmp_path / "d.csv", schema=schemas["npz"])
     with pytest.raises(DataError, match="trained on table data and cannot read svmlight"):
@@ -245,3 +249,143 @@ def test_vw_goes_through_the_same_door(tmp_path, name):
     np.testing.assert_array_equal(converted.X.toarray(), data.X.toarray())
     np.testing.assert_array_equal(converted.y, [1, -1, 1])
     assert converted.schema == data.schema
+
+
+def test_arrays_do_not_tell_the_index_base(tmp_path):
+    """From these rows alone "auto" would take the second column for the first."""
+    schema = Schema("array", 3)
+    (tmp_path / "d.svm").write_text("0 1:5\n1 2:6\n")
+    for options in ({}, {"index_base": "auto"}):
+        with pytest.raises(OptionError, match=r"index_base='auto' .* trained on arrays: say index_base=0 or"):
+            lineal.read(tmp_path / "d.svm", schema=schema, **options)
+    for base, row in (("0", [0, 5, 0]), ("1", [5, 0, 0]), (0, [0, 5, 0])):
+        data = lineal.read(tmp_path / "d.svm", schema=schema, index_base=base)
+        np.testing.assert_array_equal(data.X.toarray()[0], row)
+    with pytest.raises(OptionError, match=r"n_features=4 cannot be changed: the model was trained with n_features=3"):
+        lineal.read(tmp_path / "d.svm", schema=schema, index_base="0", n_features=4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_labels(tmp_path, kind):
+    path = tmp_path / f"d.{kind}"
+    path.write_bytes(content(kind))
+    schema = lineal.read(path).schema
+    options = {"index_base": "1"} if kind == "svm" else {}
+    for data in (lineal.read(path, schema=schema, labels=False, **options), *lineal.read_blocks(path, labels=False)):
+        assert data.y is None
+        assert data.weights is None
+    converted = lineal.read(lineal.convert(path, tmp_path / "c.arrow"), labels=False)
+    assert converted.y is None
+
+
+@pytest.mark.parametrize(
+    "pack", [bytes, gzip.compress, bz2.compress, lambda raw: pa.compress(raw, "zstd", asbytes=True)]
+)
+def test_standard_input_in_small_writes(pack):
+    """What the first write holds decides nothing: here it is one byte."""
+    rows = b"# a comment that fills the first write\n" * 1500 + svmlight().encode()
+    code = "import lineal; d = lineal.read('-'); print(d.schema.format, len(d), d.X.toarray().tolist())"
+    command = [sys.executable, "-c", code]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdin is not None
+    raw = pack(rows)
+    for part in (raw[:1], raw[1:9], raw[9:]):
+        process.stdin.write(part)
+        process.stdin.flush()
+        time.sleep(0.1)
+    out, errors = process.communicate(timeout=120)
+    assert out.decode().strip() == f"svmlight 3 {ROWS.tolist()}", errors.decode()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("d.svm", {"bits": 18}, "bits=18 does not apply to svmlight"),  # the default, but said
+        ("d.npz", {"n_features": 3}, "n_features=3 does not apply to npz"),
+        ("d.svm", {"n_features": 3_000_000_000}, "n_features=3000000000 must be a whole number from 1 to 2147483647"),
+        ("d.svm", {"n_features": 0}, "n_features=0 must be"),
+        ("d.csv", {"label": "a", "drop": "b, a"}, "label='a' is also in drop='b, a'"),
+        ("d.csv", {"weight": "a", "drop": "a"}, "weight='a' is also in drop='a'"),
+        ("d.csv", {"label": "a", "weight": "a"}, "label='a' is also the weight"),
+    ],
+)
+def test_options_that_cannot_be_honoured(tmp_path, name, options, message):
+    (tmp_path / name).write_bytes(content(name.removeprefix("d.")))
+    with pytest.raises(OptionError, match=re.escape(message)):
+        lineal.read(tmp_path / name, **options)
+
+
+def test_options_that_contradict_a_schema(tmp_path):
+    (tmp_path / "d.svm").write_text("0 1:5\n1 2:6\n")
+    (tmp_path / "d.vw").write_text("0 | a\n1 | b\n")
+    (tmp_path / "d.csv").write_text("a,b\nx,0\ny,1\n")
+    svmlight_schema = lineal.read(tmp_path / "d.svm").schema
+    vw_schema = lineal.read(tmp_path / "d.vw", bits=4).schema
+    table_schema = lineal.read(tmp_path / "d.csv", categorical="hash", bits=4).schema
+    assert lineal.read(tmp_path / "d.svm", schema=svmlight_schema, n_features=2, index_base="1").X.shape == (2, 2)
+    assert lineal.read(tmp_path / "d.vw", schema=vw_schema, bits=4).X.shape == (2, 16)
+    for name, schema, options in (
+        ("d.svm", svmlight_schema, {"n_features": 3}),
+        ("d.svm", svmlight_schema, {"index_base": "0"}),
+        ("d.vw", vw_schema, {"bits": 18}),
+        ("d.csv", table_schema, {"bits": 18}),
+        ("d.csv", table_schema, {"categorical": "onehot"}),
+    ):
+        with pytest.raises(OptionError, match=f"{next(iter(options))}=.* cannot be changed"):
+            lineal.read(tmp_path / name, schema=schema, **options)
+
+
+COLUMN = {"name": "a", "kind": "category", "values": ["x"], "fill": 0.0, "indicator": False}
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "wrong"),
+    [
+        ("svmlight", {}, "index_base"),
+        ("svmlight", {"index_base": 2}, "index_base"),
+        ("svmlight", {"index_base": 1, "labels": "multi", "class_names": ["a"]}, "class_names"),
+        ("svmlight", {"index_base": 1, "labels": "multi", "class_names": [10**400]}, "class_names"),
+        ("svmlight", {"index_base": 1, "labels": "multi"}, "class_names"),
+        ("svmlight", {"index_base": 1, "labels": []}, "labels"),
+        ("vw", {}, "bits"),
+        ("vw", {"bits": 4}, "bits"),
+        ("table", {}, "columns"),
+        ("table", {"columns": [{**COLUMN, "name": 3}]}, "columns"),
+        ("table", {"columns": [{**COLUMN, "values": [3]}]}, "columns"),
+        ("table", {"columns": [{**COLUMN, "kind": "text"}]}, "columns"),
+        ("table", {"columns": [{**COLUMN, "fill": None}]}, "columns"),
+        ("table", {"columns": [COLUMN], "label_kind": "colour"}, "label_kind"),
+        ("table", {"columns": [COLUMN], "class_names": [None]}, "class_names"),
+        ("table", {"columns": [COLUMN], "bits": 99}, "bits"),
+        ("table", {"columns": [COLUMN], "names": "abc"}, "names"),
+        ("colours", {}, "format"),
+    ],
+)
+def test_damaged_schemas(kind, settings, wrong):
+    with pytest.raises(DataError, match=f"the stored schema is damaged: .*{wrong}"):
+        Schema.from_json({"format": kind, "n_features": 1, "settings": settings})
+
+
+@pytest.mark.parametrize("values", [{}, {"format": "array", "n_features": 1, "settings": 3}, [], None])
+def test_schemas_of_other_shapes(values):
+    with pytest.raises(DataError, match="the stored schema is damaged"):
+        Schema.from_json(values)
+
+
+def test_sound_schemas(tmp_path):
+    for kind in KINDS:
+        (tmp_path / f"d.{kind}").write_bytes(content(kind))
+        schema = lineal.read(tmp_path / f"d.{kind}").schema
+        assert Schema.from_json(json.loads(json.dumps(schema.to_json()))) == schema
+
+
+def test_cut_and_foreign_binary_files(tmp_path):
+    (tmp_path / "d.arrow").write_bytes(content("arrow")[:-30])
+    with pytest.raises(DataError, match=r"d.arrow is cut or damaged: an Arrow file ends with ARROW1"):
+        lineal.read(tmp_path / "d.arrow")
+    (tmp_path / "d.npy").write_bytes(b"garbage, and no array")
+    with pytest.raises(DataError, match=r"d.npy is no readable NumPy file: it does not begin as one"):
+        lineal.read(tmp_path / "d.npy")
+    (tmp_path / "d.npz").write_bytes(b"")
+    with pytest.raises(DataError, match=r"d.npz is no readable NumPy file: it is empty"):
+        lineal.read(tmp_path / "d.npz")

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
+import lineal
+from lineal.data.dataset import Schema
 from lineal.data.options import ReadOptions
 from lineal.data.readers import assemble
 from lineal.data.readers.numbers import parse_number
@@ -440,3 +442,18 @@ def test_halfway_points(bits):
 def test_edges_of_the_doubles(text):
     assert number(text) == float(text)
     assert np.signbit(number(text)) == np.signbit(float(text))
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_rows_to_predict_need_no_labels(tmp_path, blocks):
+    path = tmp_path / "rows.svm"
+    path.write_text("1:1 2:2\n3 2:5\n1,2 1:7\n1:9\n")
+    schema = Schema("svmlight", 2, {"index_base": 1, "labels": "int"})
+    for known in (schema, None):
+        if blocks:
+            parts = list(lineal.read_blocks(path, schema=known, labels=False, block_bytes=8))
+        else:
+            parts = [lineal.read(path, schema=known, labels=False)]
+        assert all(part.y is None and part.class_names is None and part.bad_lines == 0 for part in parts)
+        X = np.vstack([part.X.toarray() for part in parts])
+        np.testing.assert_array_equal(X, [[1, 2], [0, 5], [7, 0], [9, 0]])

@@ -157,7 +157,7 @@ def test_float32(tmp_path):
 
 
 def test_infinity_names_its_column(tmp_path):
-    with pytest.raises(DataError, match=r"t.csv: row 1 \(counted from 0\), column 'b' is inf"):
+    with pytest.raises(DataError, match=r"t.csv: row 1 \(counted from 0\), line 3, column 'b' is inf"):
         lineal.read(write(tmp_path, "t.csv", "a,b,label\n1,2,0\n1,inf,1\n"))
     with pytest.raises(DataError, match="column 'a' is inf"):
         lineal.read(write(tmp_path, "u.csv", "a,label\n1e300,0\n"), dtype="float32")
@@ -227,6 +227,42 @@ def test_weights(tmp_path):
         lineal.read(write(tmp_path, "t.csv", "w,a,y\n0.5,1,0\n-2,3,1\n"), weight="w")
 
 
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "arrow"])
+@pytest.mark.parametrize("labels", [[None, None], ["x", None], ["1", "x"], [-1, -2], None])
+def test_rows_to_predict_need_no_labels(tmp_path, kind, labels):
+    train = lineal.read(write(tmp_path, "t.csv", "w,a,c,y\n1,1,x,0\n2,2,z,1\n"), weight="w")
+    columns = {"a": [5, 6], "c": ["z", "x"]} | ({} if labels is None else {"y": labels, "w": labels})
+    table, path = pa.table(columns), tmp_path / f"u.{kind}"
+    if kind == "csv":
+        rows = [",".join("" if cell is None else str(cell) for cell in row.values()) for row in table.to_pylist()]
+        path.write_text("\n".join([",".join(columns), *rows]) + "\n")
+    elif kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+    else:
+        write_table(table, path)
+    blocks = list(lineal.read_blocks(path, schema=train.schema, labels=False))
+    for data in (lineal.read(path, schema=train.schema, labels=False), blocks[0]):
+        np.testing.assert_array_equal(data.X, [[5, 0, 1], [6, 1, 0]])
+        assert data.y is None
+        assert data.weights is None
+        assert data.schema == train.schema
+    data = lineal.read(path, label="y", weight="w", labels=False)
+    assert data.X.shape == (2, 3)
+    assert data.y is None
+    assert data.weights is None
+
+
+def test_labels_of_any_type_do_not_matter_where_none_are_read(tmp_path):
+    schema = lineal.read(write(tmp_path, "t.jsonl", '{"a":1,"y":0}\n')).schema
+    path = write(tmp_path, "u.jsonl", '{"a":2,"y":"x"}\n{"a":3,"y":[1]}\n')
+    for data in (lineal.read(path, schema=schema, labels=False), lineal.read(path, label="y", labels=False)):
+        np.testing.assert_array_equal(data.X, [[2], [3]])
+    path = write(tmp_path, "h.csv", "e,1,2,1\np,3,4,1\n")
+    train = lineal.read(path, header="no", label="0", weight="3")
+    bare = lineal.read(write(tmp_path, "i.csv", "1,2\n3,4\n"), schema=train.schema, labels=False)
+    np.testing.assert_array_equal(bare.X, train.X)
+
+
 @pytest.mark.parametrize("kind", ["jsonl", "parquet", "arrow"])
 def test_lists_are_several_labels(tmp_path, kind):
     topics, numbers = [["b", "a"], [], ["c", "c"]], [1.0, 2.0, 3.0]
@@ -281,8 +317,8 @@ def test_arrow_types(tmp_path, kind):
 
 @pytest.mark.parametrize(
     ("column", "shown"),
-    [(pa.array([[1.0], [2.0]]), "list<"), (pa.array([{"q": 1}, {"q": 2}]), "struct<"),
-     (pa.array([0, 1], pa.timestamp("s")), "timestamp")],
+    [(pa.array([[1.0], [2.0]]), "lists"), (pa.array([{"q": 1}, {"q": 2}]), "objects"),
+     (pa.array([0, 1], pa.timestamp("s")), "dates or times")],
 )  # fmt: skip
 def test_columns_that_are_neither_numbers_nor_text(tmp_path, column, shown):
     write_table(pa.table({"odd": column, "a": [1, 2], "label": [0, 1]}), tmp_path / "t.parquet")
@@ -323,24 +359,79 @@ def test_json_label_that_comes_and_goes(tmp_path):
 
 def test_malformed_json_names_its_line(tmp_path):
     path = write(tmp_path, "t.jsonl", '{"a": 1, "y": 0}\n\n{"a": 2, "y": }\n{"a": 3, "y": 1}\n')
-    with pytest.raises(ParseError, match=r"t.jsonl:3:1: found no JSON object"):
+    with pytest.raises(ParseError, match=r"t.jsonl:3:15: found no JSON object"):
         lineal.read(path)
     data = lineal.read(path, max_bad_lines=1)
     assert data.bad_lines == 1
     np.testing.assert_array_equal(data.X, [[1], [3]])
     path = write(tmp_path, "g.jsonl", '{"a": 1, "y": 0}\n{"a": 2, "y": 1}inf\n{"a": 3, "y": 1}\n')
-    with pytest.raises(ParseError, match=r"g.jsonl:2:1: found no JSON object"):
+    with pytest.raises(ParseError, match=r"g.jsonl:2:17: found no JSON object"):
         lineal.read(path)
     np.testing.assert_array_equal(lineal.read(path, max_bad_lines=1).X, [[1], [3]])
-    with pytest.raises(DataError, match="column 'a' changed from number to string"):
-        lineal.read(write(tmp_path, "u.jsonl", '{"a": 1, "y": 0}\n{"a": "x", "y": 0}\n'))
-    with pytest.raises(DataError, match="column 'a' changes from number to category"):
-        list(lineal.read_blocks(tmp_path / "u.jsonl", block_bytes=20))
+
+
+BAD_JSON = {
+    "[1,2]": "1: found no JSON object but a list",
+    "5": "1: found no JSON object but a number",
+    '"x"': "1: found no JSON object but text",
+    "null": "1: found no JSON object but null",
+    '{"a":1,"a":2,"y":0}': "1: found no JSON object .the name 'a' twice",
+    '{"a":1e999,"y":0}': "1: found no JSON object .the number 1e999 is too large",
+    '{"a":1,"y":0} {"a":2,"y":0}': "15: found no JSON object .Extra data",
+    '{"a":"é", "y" 0}': "16: found no JSON object",
+    '{"a":"x","y":0}': "1: found text in column 'a', expected a number, as in other lines",
+    '{"a":true,"y":0}': "1: found true or false in column 'a', expected a number",
+    '{"a":"\\ud800","y":0}': "1: found ",
+}
+
+
+@pytest.mark.parametrize("block_bytes", [16, 1 << 20])
+@pytest.mark.parametrize("line", BAD_JSON)
+def test_the_bad_json_line_is_blamed_and_no_other(tmp_path, line, block_bytes):
+    text = '{"a":1,"y":0}\n\n{"a":2,"y":1}\n' + line + '\n{"a":3,"y":1}\n' + line + "\n"
+    path = write(tmp_path, "t.jsonl", text)
+    with pytest.raises(ParseError, match=f"t.jsonl:4:{BAD_JSON[line]}"):
+        list(lineal.read_blocks(path, block_bytes=block_bytes))
+    with pytest.raises(ParseError, match=f"t.jsonl:6:{BAD_JSON[line]}"):
+        list(lineal.read_blocks(path, block_bytes=block_bytes, max_bad_lines=1))
+    blocks = list(lineal.read_blocks(path, block_bytes=block_bytes, max_bad_lines=2))
+    np.testing.assert_array_equal(np.vstack([block.X for block in blocks]), [[1], [2], [3]])
+    assert sum(block.bad_lines for block in blocks) == 2
+
+
+def test_a_first_json_line_that_is_null(tmp_path):
+    """pyarrow crashes on it."""
+    path = write(tmp_path, "t.jsonl", 'null\n{"a":1,"y":0}\n')
+    with pytest.raises(ParseError, match=r"t.jsonl:1:1: found no JSON object but null"):
+        lineal.read(path, format="jsonl")
+    assert len(lineal.read(path, max_bad_lines=1)) == 1
+
+
+def test_many_bad_json_lines_are_found_in_one_go(tmp_path, monkeypatch):
+    from lineal.data.readers import json_lines
+
+    calls = []
+    read = json_lines._read
+    monkeypatch.setattr(json_lines, "_read", lambda view: calls.append(1) or read(view))
+    path = write(tmp_path, "t.jsonl", '{"a":1,"y":0}\n[1]\n{"a":}\n' * 1000)
+    data = lineal.read(path, max_bad_lines=2000)
+    assert (len(data), data.bad_lines) == (1000, 2000)
+    assert len(calls) <= 2
+
+
+def test_text_in_json_where_training_had_numbers(tmp_path):
+    schema = lineal.read(write(tmp_path, "t.jsonl", '{"a":1,"y":0}\n')).schema
+    path = write(tmp_path, "u.jsonl", '{"a":"x","z":1}\n{"a":2,"z":"anything"}\n')
+    with pytest.raises(ParseError, match=r"u.jsonl:1:1: found text in column 'a', expected a number"):
+        lineal.read(path, schema=schema)
+    np.testing.assert_array_equal(lineal.read(path, schema=schema, max_bad_lines=1).X, [[2]])
+    write(tmp_path, "v.jsonl", '{"a":"5"}\n')
+    np.testing.assert_array_equal(lineal.read(tmp_path / "v.jsonl", schema=schema).X, [[5]])
 
 
 @pytest.mark.parametrize("text", ['{"a": 1,\n"y": 0}\n{"a": 2, "y": 1}\n', '{"a": 1, "y": 0} {"a": 2, "y": 1}\n'])
 def test_json_objects_that_are_not_one_a_line(tmp_path, text):
-    with pytest.raises(DataError, match=r"2 objects on . lines: put one a line"):
+    with pytest.raises(ParseError, match=r"t.jsonl:1:(9|18): found no JSON object .*, expected one a line"):
         lineal.read(write(tmp_path, "t.jsonl", text))
 
 
@@ -427,7 +518,7 @@ def test_ragged_rows(tmp_path):
 def test_type_that_changes_late(tmp_path):
     """pyarrow infers types from the first megabyte; these columns change after it."""
     n = 150_000
-    text = "i,f,t,y\n" + "1,2,3,0\n" * n + "1,2.5,x,0.5\n"
+    text = "i,f,t,y\n" + "1,2,3,0\n" * n + "1,2.5,x,0.5\n" * 2000
     path = write(tmp_path, "t.csv", text)
     data = lineal.read(path)
     assert data.feature_names == ["i", "f", "t=3", "t=x"]
@@ -442,8 +533,84 @@ def test_type_that_changes_late(tmp_path):
 
 def test_text_where_training_had_numbers(tmp_path):
     train = lineal.read(write(tmp_path, "t.csv", "a,y\n1,0\n2,1\n"))
-    with pytest.raises(DataError, match=r"u.csv:3: column 'a' holds 'x', expected double"):
+    with pytest.raises(DataError, match=r"u.csv:3:1: found 'x' in column 'a', expected a number"):
         lineal.read(write(tmp_path, "u.csv", "a,y\n1,0\nx,1\n"), schema=train.schema)
+    path = write(tmp_path, "u.csv", "a,y\n1,0\n\nx,1\n 3 ,1\n4,0.5\n5\n6,1\n")
+    for blocks in ([lineal.read(path, schema=train.schema, max_bad_lines=3)],
+                   list(lineal.read_blocks(path, schema=train.schema, max_bad_lines=3))):  # fmt: skip
+        np.testing.assert_array_equal(np.vstack([block.X for block in blocks]), [[1], [3], [6]])
+        assert sum(block.bad_lines for block in blocks) == 3
+    with pytest.raises(ParseError, match=r"u.csv:6:3: found '0.5' in column 'y', expected a whole number"):
+        lineal.read(path, schema=train.schema, max_bad_lines=2)
+
+
+def test_lines_are_counted_in_the_file(tmp_path):
+    start = b'\xef\xbb\xbf\n\r\na,s,y\n1,"two\nlines, ""really""",0\n\n'
+    for ending in (b"", b"\r"):
+        bad = start + b"2,x\n"
+        with pytest.raises(ParseError, match=r"t.csv:7:1: found 2 cells, expected 3"):
+            lineal.read(write(tmp_path, "t.csv", bad.replace(b"\n", ending + b"\n").replace(b"\r\r", b"\r")))
+    path = write(tmp_path, "t.csv.gz", gzip.compress(start + b"1,2\n\n1,2,3,4\n"))
+    with pytest.raises(ParseError, match=r"t.csv.gz:9:1: found 4 cells, expected 3"):
+        lineal.read(path, max_bad_lines=1)
+    schema = lineal.read(write(tmp_path, "t.csv", start + b"3,x,1\n")).schema
+    path = write(tmp_path, "u.csv", start + b'4,x,1\n1,"two\n\nlines",?x\n')
+    with pytest.raises(ParseError, match=r"u.csv:10:8: found '\?x' in column 'y', expected a whole number"):
+        lineal.read(path, schema=schema)
+    with pytest.raises(DataError, match=r"v.csv: row 2 \(counted from 0\), line 8: the label 'y' is missing"):
+        lineal.read(write(tmp_path, "v.csv", start + b"5,z,1\n5,z,\n"))
+    with pytest.raises(DataError, match=r"w.csv: row 1 \(counted from 0\), line 8: column 'a' is missing"):
+        lineal.read(write(tmp_path, "w.csv", start + b"5,z\n?,z,1\n"), max_bad_lines=1)
+
+
+@pytest.mark.parametrize("n", [300, 150_000])  # within what types are inferred from, and after it
+def test_a_typo_does_not_make_a_column_text(tmp_path, n):
+    lines = [f"{i}.5,{i % 3}" for i in range(n)]
+    lines[n - 50], lines[n - 20] = "O.5,1", "1.5,l"
+    path = write(tmp_path, "t.csv", "a,y\n\n" + "\n".join(lines) + "\n")
+    with pytest.raises(ParseError, match=rf"t.csv:{n - 47}:1: found 'O.5' in column 'a', expected a number, as in the"):
+        lineal.read(path)
+    with pytest.raises(ParseError, match=rf"t.csv:{n - 17}:5: found 'l' in column 'y', expected a whole number, as in"):
+        list(lineal.read_blocks(path, max_bad_lines=1))
+    data = lineal.read(path, max_bad_lines=2)
+    assert (data.X.shape, data.bad_lines, data.y.dtype) == ((n - 2, 1), 2, np.int64)
+    blocks = list(lineal.read_blocks(path, max_bad_lines=2, block_bytes=1 << 20))
+    np.testing.assert_array_equal(np.vstack([block.X for block in blocks]), data.X)
+    assert sum(block.bad_lines for block in blocks) == 2
+
+
+def test_text_among_numbers_is_text_where_there_is_enough_of_it(tmp_path):
+    lines = "".join(f"{i % 7},{i % 2}\n" for i in range(300))
+    assert lineal.read(write(tmp_path, "t.csv", "a,y\n" + lines + "x,1\n" * 4)).X.shape == (304, 8)
+    assert lineal.read(write(tmp_path, "t.csv", "a,y\n" + lines[: 4 * 19] + "x,1\n")).X.shape == (20, 8)
+
+
+def test_weights_that_are_text(tmp_path):
+    with pytest.raises(ParseError, match=r"t.csv:3:1: found 'x' in column 'w', expected a number"):
+        lineal.read(write(tmp_path, "t.csv", "w,a,y\n1,1,0\nx,3,1\n"), weight="w")
+    assert lineal.read(tmp_path / "t.csv", weight="w", max_bad_lines=1).weights.tolist() == [1]
+
+
+def test_missing_cells_with_a_schema_are_a_matter_of_training(tmp_path):
+    schema = lineal.read(write(tmp_path, "t.csv", "a,y\n1,0\n2,1\n")).schema
+    with pytest.raises(DataError, match=r"row 1 .*, line 3: column 'a' is missing; .* train with missing='zero'"):
+        lineal.read(write(tmp_path, "u.csv", "a,y\n1,0\n?,1\n"), schema=schema)
+
+
+def test_large_cells(tmp_path):
+    path = write(tmp_path, "t.csv", "a,s,y\n1,x,0\n2," + "x" * (3 << 20) + ",1\n3,x,1\n")
+    data = lineal.read(path)
+    assert data.X.shape == (3, 3)
+    assert lineal.read(path, schema=data.schema).X.shape == (3, 3)
+    assert sum(len(block) for block in lineal.read_blocks(path)) == 3
+    with pytest.raises(DataError, match=r"t.csv: a row has more than \d+ bytes, too many to read in blocks"):
+        list(lineal.read_blocks(path, schema=data.schema))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf16_is_named(tmp_path, encoding):
+    with pytest.raises(DataError, match=r"t.csv is UTF-16 text: convert it to UTF-8"):
+        lineal.read(write(tmp_path, "t.csv", "\ufeffa,y\n1,0\n".encode(encoding)))
 
 
 def test_other_encodings_are_refused(tmp_path):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lineal.cli import show
-from lineal.cli.files import read_labelled, schema_of
+from lineal.cli.files import read_labelled, schema_of, unseen_in, warn_unseen
 from lineal.cli.flags import flags
 from lineal.cli.shell import say
 from lineal.data.options import ReadOptions
@@ -40,6 +40,7 @@ def evaluate(
     rows = read_labelled(data, schema_of(known), reading)
     if rows.bad_lines:
         say(f"warning: {rows.bad_lines} malformed lines of {data} were skipped")
+    warn_unseen(unseen_in(rows))
     if rows.weights is not None:
         say("warning: the weights of the rows are not used: every row counts equally")
     result = measure(known, rows)

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
+from lineal.cli.shell import say
+from lineal.cli.show import size
 from lineal.errors import DataError, LinealError
 
 if TYPE_CHECKING:
@@ -31,8 +33,21 @@ def read_labelled(path: str, schema: Schema | None, reading: dict[str, Any]) -> 
 
     data = read(path, schema=schema, **reading)
     if data.y is None:
-        raise DataError(f"{path} has no labels; name the label column of a table with --label")
+        is_table = data.schema is not None and data.schema.format == "table"
+        raise DataError(f"{path} has no labels" + ("; name the label column of a table with --label" * is_table))
     return data
+
+
+def unseen_in(data: Dataset) -> dict[str, int]:
+    """How many cells of each column of a table hold what training did not see."""
+    return {} if data.schema is None else data.schema.settings.get("unseen", {})
+
+
+def warn_unseen(counts: dict[str, int]) -> None:
+    """Say which columns had such cells."""
+    if counts:
+        listed = ", ".join(f"{name} ({count})" for name, count in counts.items())
+        say(f"warning: values that training did not see count as zeros, in columns (number of cells): {listed}")
 
 
 def check_writable(path: str) -> None:
@@ -45,6 +60,31 @@ def check_writable(path: str) -> None:
             pass
     except OSError as error:
         raise LinealError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def check_memory(needed: int, n_features: int) -> None:
+    """Refuse what the system would end without a word: training `n_features` columns takes `needed` bytes."""
+    available = available_memory()
+    if available is not None and needed > available:
+        raise LinealError(
+            f"training {n_features} columns needs {size(needed)} of memory, but {size(available)} are available: "
+            "use fewer columns (--n-features, --bits) or fewer classes"
+        )
+
+
+def available_memory() -> int | None:
+    """Bytes that can be had without ending other programs; all of the machine's where only that is known."""
+    try:
+        with open("/proc/meminfo") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None
 
 
 @contextmanager

@@ -17,6 +17,9 @@ from lineal.errors import OptionError
 #: What a flag's value looks like where its type does not say.
 METAVARS = {"class_weight": "balanced|LABEL=WEIGHT,…"}
 
+#: Fields that commands decide themselves, and that are no flags.
+DECIDED = ("labels",)
+
 #: Titles of the sections of the help.
 SECTIONS = {"TrainOptions": "Training options", "ReadOptions": "Reading options"}
 
@@ -34,7 +37,7 @@ def flags(leave_out: tuple[str, ...] = (), **groups: type) -> Callable[[Callable
         made: dict[str, inspect.Parameter] = {}
         for options in groups.values():
             for name, parameter in parameters_of(options).items():
-                if name not in leave_out:
+                if name not in (*leave_out, *DECIDED):
                     made.setdefault(name, parameter)
 
         @functools.wraps(function)

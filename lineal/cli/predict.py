@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lineal.cli.files import STDOUT, destination, schema_of
+from lineal.cli import show
+from lineal.cli.files import STDOUT, destination, schema_of, unseen_in, warn_unseen
 from lineal.cli.flags import flags
 from lineal.cli.shell import say
 from lineal.data.options import ReadOptions
@@ -18,9 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from lineal.model import Model
-
-#: Characters of labels that would break a line or a column.
-ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
 @flags(reading=ReadOptions)
@@ -52,29 +51,31 @@ def predict(
         raise OptionError("label_ranking orders labels and has no threshold: ask for --scores")
     wanted = "probabilities" if proba else "scores" if scores else None
     spell = _json_lines(known, wanted, ranks_only) if json else _text_lines(known, wanted)
-    bad_lines = 0
+    bad_lines, unseen = 0, Counter[str]()
     with destination(output) as file:
         if wanted is not None and not json:
-            file.write(("\t".join(_columns(known, wanted)) + "\n").encode())
-        for block in read_blocks(data, schema=schema_of(known), **reading):
+            file.write(("\t".join(map(show.escaped, _columns(known, wanted))) + "\n").encode())
+        for block in read_blocks(data, schema=schema_of(known), labels=False, **reading):
             bad_lines += block.bad_lines
+            unseen.update(unseen_in(block))
             for batch in known.batches(block.X):
                 file.write("".join(f"{line}\n" for line in spell(known.scores(batch))).encode())
     if bad_lines:
         say(f"warning: {bad_lines} malformed lines of {data} were skipped")
+    warn_unseen(unseen)
 
 
 Spell = Callable[["np.ndarray"], Iterator[str]]
 
 
 def _columns(model: Model, wanted: str) -> list[str]:
-    names = [_text(label) for label in model.classes.tolist()]
+    names = [str(label) for label in model.classes.tolist()]
     return names[1:] if model.is_binary and wanted == "scores" else names
 
 
 def _text_lines(model: Model, wanted: str | None) -> Spell:
     if wanted is None:
-        names = {label: _text(label) for label in model.classes.tolist()}
+        names = {label: show.escaped(str(label)) for label in model.classes.tolist()}
         return lambda scores: (",".join([names[label] for label in labels]) for labels in _labels(model, scores))
 
     def spell(scores: np.ndarray) -> Iterator[str]:
@@ -112,7 +113,3 @@ def _labels(model: Model, scores: np.ndarray) -> Iterator[list[Any]]:
     names = model.classes.tolist()
     for row in predicted:
         yield [names[column] for column in row.nonzero()[0]]
-
-
-def _text(label: Any) -> str:
-    return str(label).translate(ESCAPES)

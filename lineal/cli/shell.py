@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
+import traceback
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
 from lineal.errors import LinealError
 
-FAILED, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
+FAILED, INTERRUPTED, PIPE_CLOSED, TERMINATED = 2, 130, 141, 143
 
 
 class Command(TyperCommand):
@@ -53,7 +55,7 @@ class Group(TyperGroup):
 
 
 def report(error: BaseException) -> int:
-    """Explain an error on standard error; the exit code. What nobody foresaw is raised again, with its traceback."""
+    """Explain an error on standard error; the exit code. LINEAL_TRACEBACK=1 adds where an unforeseen one happened."""
     if isinstance(error, BrokenPipeError):
         return PIPE_CLOSED
     if isinstance(error, KeyboardInterrupt):
@@ -72,7 +74,10 @@ def report(error: BaseException) -> int:
         name = f"{error.filename}: " if error.filename else ""
         say(f"error: {name}{error.strerror or error}{full}")
     else:
-        raise error
+        if os.environ.get("LINEAL_TRACEBACK") == "1":
+            traceback.print_exception(error)
+        what = _one_line(f"{type(error).__name__}: {error}").rstrip(": ")
+        say(f"internal error: {what} (set LINEAL_TRACEBACK=1 for details)")
     return FAILED
 
 

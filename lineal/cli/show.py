@@ -10,6 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
+#: Characters of labels and names that would break a line or a column in a pipe.
+BREAKS = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
+LINE_BREAKS = str.maketrans(BREAKS)
+ESCAPES = str.maketrans({"\\": "\\\\", **BREAKS})
+
 #: The flag of every command that prints results.
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -34,7 +39,7 @@ def pairs(title: str, entries: dict[str, Any]) -> None:
     """Names with values: a table without head on a terminal, "name: value" lines elsewhere."""
     if not sys.stdout.isatty():
         for name, value in entries.items():
-            print(f"{name}: {spelled(value)}")
+            print(f"{name}: {spelled(value).translate(LINE_BREAKS)}")
         return
     from rich.table import Table
 
@@ -48,7 +53,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> 
     """A table: drawn on a terminal, separated by tabs elsewhere. Numbers stand right."""
     if not sys.stdout.isatty():
         for row in (columns, *rows):
-            print("\t".join(spelled(cell) for cell in row))
+            print("\t".join(escaped(spelled(cell)) for cell in row))
         return
     from rich.table import Table
 
@@ -59,6 +64,11 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> 
     for row in rows:
         drawn.add_row(*(_literal(spelled(cell)) for cell in row))
     _print(drawn)
+
+
+def escaped(text: str) -> str:
+    """Text as one cell of a line: tabs, line ends and backslashes are written with a backslash."""
+    return text.translate(ESCAPES)
 
 
 def spelled(value: Any) -> str:

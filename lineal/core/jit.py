@@ -132,7 +132,8 @@ class _KernelFiles(caching.IndexDataCacheFile):
     """Numba's files, safe for processes that compile at the same time.
 
     Numba numbers the data files from an index that it read before: two processes can give one number to two kernels,
-    and either then runs the other's code for good. Here a name is a hash of what was compiled, and data precede the index.
+    and either then runs the other's code for good. Here a name is a hash of what was compiled, and data come before
+    the index.
     """
 
     def save(self, key: Any, data: Any) -> None:

@@ -7,6 +7,7 @@ results come back in the order of the ranges: sums do not depend on the number o
 from __future__ import annotations
 
 import itertools
+import operator
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,12 +24,17 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def thread_count(n_jobs: int | None) -> int:
+def thread_count(given: int | None) -> int:
     """Number of threads for an `n_jobs` as users give it: None or -1 means all cores, -2 all but one."""
+    n_jobs = given
     if n_jobs is None:
         return available_cores()
-    if n_jobs == 0 or not isinstance(n_jobs, int):
-        raise OptionError(f"n_jobs={n_jobs!r} is not a number of threads: give 1, 2, … or None for all cores")
+    try:
+        n_jobs = operator.index(n_jobs)
+    except TypeError:
+        n_jobs = 0
+    if n_jobs == 0:
+        raise OptionError(f"n_jobs={given!r} is not a number of threads: give 1, 2, … or None for all cores")
     return n_jobs if n_jobs > 0 else max(1, available_cores() + 1 + n_jobs)
 
 

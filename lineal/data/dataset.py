@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+
+from lineal.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -32,8 +37,112 @@ class Schema:
 
     @staticmethod
     def from_json(values: dict[str, Any]) -> Schema:
-        """Inverse of `to_json`."""
-        return Schema(str(values["format"]), int(values["n_features"]), dict(values["settings"]))
+        """Inverse of `to_json`. What was stored may be damaged: it is checked."""
+        try:
+            schema = Schema(values["format"], values["n_features"], dict(values["settings"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"the stored schema is damaged: {error}") from None
+        return schema.checked()
+
+    def checked(self) -> Schema:
+        """This schema; a DataError names the first setting that no reader could have stored."""
+        if not isinstance(self.format, str) or self.format not in CHECKS:
+            raise DataError(f"the stored schema is damaged: its format is {self.format!r}")
+        d = self.n_features
+        if not _is_whole(d) or d < 0:
+            raise DataError(f"the stored schema is damaged: n_features is {d!r}")
+        wrong = CHECKS[self.format](self)
+        if wrong is not None:
+            shown = repr(self.settings.get(wrong))
+            shown = shown if len(shown) <= 60 else shown[:60] + "…"
+            raise DataError(f"the stored schema is damaged: {wrong} of a {self.format} schema is {shown}")
+        return self
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def _is_texts(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def _wrong_labels(settings: dict[str, Any]) -> str | None:
+    """The setting that is wrong about the labels of text, if one is."""
+    if settings.get("labels", "int") not in ("int", "float", "multi", "none"):
+        return "labels"
+    names = settings.get("class_names")
+    if names is None:
+        return "class_names" if settings.get("labels") == "multi" else None
+    numbers = isinstance(names, list) and all(map(_is_number, names))
+    return None if numbers and all(a < b for a, b in pairwise(names)) else "class_names"
+
+
+def _wrong_svmlight(schema: Schema) -> str | None:
+    base = schema.settings.get("index_base")
+    return "index_base" if not _is_whole(base) or base not in (0, 1) else _wrong_labels(schema.settings)
+
+
+def _wrong_vw(schema: Schema) -> str | None:
+    bits = schema.settings.get("bits")
+    if not isinstance(bits, int) or not 1 <= bits <= 30 or schema.n_features != 1 << bits:
+        return "bits"
+    return _wrong_labels(schema.settings)
+
+
+def _wrong_table(schema: Schema) -> str | None:
+    settings = schema.settings
+    columns = settings.get("columns")
+    if not isinstance(columns, list) or not all(map(_is_column, columns)):
+        return "columns"
+    tests: dict[str, Callable[[Any], bool]] = {
+        "label": lambda value: value is None or isinstance(value, str),
+        "weight": lambda value: value is None or isinstance(value, str),
+        "label_kind": lambda value: value in (None, "integer", "number", "boolean", "string", "list"),
+        "class_names": _is_labels,
+        "missing": lambda value: value in ("error", "zero", "mean", "indicator"),
+        "categorical": lambda value: value in ("onehot", "hash"),
+        "bits": lambda value: _is_whole(value) and 1 <= value <= 30,
+        "dtype": lambda value: value in ("float32", "float64"),
+        "header": lambda value: value is None or isinstance(value, bool),
+        "names": _is_texts,
+        "density": _is_number,
+    }
+    return next((name for name, test in tests.items() if name in settings and not test(settings[name])), None)
+
+
+def _is_labels(values: Any) -> bool:
+    """Whether these can name the classes of label sets: texts, or numbers."""
+    return values is None or _is_texts(values) or (isinstance(values, list) and all(map(_is_class_number, values)))
+
+
+def _is_class_number(value: Any) -> bool:
+    return isinstance(value, bool) or _is_number(value)
+
+
+def _is_column(column: Any) -> bool:
+    return (
+        isinstance(column, dict)
+        and isinstance(column.get("name"), str)
+        and column.get("kind") in ("number", "boolean", "category")
+        and _is_texts(column.get("values", []))
+        and _is_number(column.get("fill", 0.0))
+        and isinstance(column.get("indicator", False), bool)
+    )
+
+
+#: For each format, what finds the name of a setting that cannot be.
+CHECKS: dict[str, Callable[[Schema], str | None]] = {
+    "svmlight": _wrong_svmlight,
+    "vw": _wrong_vw,
+    "table": _wrong_table,
+    "array": lambda schema: None,
+    "arrow": lambda schema: None,
+}
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,12 @@ BLOCK_BYTES = 64 << 20
 #: Elements checked at a time.
 CHECK_STEP = 1 << 18
 
+#: What a file with arbitrary contents can cause: nested JSON may be too deep for Python's parser, numbers too large.
+DAMAGE = (
+    pa.ArrowException, ValueError, KeyError, TypeError, IndexError, OverflowError, AttributeError, RecursionError,
+    MemoryError,
+)  # fmt: skip
+
 Reader = Callable[[int, int], np.ndarray]
 
 
@@ -73,13 +79,15 @@ def _open(path: str, trusted: bool) -> tuple[Dataset, mmap.mmap]:
         data = opened.dataset()
         if not trusted:
             opened.check_contents()
-    except DataError:
+    except DataError as error:
+        if str(error).startswith("the stored schema"):
+            raise DataError(f"{path} is damaged: {error}") from None
         raise
     except OSError as error:
         reason = error.strerror or str(error).splitlines()[0]
         raise DataError(f"cannot read {path}: {reason}") from error
-    except (pa.ArrowException, ValueError, KeyError, TypeError, IndexError, OverflowError, AttributeError) as error:
-        raise DataError(f"{path} is damaged: {str(error).splitlines()[0]}") from error
+    except DAMAGE as error:
+        raise DataError(f"{path} is damaged: {(str(error).splitlines() or [type(error).__name__])[0]}") from error
     return data, pages
 
 
@@ -133,6 +141,7 @@ class _Opened:
         self.n, self.d = int(about["n_rows"]), int(about["n_features"])
         self.base = pa.py_buffer(pages).address
         self.size = len(pages)
+        self.twins: list[tuple[np.ndarray, np.ndarray]] = []  # offsets that must be the same
         self.sections: list[tuple[np.ndarray, np.ndarray, int]] = []  # offsets, indices and their bound: to be checked
         if self.n != batch.num_rows or self.n < 1 or self.d < 1:
             raise DataError(f"{path} is damaged: {batch.num_rows} rows instead of {self.n}")
@@ -142,8 +151,13 @@ class _Opened:
         about = self.about
         names = self.batch.schema.names
         feature_names, class_names = about.get("feature_names"), about.get("class_names")
-        if feature_names is not None and len(feature_names) != self.d:
-            raise DataError(f"{self.path} is damaged: {len(feature_names)} names for {self.d} columns")
+        if feature_names is not None:
+            if not isinstance(feature_names, list) or not all(isinstance(name, str) for name in feature_names):
+                raise DataError(f"{self.path} is damaged: its feature_names are no list of texts")
+            if len(feature_names) != self.d:
+                raise DataError(f"{self.path} is damaged: {len(feature_names)} names for {self.d} columns")
+        if class_names is not None and not isinstance(class_names, list):
+            raise DataError(f"{self.path} is damaged: its class_names are no list")
         schema = None if about.get("schema") is None else Schema.from_json(about["schema"])
         if schema is not None and schema.n_features != self.d:
             raise DataError(f"{self.path} is damaged: its schema has {schema.n_features} columns instead of {self.d}")
@@ -192,9 +206,10 @@ class _Opened:
 
     def _sparse(self) -> Any:
         offsets, indices = self._lists("indices", ("int32", "int64"))
-        _, values = self._lists("values", ("float", "double"))
+        twin, values = self._lists("values", ("float", "double"))
         if len(values) != len(indices):
             raise DataError(f"{self.path} is damaged: {len(indices)} indices, but {len(values)} values")
+        self.twins.append((offsets, twin))
         self.sections.append((offsets, indices, self.d))
         return csr_of_parts(values, indices, offsets, (self.n, self.d))
 
@@ -229,6 +244,14 @@ class _Opened:
             for offsets, indices, bound in self.sections:
                 check_rows(self._reader(file, offsets), len(offsets), self._reader(file, indices), len(indices), bound,
                            self.path)  # fmt: skip
+            for one, other in self.twins:
+                self._check_same(self._reader(file, one), self._reader(file, other), len(one))
+
+    def _check_same(self, one: Reader, other: Reader, count: int) -> None:
+        for start in range(0, count, CHECK_STEP):
+            stop = min(start + CHECK_STEP, count)
+            if not np.array_equal(one(start, stop), other(start, stop)):
+                raise DataError(f"{self.path} is damaged: indices and values have other row offsets near row {start}")
 
     def _reader(self, file: Any, view: np.ndarray) -> Reader:
         start = view.__array_interface__["data"][0] - self.base
@@ -244,28 +267,44 @@ class _Opened:
         return read_part
 
 
-def check_rows(offsets: Reader, n_offsets: int, indices: Reader, n_indices: int, bound: int, name: str) -> None:
-    """Row offsets must not decrease, indices must lie in [0, bound). Both come in pieces, from `Reader`s."""
+def check_rows(
+    offsets: Reader, n_offsets: int, indices: Reader, n_indices: int, bound: int, name: str, ascending: bool = True
+) -> None:
+    """Row offsets must not decrease; indices must lie in [0, bound) and, in a row, ascend strictly.
+
+    Both come in pieces, from `Reader`s. Only where a row begins may an index be no larger than the one before it.
+    """
     for start in range(0, n_offsets - 1, CHECK_STEP):
-        part = offsets(start, min(start + CHECK_STEP + 1, n_offsets))
-        if (part[1:] < part[:-1]).any() or part[0] < 0 or part[-1] > n_indices:
+        rows = offsets(start, min(start + CHECK_STEP + 1, n_offsets))
+        if (rows[1:] < rows[:-1]).any() or rows[0] < 0 or rows[-1] > n_indices:
             raise DataError(f"{name} is damaged: its row offsets are out of order near row {start}")
-    for start in range(0, n_indices, CHECK_STEP):
-        part = indices(start, min(start + CHECK_STEP, n_indices))
-        low, high = int(part.min()), int(part.max())
-        if low < 0 or high >= bound:
-            wrong = low if low < 0 else high
-            raise DataError(f"{name} is damaged: index {wrong} is out of range for {bound} columns")
+        first, last = int(rows[0]), int(rows[-1])
+        for entry in range(first, last, CHECK_STEP):
+            before = max(entry - 1, first)
+            part = indices(before, min(entry + CHECK_STEP, last))
+            low, high = int(part.min()), int(part.max())
+            if low < 0 or high >= bound:
+                wrong = low if low < 0 else high
+                raise DataError(f"{name} is damaged: index {wrong} is out of range for {bound} columns")
+            if not ascending:
+                continue
+            falls = before + 1 + np.flatnonzero(part[1:] <= part[:-1])
+            row = np.searchsorted(rows, falls)
+            if (rows[row] != falls).any():
+                wrong = start + int(row[(rows[row] != falls).argmax()]) - 1
+                raise DataError(f"{name} is damaged: the indices of row {wrong} do not ascend")
 
 
 def validate_full(data: Dataset, name: str = "the dataset") -> None:
-    """Check every row offset and column index of a dataset in memory (or mapped), by blocks."""
+    """Check every row offset and column index of a dataset in memory (or mapped), by blocks; rows may be unsorted."""
     for matrix in (data.X, data.y):
         if hasattr(matrix, "indptr"):
             pointers, indices = matrix.indptr, matrix.indices
             if len(pointers) != matrix.shape[0] + 1 or pointers[0] != 0 or pointers[-1] > len(indices):
                 raise DataError(f"{name} is damaged: its row offsets do not match its entries")
-            check_rows(_slices(pointers), len(pointers), _slices(indices), int(pointers[-1]), matrix.shape[1], name)
+            check_rows(
+                _slices(pointers), len(pointers), _slices(indices), int(pointers[-1]), matrix.shape[1], name, False
+            )
 
 
 def _slices(values: np.ndarray) -> Reader:

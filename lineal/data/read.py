@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import bz2
 import importlib
 import os
 import re
-import sys
-import zlib
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
@@ -17,7 +14,7 @@ import numpy as np
 from lineal.data.dataset import Dataset, Schema
 from lineal.data.finite import check_finite
 from lineal.data.options import ReadOptions
-from lineal.data.source import BYTE_ORDER_MARK, STDIN, display_name, expand, open_bytes
+from lineal.data.source import BYTE_ORDER_MARK, STDIN, display_name, expand, open_bytes, stdin_head
 from lineal.errors import DataError, OptionError, unknown_value
 
 #: Which module reads a format. "layout" is what an Arrow file turns out to be when `convert` wrote it.
@@ -65,8 +62,16 @@ APPLICABLE = {
 }
 ALWAYS = {"format", "dtype", "n_jobs", "block_bytes", "labels"}
 
-#: Options that a table's schema has decided.
-DECIDED = ("label", "weight", "drop", "categorical", "missing", "bits")
+#: Options that a schema has decided, by its format: other values contradict the model.
+DECIDED = {
+    "table": ("label", "weight", "drop", "categorical", "missing", "bits"),
+    "svmlight": ("index_base", "n_features"),
+    "vw": ("bits",),
+    "array": ("n_features",),
+}
+
+#: Columns are numbered by int32.
+MAX_FEATURES = 2**31 - 1
 
 #: Bytes that sniffing looks at.
 HEAD = 1 << 16
@@ -85,7 +90,7 @@ def read(path: str | os.PathLike[str], *, schema: Schema | None = None, **option
     """
     reader, paths, settings, schema = _prepare(path, schema, options)
     data = reader.read(paths, settings, schema)
-    data = _as_asked(data, options)
+    data = _as_asked(data, options, settings)
     if not len(data):
         raise DataError(f"{display_name(paths[0])} has no rows")
     if reader.__name__ != READERS["layout"]:  # that was checked when it was written
@@ -109,7 +114,7 @@ def _checked_blocks(
     for block in reader.read_blocks(paths, settings, schema):
         if not len(block):
             continue
-        block = _as_asked(block, options)
+        block = _as_asked(block, options, settings)
         if reader.__name__ != READERS["layout"]:
             check_finite(block.X, block.feature_names, row, _shown(paths))
         row += len(block)
@@ -123,8 +128,10 @@ def _shown(paths: list[str]) -> str:
     return display_name(paths[0]) if len(paths) == 1 else f"{paths[0]} … {paths[-1]}"
 
 
-def _as_asked(data: Dataset, options: dict[str, Any]) -> Dataset:
+def _as_asked(data: Dataset, options: dict[str, Any], settings: ReadOptions) -> Dataset:
     """Arrays and layouts keep the precision that they are stored in, unless the caller named another."""
+    if not settings.labels:
+        data = replace(data, y=None, weights=None, class_names=None)
     asked = options.get("dtype")
     if asked is None or data.X.dtype == np.dtype(asked):
         return data
@@ -141,12 +148,29 @@ def check_options(options: dict[str, Any]) -> ReadOptions:
         if name in CHOICES and value not in CHOICES[name]:
             raise unknown_value(name, value, CHOICES[name])
     settings = ReadOptions(**options)
-    for name, low, high in (("bits", 1, 30), ("block_bytes", 1, None), ("max_bad_lines", 0, None)):
+    if isinstance(settings.index_base, int):
+        settings = replace(settings, index_base=str(settings.index_base))
+    bounds = (("bits", 1, 30), ("block_bytes", 1, None), ("max_bad_lines", 0, None), ("n_features", 1, MAX_FEATURES))
+    for name, low, high in bounds:
         value = getattr(settings, name)
+        if name == "n_features" and value is None:
+            continue
         if not isinstance(value, int) or value < low or (high is not None and value > high):
             span = f"from {low}" + (f" to {high}" if high else " up")
             raise OptionError(f"{name}={value!r} must be a whole number {span}")
+    _refuse_two_roles(settings)
     return settings
+
+
+def _refuse_two_roles(settings: ReadOptions) -> None:
+    """A column is the label, or the weight, or left out."""
+    dropped = [part.strip() for part in (settings.drop or "").split(",") if part.strip()]
+    for name in ("label", "weight"):
+        value = getattr(settings, name)
+        if value and str(value) in dropped:
+            raise OptionError(f"{name}={value!r} is also in drop={settings.drop!r}: a column cannot be both")
+    if settings.label and settings.label == settings.weight:
+        raise OptionError(f"label={settings.label!r} is also the weight: a column cannot be both")
 
 
 def _prepare(
@@ -161,36 +185,51 @@ def _prepare(
             raise DataError(f"{paths[0]} is {kind}, but {file} is {other}: read files of one format at a time")
     if kind == "arrow" and paths[0] != STDIN:
         kind = _layout_or_table(paths)
-    _refuse_idle(settings, kind)
-    if schema is not None and schema.format == "table":
-        settings = _follow(schema, settings, options)
-    if schema is not None and schema.format == "array" and kind in ("svmlight", "vw"):
-        settings, schema = replace(settings, n_features=schema.n_features), None
+    given = {name: value for name, value in options.items() if value is not None}
+    _refuse_idle(given, kind)
+    if schema is not None:
+        settings = _follow(schema, settings, given, kind)
+        if schema.format == "array" and kind in ("svmlight", "vw"):
+            settings, schema = replace(settings, n_features=schema.n_features), None
     settings = replace(settings, format="arrow" if kind == "layout" else kind)
     return importlib.import_module(READERS[kind]), paths, settings, schema
 
 
-def _refuse_idle(settings: ReadOptions, kind: str) -> None:
-    """No option is ignored: one that differs from its default must mean something for the format."""
-    for field in fields(ReadOptions):
-        value = getattr(settings, field.name)
-        if value != field.default and field.name not in ALWAYS | APPLICABLE.get(kind, set()):
+def _refuse_idle(given: dict[str, Any], kind: str) -> None:
+    """No option is ignored: one that was given must mean something for the format, even where it says the default."""
+    for name, value in given.items():
+        if name not in ALWAYS | APPLICABLE.get(kind, set()):
             shown = "converted" if kind == "layout" else kind
-            raise OptionError(f"{field.name}={value!r} does not apply to {shown} files")
+            raise OptionError(f"{name}={value!r} does not apply to {shown} files")
 
 
-def _follow(schema: Schema, settings: ReadOptions, options: dict[str, Any]) -> ReadOptions:
-    """What training decided stays decided: contradictions are refused, the precision is taken over."""
-    for field in fields(ReadOptions):
-        value = getattr(settings, field.name)
-        if field.name in DECIDED and value != field.default and not _agrees(schema, field.name, value):
-            raise OptionError(f"{field.name}={value!r} cannot be changed: the schema of the training table decides it")
-    precision = schema.settings.get("dtype")
-    return settings if "dtype" in options or precision not in CHOICES["dtype"] else replace(settings, dtype=precision)
+def _follow(schema: Schema, settings: ReadOptions, given: dict[str, Any], kind: str) -> ReadOptions:
+    """What training decided stays decided: contradictions are refused, the precision of a table is taken over."""
+    if schema.format == "array" and kind == "svmlight" and settings.index_base == "auto":
+        raise OptionError(
+            "index_base='auto' cannot be told from these rows alone, as the model was trained on arrays: "
+            "say index_base=0 or index_base=1 (--index-base), whichever the first column has in this file"
+        )
+    for name in DECIDED.get(schema.format, ()):
+        if name in given and not _agrees(schema, name, given[name]):
+            raise OptionError(f"{name}={given[name]!r} cannot be changed: {_decided(schema, name)}")
+    precision = schema.settings.get("dtype") if schema.format == "table" else None
+    return settings if "dtype" in given or precision not in CHOICES["dtype"] else replace(settings, dtype=precision)
+
+
+def _decided(schema: Schema, name: str) -> str:
+    if schema.format == "table":
+        return "the schema of the training table decides it"
+    value = schema.n_features if name == "n_features" else schema.settings.get(name)
+    return f"the model was trained with {name}={value}"
 
 
 def _agrees(schema: Schema, name: str, value: Any) -> bool:
     decided, names = schema.settings.get(name), schema.settings.get("names") or []
+    if name == "n_features":
+        return value == schema.n_features
+    if name == "index_base":
+        return str(value) in ("auto", str(decided)) or str(value) not in ("0", "1")  # the reader refuses other texts
     if name == "drop":
         used = {column.get("name") for column in schema.settings.get("columns", [])}
         return used.isdisjoint(part.strip() for part in str(value).split(","))
@@ -202,10 +241,25 @@ def _agrees(schema: Schema, name: str, value: Any) -> bool:
 def _layout_or_table(paths: list[str]) -> str:
     from lineal.data.layout import is_layout
 
+    for file in paths:
+        _refuse_cut_arrow(file)
     kinds = {is_layout(file) for file in paths}
     if len(kinds) > 1:
         raise DataError("some of these Arrow files were converted by lineal and some are ordinary tables")
     return "layout" if kinds.pop() else "arrow"
+
+
+def _refuse_cut_arrow(path: str) -> None:
+    """An Arrow file begins and ends with the same bytes; before the last ones is what tells where everything is."""
+    magic = b"ARROW1"
+    if not os.path.isfile(path):
+        return
+    with open(path, "rb") as file:
+        if file.read(len(magic)) != magic:
+            return  # a stream of record batches, or compressed
+        file.seek(-len(magic), os.SEEK_END)
+        if file.tell() < 2 * len(magic) or file.read() != magic:
+            raise DataError(f"{path} is cut or damaged: an Arrow file ends with {magic.decode()}")
 
 
 def format_of(path: str) -> str:
@@ -244,15 +298,4 @@ def _head(path: str) -> bytes:
             raise DataError(f"{path} is a pipe, and looking at its first bytes would lose them: say format=…")
         with open_bytes(path) as stream:
             return stream.read(HEAD)
-    stdin: Any = sys.stdin.buffer
-    head = stdin.peek(HEAD)
-    try:
-        if head.startswith(b"\x1f\x8b"):
-            return zlib.decompressobj(31).decompress(head, HEAD)
-        if head.startswith(b"BZh"):
-            return bz2.BZ2Decompressor().decompress(head, HEAD)
-    except (OSError, zlib.error) as error:
-        raise DataError(f"<stdin>: the compressed data is corrupt ({error})") from error
-    if head.startswith(b"\x28\xb5\x2f\xfd"):
-        raise DataError("<stdin> is zstd-compressed: say its format, for example format=svmlight")
-    return head
+    return stdin_head(HEAD)

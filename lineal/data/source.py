@@ -146,8 +146,29 @@ def _open_raw(path: str) -> BinaryIO:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
 
 
+#: Standard input whose beginning was looked at: the stream, those bytes, and the rest of it, both decompressed.
+_looked_at: tuple[Any, bytes, BinaryIO] | None = None
+
+
+def stdin_head(count: int) -> bytes:
+    """The first `count` decompressed bytes of standard input (fewer where it ends); `open_bytes` gives them again.
+
+    A pipe gives what its first write held, so this waits until there are enough.
+    """
+    global _looked_at
+    stream = open_bytes(STDIN)
+    head = stream.read(count)
+    _looked_at = sys.stdin, head, stream
+    return head
+
+
 def open_bytes(path: str) -> BinaryIO:
     """The decompressed bytes of a file or of standard input; gzip, bzip2 and zstd are known by their magic bytes."""
+    global _looked_at
+    if path == STDIN and _looked_at is not None:
+        (owner, head, rest), _looked_at = _looked_at, None
+        if owner is sys.stdin:
+            return io.BufferedReader(_Joined(head, rest), 1 << 18)
     raw = _open_raw(path)
     head = raw.read(4)
     source = io.BufferedReader(_Joined(head, raw), 1 << 18)

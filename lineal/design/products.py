@@ -52,14 +52,21 @@ def rmatmul(X: Design, R: np.ndarray, out: np.ndarray | None = None, threads: in
     return _gather(_transposed(X), np.ascontiguousarray(R), out, _useful(X, k, threads))
 
 
-def gram(X: Design, weights: np.ndarray | None = None, threads: int = 1) -> np.ndarray:
-    """X' diag(weights) X as a dense float64 (d, d) matrix. Memory: 8d² bytes, and one block of rows if dense."""
+def gram(
+    X: Design, weights: np.ndarray | None = None, threads: int = 1, centre: np.ndarray | None = None
+) -> np.ndarray:
+    """(X − 1c')' diag(weights) (X − 1c') as a dense float64 (d, d) matrix, c = `centre` or zero.
+
+    Memory: 8d² bytes, and a block of rows if dense; CSC is copied to CSR.
+    """
     n, d = X.shape
     total = np.zeros((d, d))
     if X.is_dense:
         rows = max(CONVERTED_ROWS, d)
         for start in range(0, n, rows):
             block = X.layout.values[start : start + rows]
+            if centre is not None:
+                block = block - centre.astype(X.dtype)
             if weights is not None:
                 block = block * np.sqrt(weights[start : start + rows, None]).astype(X.dtype)
             total += block.T @ block  # NumPy sends A'A to the symmetric BLAS routine
@@ -68,6 +75,9 @@ def gram(X: Design, weights: np.ndarray | None = None, threads: int = 1) -> np.n
     weights = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
     pieces = pool.ranges(d, 4 * threads if threads > 1 else 1)
     pool.run([partial(_gram_rows, layout, weights, total, *piece) for piece in pieces], threads)
+    if centre is not None:
+        sums = rmatmul(X, weights[:, None], threads=threads)[:, 0]
+        total += weights.sum() * np.outer(centre, centre) - np.outer(sums, centre) - np.outer(centre, sums)
     return total
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from lineal.core import threads as pool
 from lineal.errors import OptionError
 from lineal.objective import Objective, check_finite
 from lineal.solution import Certificate, Solution
+from lineal.solvers.parts.centred import Centred
 from lineal.solvers.parts.line_search import Trial, wolfe_search
 from lineal.solvers.parts.monitor import Callback, Monitor, explain
 from lineal.solvers.parts.precondition import Metric, metric
@@ -52,14 +54,20 @@ def solve(
     """Minimise the objective to a relative duality gap of `tol` (a relative violation where α = 0)."""
     check(objective.loss, objective.regulariser.penalty)
     threads = pool.thread_count(n_jobs)
-    theta = objective.start() if start is None else np.array(start, objective.engine.dtype, order="C")
+    centred = Centred(objective)
+    theta = centred.inside(objective.start() if start is None else np.array(start, objective.engine.dtype, order="C"))
     noise = 4.0 * float(np.finfo(theta.dtype).eps)
     with Monitor(max_iter, max_time, callbacks) as monitor:
-        value, gradient = objective.value_and_gradient(theta)
+        value, gradient = centred.value_and_gradient(theta)
         check_finite(value, "the objective at the starting point")
-        H, pairs = metric(objective), deque[tuple[np.ndarray, np.ndarray, float]](maxlen=MEMORY)
-        gap = _Gap(objective, tol)
-        iteration, status = 0, monitor.record(0, value, gap.estimate(value, gradient), *objective.split(theta))
+        H, pairs = metric(centred), deque[tuple[np.ndarray, np.ndarray, float]](maxlen=MEMORY)
+        gap = _Gap(centred, tol)
+
+        def record(iteration: int) -> str | None:
+            estimate = gap.estimate(value, gradient)
+            return monitor.record(iteration, value, estimate, *objective.split(centred.outside(theta)))
+
+        iteration, status = 0, record(0)
         while not gap.is_reached(theta, value, gradient) and status is None:
             direction = _two_loops(gradient, pairs, H, threads)
             slope = dot(direction, gradient, threads)
@@ -67,43 +75,44 @@ def solve(
                 pairs.clear()
                 direction = -H.solve(gradient)
                 slope = dot(direction, gradient, threads)
-            found = _search(objective, theta, direction, value, slope, noise, threads)
+            must_end = partial(monitor.must_end, iteration)
+            found = _search(centred, theta, direction, value, slope, noise, threads, must_end)
             if found is None:
-                status = "stalled" if not pairs else None
+                status = must_end() or ("stalled" if not pairs else None)
                 pairs.clear()
                 continue
             _step, value, _, (theta_new, gradient_new) = found
             _remember(pairs, H, theta_new - theta, gradient_new - gradient, threads)
             theta, gradient = theta_new, gradient_new
             iteration += 1
-            estimate = gap.estimate(value, gradient)
-            status = monitor.record(iteration, value, estimate, *objective.split(theta))
-    certificate = gap.certificate(theta)
+            status = record(iteration)
+        certificate = gap.certificate(theta)
     status = "converged" if certificate.meets(tol) else status or "stalled"
-    if monitor.history:
-        monitor.history[-1]["gap"] = certificate.value
-    W, b = objective.split(theta)
+    monitor.history[-1]["gap"] = certificate.value
+    W, b = objective.split(centred.outside(theta))
     return Solution(W, b, certificate, monitor.history, status, explain(status, certificate, tol, max_iter))
 
 
 class _Gap:
     """Decides when the certificate is worth computing, and keeps the last one."""
 
-    def __init__(self, objective: Objective, tol: float) -> None:
-        self.objective, self.tol = objective, tol
+    def __init__(self, centred: Centred, tol: float) -> None:
+        self.centred, self.tol = centred, tol
+        objective = centred.objective
         self.wait_below = math.inf
         self.last: tuple[np.ndarray, Certificate] | None = None
         strengths = objective.regulariser.strengths
         self.inverse = 0.5 / strengths if np.all(strengths > 0.0) else None
-        self.start_norm: float | None = None
+        self.reference = 1.0
+        if self.inverse is None:  # without a gap, violations are relative to that of the zero model
+            _, gradient = centred.value_and_gradient(centred.inside(objective.start()))
+            self.reference = float(np.linalg.norm(gradient, axis=1).max(initial=0.0)) or 1.0
 
     def estimate(self, value: float, gradient: np.ndarray) -> float:
         """Relative gap if the intercept were balanced; relative gradient norm where there is no gap."""
-        W, _ = self.objective.split(gradient)
+        W, _ = self.centred.objective.split(gradient)
         if self.inverse is None:
-            size = float(np.linalg.norm(gradient, axis=1).max(initial=0.0))
-            self.start_norm = self.start_norm or size
-            return size / self.start_norm if self.start_norm else 0.0
+            return float(np.linalg.norm(gradient, axis=1).max(initial=0.0)) / self.reference
         rows = np.einsum("jr,jr->j", W, W, dtype=np.float64)
         return float(rows @ self.inverse) / value if value > 0.0 else 0.0
 
@@ -120,7 +129,7 @@ class _Gap:
     def certificate(self, theta: np.ndarray) -> Certificate:
         """Of θ; remembered, since the last one asked for is usually asked for again."""
         if self.last is None or self.last[0] is not theta:
-            self.last = (theta, self.objective.certificate(theta, self.tol))
+            self.last = (theta, self.centred.objective.certificate(self.centred.outside(theta), self.tol))
         return self.last[1]
 
 
@@ -141,23 +150,24 @@ def _two_loops(
 
 
 def _search(
-    objective: Objective,
+    centred: Centred,
     theta: np.ndarray,
     direction: np.ndarray,
     value: float,
     slope: float,
     noise: float,
     threads: int,
+    must_end: Callable[[], str | None],
 ) -> Trial | None:
     def evaluate(step: float) -> Trial:
         point = theta.copy()
         add_scaled(point, step, direction, threads)
-        here, gradient = objective.value_and_gradient(point)
+        here, gradient = centred.value_and_gradient(point)
         if not math.isfinite(here):
             return Trial(step, math.inf, math.inf, None)
         return Trial(step, here, dot(gradient, direction, threads), (point, gradient))
 
-    return wolfe_search(evaluate, value, slope, 1.0, noise * abs(value))
+    return wolfe_search(evaluate, value, slope, 1.0, noise * abs(value), must_end)
 
 
 def _remember(

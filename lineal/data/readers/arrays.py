@@ -57,8 +57,12 @@ def _read_one(path: str, options: ReadOptions) -> Dataset:
     try:
         if path == STDIN or re.search(r"\.(gz|bz2|zstd?)$", path):
             with open_bytes(path) as stream:
-                loaded = np.load(io.BytesIO(stream.read()), allow_pickle=False)
+                content = stream.read()
+            _check_beginning(content, name)
+            loaded = np.load(io.BytesIO(content), allow_pickle=False)
         else:
+            with open(path, "rb") as file:
+                _check_beginning(file.read(8), name)
             loaded = np.load(path, mmap_mode="r", allow_pickle=False)
         if isinstance(loaded, np.ndarray):
             return _checked(_numeric(loaded, "X", name, options.dtype), None, {}, name)
@@ -69,6 +73,13 @@ def _read_one(path: str, options: ReadOptions) -> Dataset:
     except DAMAGE as error:
         raise DataError(f"{name} is no readable NumPy file: {_reason(error)}") from error
     return _checked(X, y, extras, name)
+
+
+def _check_beginning(head: bytes, name: str) -> None:
+    """NumPy takes other files for pickles, and says so."""
+    if not head.startswith((b"\x93NUMPY", b"PK")):
+        what = "it is empty" if not head else "it does not begin as one"
+        raise DataError(f"{name} is no readable NumPy file: {what}")
 
 
 def _reason(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,22 +18,43 @@ NULLS = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 
 @dataclass(frozen=True)
 class Place:
-    """Where a batch starts, for messages; rows are counted from 0 over all files."""
+    """Where a batch starts, for messages; rows are counted from 0 in each file.
+
+    `line_of` finds the line (from 1) of a row of the batch, by looking at the file once more.
+    """
 
     source: str
     row: int
+    line_of: Callable[[int], int | None] | None = None
 
     def at(self, bad: np.ndarray) -> str:
         """The first of the rows of the batch that are marked."""
-        return f"{self.source}: row {self.row + int(bad.argmax())} (counted from 0)"
+        return self.of(int(bad.argmax()))
+
+    def of(self, index: int) -> str:
+        """The row of the batch with this number."""
+        line = None if self.line_of is None else self.line_of(index)
+        return f"{self.source}: row {self.row + index} (counted from 0)" + ("" if line is None else f", line {line}")
 
 
-def missing_cell(name: str, row: int, source: str) -> DataError:
+def missing_cell(name: str, where: str, advice: str = "choose") -> DataError:
     """The error for a missing cell where nobody said what it should become."""
-    return DataError(
-        f"{source}: row {row} (counted from 0): column {name!r} is missing; "
-        "choose missing='zero', 'mean' or 'indicator'"
-    )
+    return DataError(f"{where}: column {name!r} is missing; {advice} missing='zero', 'mean' or 'indicator'")
+
+
+def in_words(arrow_type: Any) -> str:
+    """What a person calls values of an Arrow type."""
+    types = pa.types
+    if types.is_dictionary(arrow_type):
+        return in_words(arrow_type.value_type)
+    words = {
+        "nothing": types.is_null, "true or false": types.is_boolean, "whole numbers": types.is_integer,
+        "numbers": lambda kind: types.is_floating(kind) or types.is_decimal(kind),
+        "dates or times": types.is_temporal, "lists": types.is_nested, "text": lambda kind: "string" in str(kind),
+    }  # fmt: skip
+    if types.is_struct(arrow_type):
+        return "objects"
+    return next((word for word, fits in words.items() if fits(arrow_type)), str(arrow_type))
 
 
 def as_float(cells: Any, name: str, place: Place) -> np.ndarray:
@@ -42,7 +64,7 @@ def as_float(cells: Any, name: str, place: Place) -> np.ndarray:
             cells = cells.dictionary_decode()
         cells = cells.cast(pa.float64(), safe=False)
     except pa.ArrowException:
-        raise DataError(f"{place.source}: column {name!r} must be numeric, but holds {cells.type}") from None
+        raise DataError(f"{place.source}: column {name!r} must be numbers, but holds {in_words(cells.type)}") from None
     return cells.to_numpy(zero_copy_only=False)
 
 
@@ -55,7 +77,7 @@ def as_codes(cells: Any, name: str, place: Place) -> tuple[np.ndarray, Any]:
     except pa.ArrowException as error:
         if "UTF8" in str(error):
             raise DataError(f"{place.source}: column {name!r} is not UTF-8 text: convert the file's encoding") from None
-        raise DataError(f"{place.source}: column {name!r} must be text, but holds {cells.type}") from None
+        raise DataError(f"{place.source}: column {name!r} must be text, but holds {in_words(cells.type)}") from None
     absent = pc.is_in(texts, value_set=pa.array([*NULLS, None], pa.large_string())).to_numpy(zero_copy_only=False)
     codes = cells.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
     if absent.any():

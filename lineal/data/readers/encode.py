@@ -125,10 +125,10 @@ class Encoding:
         """A name for each column of X; None where text is hashed."""
         return None if self.hashes else [name for column in self.columns for name in column.names()]
 
-    def wanted(self) -> list[str]:
-        """Columns of the table that matter."""
+    def wanted(self, labels: bool = True) -> list[str]:
+        """Columns of the table that matter; without `labels` (rows to predict) neither label nor weight."""
         extra = [name for name in (self.label, self.weight) if name is not None]
-        return self.needed() + extra
+        return self.needed() + (extra if labels else [])
 
     def needed(self) -> list[str]:
         """Columns that a table to predict must have: neither label nor weight."""
@@ -175,8 +175,12 @@ class Encoding:
 
     def _numbers(self, cells: Any, column: Column, place: Place, unseen: dict[str, int]) -> tuple[Any, Any]:
         numbers = as_float(cells, column.name, place)
-        gaps = np.isnan(numbers)
+        gaps = ~np.isfinite(numbers)
         if gaps.any():
+            if (infinite := np.isinf(numbers)).any():
+                value = numbers[int(infinite.argmax())]
+                where = f"{place.at(infinite)}, column {column.name!r}"
+                raise DataError(f"{where} is {value}: only finite numbers can be used")
             self._note_missing(gaps, column, place, unseen)
             numbers = np.where(gaps, column.fill, numbers)
         return numbers, gaps
@@ -206,7 +210,7 @@ class Encoding:
 
     def _note_missing(self, gaps: np.ndarray, column: Column, place: Place, unseen: dict[str, int]) -> None:
         if self.missing == "error":
-            raise missing_cell(column.name, place.row + int(gaps.argmax()), place.source)
+            raise missing_cell(column.name, place.at(gaps), "training saw none: to allow them, train with")
         if self.missing == "indicator" and not column.indicator:  # nothing was missing here in training
             unseen[column.name] = unseen.get(column.name, 0) + int(gaps.sum())
 

@@ -75,16 +75,18 @@ class TextReader:
 
     def _schema_of(self, facts: Facts, distinct: np.ndarray, options: ReadOptions) -> Schema:
         schema = self.schema(facts, options)
+        if not options.labels:
+            distinct, facts = distinct[:0], replace(facts, most_labels=0)
         return replace(schema, settings={**schema.settings, **label_settings(distinct, facts.most_labels)})
 
     def _dataset(self, parsed: Parsed, schema: Schema, parser: Parser, room: int) -> Dataset:
         kind = schema.settings.get("labels", "int")
-        facts = parsed.facts
-        if facts.most_labels > 1 and kind != "multi":
+        facts, wanted = parsed.facts, parser.options.labels
+        if wanted and facts.most_labels > 1 and kind != "multi":
             raise DataError("the text has several labels in a line, but the model was trained with one label a line")
         if self.missing_extra and 0 < facts.with_extra < facts.rows and facts.first_without_extra is not None:
             raise parse_error(facts.first_without_extra, self.missing_extra)
-        no_labels = facts.unlabelled == facts.rows and not self.labels_required
+        no_labels = not wanted or (facts.unlabelled == facts.rows and not self.labels_required)
         if facts.unlabelled and kind != "multi" and not no_labels:
             _drop_unlabelled(parsed, room, parser.options.max_bad_lines)
         self.columns(parsed, schema, parser)
@@ -93,12 +95,14 @@ class TextReader:
         indptr[1:] = parsed.row_end
         shape = (parsed.row_end.size, schema.n_features)
         X = csr_of_parts(parsed.values, parsed.indices, indptr, shape)
-        class_names = schema.settings.get("class_names") if kind == "multi" else None
+        class_names = schema.settings.get("class_names") if kind == "multi" and wanted else None
         if class_names is not None:
             y = label_sets(parsed.labels, parsed.label_end, class_names)
         else:
             y = None if no_labels else one_label(parsed.labels, kind)
         extras = self.extras(parsed)
+        if not wanted:
+            extras.pop("weights", None)
         return Dataset(X, y, class_names=class_names, schema=schema, bad_lines=parsed.facts.bad, **extras)
 
 

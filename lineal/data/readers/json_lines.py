@@ -1,10 +1,11 @@
-"""JSON lines as record batches."""
+"""JSON lines as record batches: pyarrow parses a chunk; where it will not, each line is looked at once in Python."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import re
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,44 +15,203 @@ import pyarrow.json as arrow_json
 from lineal.data.source import NEWLINE, Chunk
 from lineal.errors import DataError, ParseError
 
+#: What messages call a value of each kind.
+WORDS = {"number": "a number", "string": "text", "boolean": "true or false", "list": "a list", "object": "an object"}
 
-def parse(chunk: Chunk, path: str, allowed: int) -> tuple[Any, int]:
+
+def _none(name: str) -> bool:
+    return False
+
+
+@dataclass
+class JsonState:
+    """What is known over the lines of one read.
+
+    Attributes
+    ----------
+    ignored : tells whether a column is of no use, so that its values may be anything.
+    numbers : columns that were numbers in training.
+    kinds : what each column ("a"), field of an object ("a.b") and list's items ("a[]") have been so far.
+    """
+
+    ignored: Callable[[str], bool] = _none
+    numbers: frozenset[str] = frozenset()
+    kinds: dict[str, str] = field(default_factory=dict)
+
+    def contradiction(self, found: list[tuple[str, str]]) -> tuple[str, str, str] | None:
+        """The first (column, kind found, kind expected) that does not go with the lines before; else note the kinds."""
+        kinds: dict[str, str] = {}
+        for name, kind in found:
+            expected = self.kinds.get(name) or kinds.setdefault(name, kind)
+            if kind == expected and kind == "string" and name in self.numbers:
+                expected = "number"
+            if kind != expected:
+                return name, kind, expected
+        self.kinds |= kinds
+        return None
+
+
+@dataclass(frozen=True)
+class _Bad:
+    """A malformed line: its number in the chunk, the column in it, what is wrong."""
+
+    line: int
+    column: int
+    found: str
+    expected: str = "one a line"
+
+
+def parse(chunk: Chunk, path: str, allowed: int, state: JsonState | None = None) -> tuple[Any, int]:
     """The objects of a chunk, one a line, as a record batch, and how many malformed lines were skipped.
 
     The batch is None where there is nothing but blank lines. More malformed lines than `allowed` are an error.
     """
+    state = state or JsonState()
     view = chunk.data.data
-    skipped = 0
-    while True:
+    starts, ends, lines = _lines(view)
+    if not len(lines):
+        return None, 0
+    if _all_open_an_object(view, starts[lines], ends[lines]):
         try:
             batch = _read(view)
-            _one_a_line(batch, view, chunk, path)
-            return batch, skipped
+            # pyarrow takes objects that span lines, and several on one; cut elsewhere, the same file would fail
+            if len(batch) == len(lines) and state.contradiction(list(_kinds_of_batch(batch, state))) is None:
+                return batch, 0
+        except pa.ArrowInvalid:
+            pass
+    spans = [(int(line), bytes(view[starts[line] : ends[line]])) for line in lines]
+    good, bad = _classify(spans, state)
+    batch, refused = _read_good(good, path)
+    bad = sorted(bad + refused, key=lambda one: one.line)
+    if len(bad) > allowed:
+        first = bad[max(allowed, 0)]
+        raise ParseError(path, chunk.first_line + first.line, first.column, first.found, first.expected)
+    return batch, len(bad)
+
+
+def _read_good(good: list[tuple[int, bytes]], path: str) -> tuple[Any, list[_Bad]]:
+    """The lines that Python takes; those that pyarrow alone refuses (half a surrogate pair) are tried one by one."""
+    if not good:
+        return None, []
+    try:
+        return _read(memoryview(b"".join(line for _, line in good))), []
+    except pa.ArrowInvalid:
+        pass
+    kept, bad = [], []
+    for number, line in good:
+        try:
+            _read(memoryview(line))
+            kept.append(line)
         except pa.ArrowInvalid as error:
-            message = str(error)
-        found = re.search(r"(.*) in row (\d+)$", message, re.DOTALL)
-        if changed := re.search(r"Column\(/([^)/]+)[^)]*\) (changed from .*) in row", message):
-            raise DataError(f"{path}: column {changed[1]!r} {changed[2]}: give all its values one type")
-        if found is None:
-            raise DataError(f"{path}: {message.splitlines()[0]}")
-        line, start, stop = _line_of(view, int(found[2]))
-        if skipped >= allowed:
-            what = found[1].removeprefix("JSON parse error: ").rstrip(".")
-            raise ParseError(path, chunk.first_line + line + skipped, 1, f"no JSON object ({what})", "one a line")
-        skipped += 1
-        view = memoryview(bytes(view[:start]) + bytes(view[stop:]))
+            what = str(error).removeprefix("JSON parse error: ").partition(" in row ")[0].rstrip(".")
+            bad.append(_Bad(number, 1, f"no JSON object ({what})"))
+    try:
+        return _read(memoryview(b"".join(kept))) if kept else None, bad
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{path}: {str(error).splitlines()[0]}") from None
 
 
-def _one_a_line(batch: Any, view: memoryview, chunk: Chunk, path: str) -> None:
-    """pyarrow takes objects that span lines, and several on one; cut elsewhere, the same file would fail."""
-    if batch is not None and len(batch) != (lines := len(_lines(view)[2])):
-        place = f"{path}: from line {chunk.first_line} on"
-        raise DataError(f"{place}, {len(batch)} objects on {lines} lines: put one a line")
+def _classify(spans: list[tuple[int, bytes]], state: JsonState) -> tuple[list[tuple[int, bytes]], list[_Bad]]:
+    """The good lines, with nothing in columns that are ignored, and the bad ones."""
+    good, bad = [], []
+    for number, line in spans:
+        text = line.rstrip().decode("utf-8", "surrogateescape")  # other encodings are refused later, by column
+        try:
+            value = json.loads(text, object_pairs_hook=_object, parse_float=_finite, parse_int=_finite_int)
+        except json.JSONDecodeError as error:
+            column = 1 + len(text[: error.pos].encode("utf-8", "surrogateescape"))
+            bad.append(_Bad(number, column, f"no JSON object ({error.msg})"))
+            continue
+        except (ValueError, RecursionError) as error:
+            bad.append(_Bad(number, 1, f"no JSON object ({error})"))
+            continue
+        if not isinstance(value, dict):
+            shown = "null" if value is None else WORDS[_kind(value)]
+            bad.append(_Bad(number, 1, f"no JSON object but {shown}"))
+            continue
+        useless = [name for name in value if state.ignored(name)]
+        for name in useless:
+            value[name] = None
+        if odd := state.contradiction(list(_kinds_of_value(value))):
+            name, kind, expected = odd
+            bad.append(_Bad(number, 1, f"{WORDS[kind]} in column {name!r}", f"{WORDS[expected]}, as in other lines"))
+            continue
+        if useless:
+            line = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogateescape") + b"\n"
+        good.append((number, line))
+    return good, bad
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"the name {name!r} twice")
+        found[name] = value
+    return found
+
+
+def _finite(text: str) -> float:
+    if math.isinf(value := float(text)):
+        raise ValueError(f"the number {text} is too large")
+    return value
+
+
+def _finite_int(text: str) -> int | float:
+    return int(text) if len(text) < 300 else _finite(text)
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    names: dict[type, str] = {str: "string", list: "list", dict: "object"}
+    return names.get(type(value), "number")
+
+
+def _kinds_of_value(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """(column, kind) of everything in an object that is not null."""
+    if name and value is not None:
+        yield name, _kind(value)
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _kinds_of_value(inner, f"{name}.{key}" if name else key)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _kinds_of_value(inner, f"{name}[]")
+
+
+def _kinds_of_batch(batch: Any, state: JsonState) -> Iterator[tuple[str, str]]:
+    """The same for a record batch."""
+    for column in batch.schema:
+        if state.ignored(column.name):
+            continue
+        if column.name in state.numbers and pa.types.is_string(column.type):
+            try:  # numbers in quotes
+                batch.column(column.name).cast(pa.float64())
+                continue
+            except pa.ArrowInvalid:
+                pass
+        yield from _kinds_of_type(column.type, column.name)
+
+
+def _kinds_of_type(arrow_type: Any, name: str) -> Iterator[tuple[str, str]]:
+    types = pa.types
+    if types.is_list(arrow_type):
+        yield name, "list"
+        yield from _kinds_of_type(arrow_type.value_type, f"{name}[]")
+    elif types.is_struct(arrow_type):
+        yield name, "object"
+        for inner in arrow_type:
+            yield from _kinds_of_type(inner.type, f"{name}.{inner.name}")
+    elif types.is_boolean(arrow_type):
+        yield name, "boolean"
+    elif types.is_integer(arrow_type) or types.is_floating(arrow_type):
+        yield name, "number"
+    elif not types.is_null(arrow_type):
+        yield name, "string"
 
 
 def _read(view: memoryview) -> Any:
-    if not view.tobytes().strip():
-        return None
     options = arrow_json.ReadOptions(use_threads=False, block_size=len(view) + 1)
     table = arrow_json.read_json(pa.BufferReader(view), options)
     dates = [column.with_type(pa.string()) for column in table.schema if pa.types.is_temporal(column.type)]
@@ -59,8 +219,7 @@ def _read(view: memoryview) -> Any:
         table = arrow_json.read_json(
             pa.BufferReader(view), options, arrow_json.ParseOptions(explicit_schema=pa.schema(dates))
         )
-    batches = table.combine_chunks().to_batches()
-    return batches[0] if batches else None
+    return table.combine_chunks().to_batches()[0]
 
 
 def _lines(view: memoryview) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -71,15 +230,7 @@ def _lines(view: memoryview) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return starts, ends, np.flatnonzero(np.maximum.reduceat(data > ord(" "), starts))
 
 
-def _line_of(view: memoryview, row: int) -> tuple[int, int, int]:
-    """Number (from 0), start and end of the line with the given row; blank lines are no rows.
-
-    Where a line goes on after its object, pyarrow means the row that it expected next: so a good line is not the one.
-    """
-    starts, ends, rows = _lines(view)
-    row = min(row, len(rows) - 1)
-    line = int(rows[row])
-    with contextlib.suppress(ValueError):
-        json.loads(bytes(view[starts[line] : ends[line]]))
-        line = int(rows[max(row - 1, 0)])
-    return line, int(starts[line]), int(ends[line])
+def _all_open_an_object(view: memoryview, starts: np.ndarray, ends: np.ndarray) -> bool:
+    """Whether each line begins as an object does: pyarrow takes "null" for one, and as the first line crashes on it."""
+    odd = np.flatnonzero(np.frombuffer(view, np.uint8)[starts] != ord("{"))
+    return all(bytes(view[starts[i] : ends[i]]).lstrip()[:1] == b"{" for i in odd)

@@ -9,11 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
 
-from lineal.data.readers.cells import Place, as_codes, as_float
+from lineal.data.readers.cells import Place, as_codes, as_float, in_words
 from lineal.errors import DataError
 
 if TYPE_CHECKING:
     from lineal.data.readers.encode import Encoding
+
+#: What messages call labels of each kind.
+LABEL_WORDS = {
+    "integer": "whole numbers", "number": "numbers", "boolean": "true or false", "string": "text", "list": "lists",
+}  # fmt: skip
 
 #: How a label of each kind is stored; "string" and "list" have their own ways.
 ARROW_TYPES = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
@@ -49,7 +54,8 @@ def encode_label(cells: Any, encoding: Encoding, place: Place) -> Any:
             return np.array(texts.to_pylist() or [""], dtype=np.str_)[codes]
         y = cells.cast(ARROW_TYPES[kind]).to_numpy(zero_copy_only=False)
     except pa.ArrowException:
-        raise DataError(f"{place.source}: the label {name!r} holds {cells.type}, expected {kind}") from None
+        found, expected = in_words(cells.type), LABEL_WORDS[kind]
+        raise DataError(f"{place.source}: the label {name!r} holds {found}, expected {expected}") from None
     if kind == "number" and not np.isfinite(y).all():
         raise DataError(f"{place.at(~np.isfinite(y))}: the label {name!r} is not a finite number")
     return y

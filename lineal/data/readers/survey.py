@@ -11,13 +11,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lineal.data.options import ReadOptions
-from lineal.data.readers.cells import Place, as_codes, as_float, missing_cell
+from lineal.data.readers.cells import Place, as_codes, as_float, in_words, missing_cell
 from lineal.data.readers.encode import Column, Encoding
-from lineal.data.readers.labels import label_kind
+from lineal.data.readers.labels import LABEL_WORDS, label_kind
 from lineal.errors import DataError, unknown_value
 
 #: Names that mark the label column where none is given.
 LABEL_NAMES = ("label", "target", "y", "class")
+
+#: What messages call a kind of column.
+KIND_WORDS = {"number": "numbers", "boolean": "true or false", "category": "text"}
+
+#: A number in a column of text.
+NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$"
+
+#: Text in a smaller share of a column's cells is a mistake in a column of numbers, if at least so many are numbers.
+MISTYPED_BELOW = 0.01
+MIN_NUMERIC = 20
 
 
 def resolve(name: str | int, names: list[str], option: str) -> str:
@@ -48,7 +58,24 @@ class Tally:
     count: int = 0
     filled: int = 0
     texts: set[str] = field(default_factory=set)
-    first_gap: tuple[int, str] | None = None
+    first_gap: tuple[Place, int] | None = None
+    numeric: int = 0
+    strays: int = 0
+    whole: bool = True
+
+    def note_texts(self, codes: np.ndarray, texts: Any) -> None:
+        """Count the cells of text that are numbers, and those that are not."""
+        counts = np.bincount(codes[codes >= 0], minlength=len(texts))
+        numeric = pc.match_substring_regex(texts, NUMBER).to_numpy(zero_copy_only=False)
+        whole = pc.match_substring_regex(texts, r"^-?\d{1,18}$").to_numpy(zero_copy_only=False)
+        self.numeric += int(counts[numeric].sum())
+        self.strays += int(counts[~numeric].sum())
+        self.whole &= not (counts[numeric & ~whole].any())
+
+    @property
+    def mistyped(self) -> bool:
+        """Whether this is a column of numbers, but for a few cells."""
+        return self.numeric >= MIN_NUMERIC and 0 < self.strays < MISTYPED_BELOW * (self.numeric + self.strays)
 
 
 class Survey:
@@ -62,6 +89,8 @@ class Survey:
         self.classes: set[Any] = set()
         self.rows = 0
         self.start: str | None = None
+        self.label_tally = Tally()
+        self.weight_is_text = False
 
     def update(self, batch: Any, place: Place) -> None:
         """Take in some rows."""
@@ -74,17 +103,19 @@ class Survey:
                 self.names.append(name)
                 self.known.add(name)
                 if name not in self.dropped:
-                    self.tallies[name] = Tally(first_gap=(0, str(self.start)))
+                    self.tallies[name] = Tally(first_gap=(Place(str(self.start), 0), 0))
         for name, tally in self.tallies.items():
             if name in present:
                 self._count(batch.column(name), name, tally, place)
             elif tally.first_gap is None:
-                tally.first_gap = (place.row, place.source)
+                tally.first_gap = (place, 0)
             if tally.first_gap is not None and self.options.missing == "error":
-                raise missing_cell(name, *tally.first_gap)
-        if self.label is not None:
+                raise missing_cell(name, tally.first_gap[0].of(tally.first_gap[1]))
+        if self.label is not None and self.options.labels:
             absent = self.label not in present
             self._label(pa.nulls(len(batch)) if absent else batch.column(self.label), place)
+        if self.weight in present:
+            self.weight_is_text |= label_kind(batch.column(self.weight).type) == "string"
         self.rows += batch.num_rows
 
     def _assign_roles(self, names: list[str]) -> None:
@@ -92,25 +123,37 @@ class Survey:
         dropped = [name.strip() for name in (self.options.drop or "").split(",") if name.strip()]
         self.dropped = {resolve(name, names, "drop") for name in dropped}
         kept = [name for name in names if name not in self.dropped]
-        weight = self.options.weight
-        self.weight = None if weight is None else resolve(weight, names, "weight")
+        self.weight = None
+        if self.options.weight is not None:
+            self.weight = self._resolve_role(self.options.weight, names, "weight")
         candidates = [name for name in kept if name != self.weight]
         if not candidates:
             raise DataError("the table has no columns left after leaving out the weight and the dropped ones")
-        if self.options.label is None:
+        self.label: str | None
+        if not self.options.label:
             self.label, self.label_chosen = choose_label(candidates, self.options)
         else:
-            self.label, self.label_chosen = choose_label(names, self.options)
+            self.label, self.label_chosen = self._resolve_role(self.options.label, names, "label"), "given"
         self.tallies = {name: Tally() for name in candidates if name != self.label}
         if not self.tallies:
             raise DataError(f"the table has no feature columns beside the label {self.label!r}")
+
+    def _resolve_role(self, name: str, names: list[str], option: str) -> str | None:
+        """The label or weight column; rows to predict may lack it."""
+        try:
+            return resolve(name, names, option)
+        except DataError:
+            if self.options.labels:
+                raise
+            return None
 
     def _count(self, cells: Any, name: str, tally: Tally, place: Place) -> None:
         kind = feature_kind(cells.type, name, place)
         if kind is not None and tally.kind not in (None, kind):
             if {kind, tally.kind} != {"number", "boolean"}:
                 raise DataError(
-                    f"{place.source}: column {name!r} changes from {tally.kind} to {kind} at row {place.row}: "
+                    f"{place.source}: column {name!r} changes from {KIND_WORDS[tally.kind or '']} to "
+                    f"{KIND_WORDS[kind]} at row {place.row}: "
                     "give all its values one type"
                 )
             kind = "number"
@@ -121,6 +164,7 @@ class Survey:
             used = np.zeros(len(texts) + 1, dtype=bool)  # the last entry stands for missing cells
             used[codes] = True
             tally.filled += len(codes) - int(gaps.sum())
+            tally.note_texts(codes, texts)
             if self.options.categorical == "onehot":
                 tally.texts.update(texts.filter(pa.array(used[:-1])).to_pylist())
         else:
@@ -130,23 +174,38 @@ class Survey:
             tally.count += len(numbers) - int(gaps.sum())
             tally.filled += int(np.count_nonzero(numbers))
         if tally.first_gap is None and gaps.any():
-            tally.first_gap = (place.row + int(gaps.argmax()), place.source)
+            tally.first_gap = (place, int(gaps.argmax()))
 
     def _label(self, cells: Any, place: Place) -> None:
         kind = label_kind(cells.type)
         if kind is None:
-            raise DataError(f"{place.source}: row {place.row} (counted from 0): the label {self.label!r} is missing")
+            raise DataError(f"{place.of(0)}: the label {self.label!r} is missing")
         if kind == "":
-            raise DataError(f"{place.source}: the label {self.label!r} holds {cells.type}: give numbers or text")
+            raise DataError(
+                f"{place.source}: the label {self.label!r} holds {in_words(cells.type)}: give numbers or text"
+            )
         self.label_kinds.add(kind)
+        if kind == "string":
+            self.label_tally.note_texts(*as_codes(cells, str(self.label), place))
         if kind == "list":
             values = cells.flatten()
             if not (pa.types.is_null(values.type) or label_kind(values.type) in ("string", "integer")):
-                raise DataError(f"{place.source}: the label {self.label!r} holds lists of {values.type}: give text")
+                raise DataError(
+                    f"{place.source}: the label {self.label!r} holds lists of {in_words(values.type)}: give text"
+                )
             try:
                 self.classes.update(pc.unique(values.drop_null()).to_pylist())
             except UnicodeDecodeError:
                 raise DataError(f"{place.source}: the label {self.label!r} is not UTF-8 text") from None
+
+    def mistyped(self) -> dict[str, Any]:
+        """Columns of text that are numbers but for a few cells, and the type that the others have."""
+        found = {name: pa.float64() for name, tally in self.tallies.items() if tally.mistyped}
+        if self.label is not None and self.label_tally.mistyped:
+            found[self.label] = pa.int64() if self.label_tally.whole else pa.float64()
+        if self.weight is not None and self.weight_is_text and self.options.labels:
+            found[self.weight] = pa.float64()
+        return found
 
     def encoding(self, header: bool | None = None) -> Encoding:
         """The result, once all rows have been seen."""
@@ -176,7 +235,8 @@ class Survey:
         if kinds == {"integer", "number"}:
             return "number"
         if len(kinds) > 1:
-            raise DataError(f"the label {self.label!r} changes its type between rows: {', '.join(sorted(kinds))}")
+            words = sorted(LABEL_WORDS[kind] for kind in kinds)
+            raise DataError(f"the label {self.label!r} changes its type between rows: {', '.join(words)}")
         return kinds.pop() if kinds else None
 
 
@@ -185,7 +245,7 @@ def feature_kind(arrow_type: Any, name: str, place: Place) -> str | None:
     kind = label_kind(arrow_type)
     if kind in ("list", ""):
         raise DataError(
-            f"{place.source}: column {name!r} holds {arrow_type}, which is neither number nor text: leave it out with "
-            f"drop={name}"
+            f"{place.source}: column {name!r} holds {in_words(arrow_type)}, which is neither number nor text: "
+            f"leave it out with drop={name}"
         )
     return {None: None, "integer": "number", "string": "category"}.get(kind, kind)

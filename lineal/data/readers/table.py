@@ -27,6 +27,7 @@ from lineal.data.readers import csv, json_lines
 from lineal.data.readers.cells import Place
 from lineal.data.readers.csv import CsvState, Widened
 from lineal.data.readers.encode import Encoding, Part
+from lineal.data.readers.json_lines import JsonState
 from lineal.data.readers.survey import Survey
 from lineal.data.source import STDIN, display_name, line_chunks, open_bytes, spooled
 from lineal.errors import DataError
@@ -46,20 +47,20 @@ def read(paths: list[str], options: ReadOptions, schema: Schema | None = None) -
     with spooled(paths) as files:
         table = _Table(files, paths, options, schema)
         batches = table.load()
-    encoding = table.known
-    total = sum(len(batch) for batch, _ in batches)
-    if total == 0:
-        raise DataError(f"{display_name(paths[0])} has no rows")
-    X = None if encoding.sparse else np.empty((total, encoding.n_features), dtype=encoding.dtype)
-    parts, row = [], 0
-    batches.reverse()
-    while batches:  # each batch is let go once it is encoded
-        batch, place = batches.pop()
-        part = encoding.encode(batch, place)
-        if X is not None:
-            X[row : row + len(batch)], part.X = part.X, None
-        row += len(batch)
-        parts.append(part)
+        encoding = table.known
+        total = sum(len(batch) for batch, _ in batches)
+        if total == 0:
+            raise DataError(f"{display_name(paths[0])} has no rows")
+        X = None if encoding.sparse else np.empty((total, encoding.n_features), dtype=encoding.dtype)
+        parts, row = [], 0
+        batches.reverse()
+        while batches:  # each batch is let go once it is encoded
+            batch, place = batches.pop()
+            part = encoding.encode(batch, place)
+            if X is not None:
+                X[row : row + len(batch)], part.X = part.X, None
+            row += len(batch)
+            parts.append(part)
     return _dataset(encoding, parts, X, table.bad_lines)
 
 
@@ -69,14 +70,15 @@ def read_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = 
         table = _Table(files, paths, options, schema)
         if table.encoding is None:
             table.survey()
+        table.streaming = True
         pending: list[Part] = []
         held = bad_before = 0
         for batch, place in table.stream():
-            pending.append(table.known.encode(batch, place))
-            held += batch.nbytes
-            if held >= options.block_bytes:
+            if held >= options.block_bytes:  # only now, so that the last block counts the bad lines at the end
                 yield _dataset(table.known, pending, None, table.bad_lines - bad_before)
                 pending, held, bad_before = [], 0, table.bad_lines
+            pending.append(table.known.encode(batch, place))
+            held += batch.nbytes
         if pending:
             yield _dataset(table.known, pending, None, table.bad_lines - bad_before)
 
@@ -102,6 +104,8 @@ class _Table:
             raise DataError(f"{self.names[0]} is a table, but the model was trained on {what}")
         self.encoding = None if schema is None else replace(Encoding.of_schema(schema), dtype=options.dtype)
         self.csv = CsvState(options, self.encoding)
+        self.json = JsonState()
+        self.streaming = False  # whether blocks are out already, so that nothing can be read again
         self.bad_lines = 0
 
     @property
@@ -112,17 +116,18 @@ class _Table:
 
     def load(self) -> list[tuple[Any, Place]]:
         """All batches; the encoding is made from them where it is not given."""
-        batches = None
-        while batches is None:
-            with contextlib.suppress(Widened):
+        while True:
+            try:
                 batches = list(self.stream())
-        if self.encoding is None:
-            survey = Survey(self.options)
-            for batch, place in batches:
-                survey.update(batch, place)
-            self._settle(survey)
-            batches = [(self._complete(batch), place) for batch, place in batches]
-        return batches
+                if self.encoding is not None:
+                    return batches
+                survey = Survey(self.options)
+                for batch, place in batches:
+                    survey.update(batch, place)
+                self._settle(survey)
+                return [(self._complete(batch), place) for batch, place in batches]
+            except Widened:
+                batches = []
 
     def survey(self) -> None:
         """A pass over the files that makes the encoding."""
@@ -136,33 +141,51 @@ class _Table:
                 continue
 
     def _settle(self, survey: Survey) -> None:
+        """Take the encoding over; where text in a column of numbers is a mistake, the files must be read again."""
         if survey.rows == 0:
             raise DataError(f"{self.names[0]} has no rows")
+        known = self.csv.strict or set()
+        mistyped = {name: kind for name, kind in survey.mistyped().items() if name not in known}
+        if mistyped and self._kind(self.names[0]) in ("csv", "tsv"):
+            self.csv.strict = known | set(mistyped)
+            self.csv.types |= mistyped
+            raise Widened
         self.encoding = survey.encoding(self.csv.header)
-        self.csv = CsvState(self.options, self.encoding)
+        self.csv = CsvState(self.options, self.encoding, strict=self.csv.strict or set(), block=self.csv.block)
 
     def stream(self) -> Iterator[tuple[Any, Place]]:
         """Batches of all files, each with every column that the encoding wants."""
         self.bad_lines = self.csv.bad_lines = 0
+        self.json = self._json_state()
         seen: set[str] = set()
         labelled: bool | None = None
         for file, source in zip(self.files, self.names):
-            row = 0
+            row, self.csv.line_of = 0, None
             for batch in self._batches(file, source):
                 names = set(batch.schema.names)
                 if row == 0 and self._kind(source) != "jsonl":
                     self._check_columns(names, source, seen)
                 seen |= names
                 if self.encoding is not None:
-                    if labelled not in (None, self.encoding.label in names):
+                    if self.options.labels and labelled not in (None, self.encoding.label in names):
                         raise DataError(f"{source}: from row {row} on, the label is missing or new: give all rows one")
                     labelled = self.encoding.label in names
                     batch = self._complete(batch)
                 if len(batch):
-                    yield batch, Place(source, row)
+                    yield batch, Place(source, row, self.csv.line_of)
                 row += len(batch)
         if self.encoding is not None and seen:
             self._check_columns(seen, self.names[0], seen)
+
+    def _json_state(self) -> JsonState:
+        if self.encoding is None:
+            dropped = {name.strip() for name in (self.options.drop or "").split(",")}
+            if not self.options.labels:
+                dropped |= {str(self.options.label), str(self.options.weight)}
+            return JsonState(dropped.__contains__)
+        wanted = set(self.encoding.wanted(self.options.labels))
+        numbers = frozenset(column.name for column in self.encoding.columns if column.kind != "category")
+        return JsonState(lambda name: name not in wanted, numbers)
 
     def _check_columns(self, names: set[str], source: str, seen: set[str]) -> None:
         """Refuse a file that lacks columns of the training table, or has others than the training files before it."""
@@ -176,8 +199,10 @@ class _Table:
             raise DataError(f"{source} lacks columns that training had: {', '.join(absent)}")
 
     def _complete(self, batch: Any) -> Any:
-        """Put null columns where a piece of JSON lines happens to lack a field."""
+        """Put null columns where a piece of JSON lines happens to lack a field; leave out labels that nobody wants."""
         present = set(batch.schema.names)
+        if not self.options.labels:
+            batch = batch.select([name for name in self.known.needed() if name in present])
         for name in self.known.needed():
             if name not in present:
                 batch = batch.append_column(name, pa.nulls(len(batch)))
@@ -193,16 +218,21 @@ class _Table:
         try:
             if kind == "jsonl":
                 for chunk in line_chunks(file, min(JSON_BYTES, self.options.block_bytes)):
-                    batch, bad = json_lines.parse(chunk, source, self.options.max_bad_lines - self.bad_lines)
+                    batch, bad = json_lines.parse(chunk, source, self.options.max_bad_lines - self.bad_lines, self.json)
                     self.bad_lines += bad
                     if batch is not None:
                         yield batch
             elif kind in ("parquet", "arrow"):
-                yield from _binary(_seekable(file), source, kind, self.encoding)
+                columns = None if self.encoding is None else self.encoding.wanted(self.options.labels)
+                yield from _binary(_seekable(file), source, kind, columns)
             else:
                 with open_bytes(file) as stream:
-                    yield from csv.batches(stream, source, self.csv)
+                    yield from csv.batches(stream, file, source, self.csv)
                 self.bad_lines = self.csv.bad_lines
+        except Widened as error:
+            if self.streaming:
+                raise DataError(str(error)) from None
+            raise
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise DataError(f"{source}: {str(error).splitlines()[0]}") from error
 
@@ -223,7 +253,7 @@ def kind_of(path: str) -> str:
     return kinds.get(extension, "csv")
 
 
-def _binary(data: Any, source: str, kind: str, encoding: Encoding | None) -> Iterator[Any]:
+def _binary(data: Any, source: str, kind: str, wanted: list[str] | None) -> Iterator[Any]:
     """Batches of a Parquet or Arrow file, read and decoded piece by piece."""
     if kind == "parquet":
         import pyarrow.parquet as parquet
@@ -231,7 +261,7 @@ def _binary(data: Any, source: str, kind: str, encoding: Encoding | None) -> Ite
         file = parquet.ParquetFile(data)
         present = set(file.schema_arrow.names)
         _refuse_repeated(file.schema_arrow.names, source)
-        columns = None if encoding is None else [name for name in encoding.wanted() if name in present]
+        columns = None if wanted is None else [name for name in wanted if name in present]
         yield from file.iter_batches(max(1024, BATCH_CELLS // max(1, len(columns or present))), columns=columns)
         return
     try:

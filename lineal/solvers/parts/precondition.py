@@ -1,6 +1,8 @@
 """Metrics for quasi-Newton methods: what stands in for the Hessian before anything is known of it.
 
-    M(c) = c·X̃'SX̃ + αF,   X̃ = [X, 1], S the weights of the rows, F the penalty's factors
+    M(c) = c·X̃'SX̃ + αF,   X̃ = [X − x̄, 1], S the weights of the rows, F the penalty's factors
+
+(X̃ = X without an intercept: see `centred.py`.)
 
 The penalty's part is exact; only the curvature c of the loss changes on the way, and each step s with gradient change y
 tells it: y'M(c)⁻¹y = s'y. (Scaling the whole metric instead, as is usual, misjudges the penalty once most margins
@@ -14,9 +16,10 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from lineal.design.products import column_norms, gram, rmatmul
+from lineal.design.products import column_norms, gram
 from lineal.engine.base import Block
-from lineal.objective import Objective
+from lineal.errors import DataError
+from lineal.solvers.parts.centred import Centred
 
 #: Largest d for which a d × d matrix is decomposed.
 MAX_GRAM_COLUMNS = 1024
@@ -84,8 +87,9 @@ class Gram(Metric):
 
     def __init__(self, matrix: np.ndarray, ridge: np.ndarray, curvature: float) -> None:
         super().__init__(curvature)
-        floor = 1e-10 * curvature * np.maximum(np.diag(matrix), np.finfo(np.float64).tiny * 1e20)
-        scale = np.sqrt(np.maximum(ridge, floor))
+        diagonal = np.diag(matrix)
+        floor = np.where(diagonal > 0.0, 1e-10 * curvature * diagonal, 1.0)  # an empty column's gradient is zero
+        scale = np.sqrt(np.where(ridge > 0.0, np.maximum(ridge, floor * (diagonal > 0.0)), floor))
         values, vectors = linalg.eigh(matrix / scale[:, None] / scale, check_finite=False)
         self.values = np.maximum(values, 0.0)
         self.vectors = vectors / scale[:, None]
@@ -102,36 +106,55 @@ class Gram(Metric):
         return (self.vectors @ turned).astype(gradient.dtype)
 
 
-def metric(objective: Objective) -> Metric:
+def metric(centred: Centred) -> Metric:
     """The better of the two for this objective."""
+    objective = centred.objective
     d, k = objective.engine.shape[1], objective.engine.n_columns
     curvature = objective.loss.typical_curvature(k)
     ridge = np.zeros(objective.shape[0])
     ridge[:d] = objective.regulariser.strengths  # the smooth penalties have one block a feature
     (stored,) = objective.engine.sum(lambda block: (block.X.stored,))
     if stored <= 4 * k * MAX_GRAM_GRADIENTS * objective.engine.shape[0] and 0 < d <= MAX_GRAM_COLUMNS:
-        return Gram(_gram(objective), ridge, curvature)
-    return Diagonal(_squares(objective), ridge, curvature)
+        return Gram(_finite(_gram(centred)), ridge, curvature)
+    return Diagonal(_finite(_squares(centred)), ridge, curvature)
 
 
-def _squares(objective: Objective) -> np.ndarray:
+def _finite(sums: np.ndarray) -> np.ndarray:
+    if not np.isfinite(sums).all():
+        raise DataError("the squares of X overflow: some values are too large for its precision; scale the features")
+    return sums
+
+
+def _squares(centred: Centred) -> np.ndarray:
     """Diagonal of X̃'SX̃."""
+    objective = centred.objective
     squares = np.ones(objective.shape[0])
     d = objective.engine.shape[1]
     squares[:d] = objective.engine.sum(lambda block: (column_norms(block.X, block.weights),))[0]
+    if centred.means is not None:
+        squares[:d] -= centred.means[:, 0] ** 2
+        squares[:d][_is_constant(squares[:d], centred.means[:, 0])] = 0.0
     return squares
 
 
-def _gram(objective: Objective) -> np.ndarray:
+def _is_constant(variances: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """Columns whose variance is nothing but rounding."""
+    return variances <= 1e-12 * means**2
+
+
+def _gram(centred: Centred) -> np.ndarray:
     """X̃'SX̃."""
+    objective, means = centred.objective, centred.means
     d, size = objective.engine.shape[1], objective.shape[0]
+    centre = None if means is None else means[:, 0]
 
-    def step(block: Block) -> tuple[Any, ...]:
-        return gram(block.X, block.weights, block.threads), rmatmul(block.X, block.weights[:, None])
+    def step(block: Block) -> tuple[Any]:
+        return (gram(block.X, block.weights, block.threads, centre),)
 
-    products, means = objective.engine.sum(step)
-    matrix = np.ones((size, size))
-    matrix[:d, :d] = products
-    if objective.fit_intercept:
-        matrix[d, :d] = matrix[:d, d] = means[:, 0]
+    matrix = np.zeros((size, size))
+    matrix[:d, :d] = objective.engine.sum(step)[0]
+    if centre is not None:
+        matrix[d, d] = 1.0
+        constant = np.flatnonzero(_is_constant(np.diag(matrix)[:d], centre))
+        matrix[constant] = matrix[:, constant] = 0.0
     return matrix

@@ -1,0 +1,45 @@
+"""An objective seen from the mean of its rows: b̃ = b + x̄'W in place of b.
+
+A column with a large mean (a year, a timestamp) ties its weight to the intercept: hardly any step of one alone helps.
+With b̃ the scores are W'(x − x̄) + b̃ and the tie is gone, though X itself is never changed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lineal.design.products import rmatmul
+from lineal.objective import Objective
+
+
+class Centred:
+    """Value and gradient of an objective by W and b̃. Without an intercept it is the objective itself."""
+
+    def __init__(self, objective: Objective) -> None:
+        self.objective = objective
+        self.means: np.ndarray | None = None
+        if objective.fit_intercept:
+            (means,) = objective.engine.sum(lambda block: (rmatmul(block.X, block.weights[:, None]),))
+            self.means = means
+
+    def inside(self, theta: np.ndarray) -> np.ndarray:
+        """W and b̃ of W and b."""
+        return self._shifted(theta, 1.0)
+
+    def outside(self, theta: np.ndarray) -> np.ndarray:
+        """W and b of W and b̃."""
+        return self._shifted(theta, -1.0)
+
+    def _shifted(self, theta: np.ndarray, sign: float) -> np.ndarray:
+        if self.means is None:
+            return theta
+        moved = theta.copy()
+        moved[-1] = theta[-1] + sign * np.einsum("j,jr->r", self.means[:, 0], theta[:-1], dtype=np.float64)
+        return moved
+
+    def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """F and its gradient by W and b̃."""
+        value, gradient = self.objective.value_and_gradient(self.outside(theta))
+        if self.means is not None:
+            gradient[:-1] -= self.means.astype(gradient.dtype) * gradient[-1]
+        return value, gradient
