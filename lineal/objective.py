@@ -178,7 +178,7 @@ class Objective:
         return sums.primal + self.regulariser.value(W), dual - slack - self.regulariser.conjugate(bound, scale)
 
     def _rounding(self, W: np.ndarray, b: np.ndarray, sums: _DualSums) -> tuple[float, np.ndarray]:
-        """What rounding may hide: an error of the two sums, and |C| with its own error added (penalties see only |C|).
+        """What rounding may hide: an error of the two sums, and −C moved away from zero by its own error.
 
         The balance Σ s u is zero only to rounding. It is taken off C as if every u had its share: C −= x̄(Σ s u)',
         so that the rest multiplies an intercept of the centred features, not one that makes up for a large mean.
@@ -186,13 +186,12 @@ class Objective:
         means, sizes = self.engine.sum(
             lambda block: (rmatmul(block.X, block.weights[:, None]), column_sizes(block.X, block.weights)[:, None])
         )
-        bound = sums.correlation
+        bound = np.negative(sums.correlation, out=sums.correlation)
         rest = np.zeros(len(b))
         if self.fit_intercept:
             rest = np.abs(sums.balance) * np.abs(b + means[:, 0] @ W)
-            bound -= means * sums.balance
-        np.abs(bound, out=bound)
-        bound += ROUNDING * sizes * sums.largest
+            bound += means * sums.balance
+        bound += np.copysign(ROUNDING * sizes * sums.largest, bound)
         scores = (sizes[:, 0] @ np.abs(W) + np.abs(b)) * sums.largest
         slack = ROUNDING * (abs(sums.dual) + sums.primal + float(scores.sum())) + float(rest.sum())
         return slack, bound
