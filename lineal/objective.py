@@ -25,7 +25,7 @@ import numpy as np
 
 from lineal.core import threads as pool
 from lineal.core.jit import kernel
-from lineal.design.products import column_sizes, matmul, rmatmul
+from lineal.design.products import column_norms, matmul, rmatmul
 from lineal.engine.base import Block, Engine
 from lineal.errors import DataError
 from lineal.penalties.regulariser import Regulariser
@@ -42,13 +42,13 @@ CHUNK_ROWS = 2048
 
 
 class _DualSums(NamedTuple):
-    """Loss term, Σ s(u·o − ℓ*(u)), C, Σ s u, and the largest |u| of each column."""
+    """Loss term, Σ s(u·o − ℓ*(u)), C, Σ s u and Σ s u²."""
 
     primal: float
     dual: float
     correlation: np.ndarray
     balance: np.ndarray
-    largest: np.ndarray
+    squares: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -183,16 +183,17 @@ class Objective:
         The balance Σ s u is zero only to rounding. It is taken off C as if every u had its share: C −= x̄(Σ s u)',
         so that the rest multiplies an intercept of the centred features, not one that makes up for a large mean.
         """
-        means, sizes = self.engine.sum(
-            lambda block: (rmatmul(block.X, block.weights[:, None]), column_sizes(block.X, block.weights)[:, None])
+        means, squares = self.engine.sum(
+            lambda block: (rmatmul(block.X, block.weights[:, None]), column_norms(block.X, block.weights)[:, None])
         )
+        sizes, dual_size = np.sqrt(squares), np.sqrt(sums.squares)  # Σ s|x||u| is at most their product
         bound = np.negative(sums.correlation, out=sums.correlation)
         rest = np.zeros(len(b))
         if self.fit_intercept:
             rest = np.abs(sums.balance) * np.abs(b + means[:, 0] @ W)
             bound += means * sums.balance
-        bound += np.copysign(ROUNDING * sizes * sums.largest, bound)
-        scores = (sizes[:, 0] @ np.abs(W) + np.abs(b)) * sums.largest
+        bound += np.copysign(ROUNDING * sizes * dual_size, bound)
+        scores = (sizes[:, 0] @ np.abs(W) + np.abs(b)) * dual_size
         slack = ROUNDING * (abs(sums.dual) + sums.primal + float(scores.sum())) + float(rest.sum())
         return slack, bound
 
@@ -227,9 +228,7 @@ class Objective:
         return nearer if np.isfinite(nearer).all() else None
 
     def _dual_sums(self, W: np.ndarray, b: np.ndarray, repair: np.ndarray, scale: float) -> _DualSums:
-        largest = np.zeros(len(b))  # a maximum over all rows, beside the sums
-
-        def step(block: Block) -> tuple[float, float, np.ndarray, np.ndarray]:
+        def step(block: Block) -> tuple[Any, ...]:
             Z = scores(block, W, b)
             U = np.empty_like(Z)
             primal = _over_rows(block, lambda a, c: _values(self.loss, block.targets, block.weights, Z, a, c))
@@ -238,12 +237,11 @@ class Objective:
             )
             if block.offsets is not None:
                 dual += float(np.einsum("ir,ir->", U, block.offsets, dtype=np.float64))
-            sizes = np.abs(U) / np.maximum(block.weights, np.finfo(np.float64).tiny)[:, None]
-            np.maximum(largest, sizes.max(axis=0, initial=0.0), out=largest)
-            return primal, dual, rmatmul(block.X, U, threads=block.threads), U.sum(axis=0)
+            squares = np.einsum("ir,ir,i->r", U, U, 1.0 / np.where(block.weights > 0.0, block.weights, 1.0))
+            return primal, dual, rmatmul(block.X, U, threads=block.threads), U.sum(axis=0), squares
 
-        primal, dual, correlation, balance = self.engine.sum(step)
-        return _DualSums(float(primal), float(dual), correlation, balance, largest)
+        primal, dual, correlation, balance, squares = self.engine.sum(step)
+        return _DualSums(float(primal), float(dual), correlation, balance, squares)
 
     def _violation(self, W: np.ndarray, b: np.ndarray) -> Certificate:
         here = self._joined(W, b)

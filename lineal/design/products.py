@@ -106,17 +106,6 @@ def column_norms(X: Design, weights: np.ndarray | None = None) -> np.ndarray:
     return out
 
 
-def column_sizes(X: Design, weights: np.ndarray) -> np.ndarray:
-    """Σ_i weights_i·|x_ij| of every column, in float64."""
-    out = np.zeros(X.shape[1])
-    if X.is_dense:
-        for start in range(0, X.shape[0], CONVERTED_ROWS):
-            out += weights[start : start + CONVERTED_ROWS] @ np.abs(X.layout.values[start : start + CONVERTED_ROWS])
-    else:
-        _sizes(X.layout, weights, out, isinstance(X.layout, CSR))
-    return out
-
-
 def _output(shape: tuple[int, int], V: np.ndarray, out: np.ndarray | None) -> np.ndarray:
     """`out` or a new array for the product of a matrix of this shape with V; kernels trust these shapes."""
     if V.ndim != 2 or V.shape[0] != shape[1]:
@@ -235,17 +224,6 @@ def _squares_by_index(layout, weights, out):
     for i in range(layout.indptr.shape[0] - 1):
         for p in range(layout.indptr[i], layout.indptr[i + 1]):
             out[layout.indices[p]] += weights[i] * np.float64(layout.data[p]) * np.float64(layout.data[p])
-
-
-@kernel
-def _sizes(layout, weights, out, is_by_rows):
-    for i in range(layout.indptr.shape[0] - 1):
-        for p in range(layout.indptr[i], layout.indptr[i + 1]):
-            size = abs(np.float64(layout.data[p]))
-            if is_by_rows:
-                out[layout.indices[p]] += weights[i] * size
-            else:
-                out[i] += weights[layout.indices[p]] * size
 
 
 @kernel
