@@ -30,3 +30,68 @@ def newsgroups(folder: Path, part: str = "train") -> tuple[Any, np.ndarray]:
     labels = np.unique([row["label"] for row in rows], return_inverse=True)[1]
     order = np.random.default_rng(0).permutation(len(rows))  # the file is sorted by class
     return TfidfVectorizer(sublinear_tf=True).fit_transform([texts[i] for i in order]), labels[order]
+
+
+def reuters(folder: Path, part: str = "train") -> tuple[Any, np.ndarray]:
+    """Reuters-21578 documents with exactly one topic, of the 52 topics in both parts: tf-idf (float64 CSR), topic."""
+    rows = {name: _json_lines(folder / "reuters21578" / f"{name}.jsonl.gz") for name in ("train", "test")}
+    single = {name: [row for row in rows[name] if len(row["topics"]) == 1] for name in rows}
+    topics = sorted(set.intersection(*({row["topics"][0] for row in single[name]} for name in single)))
+    kept = {name: [row for row in single[name] if row["topics"][0] in topics] for name in single}
+    texts = {name: [f"{row['title']} {row['text']}" for row in kept[name]] for name in kept}
+    labels = np.searchsorted(topics, [row["topics"][0] for row in kept[part]])
+    return _tf_idf(texts["train"], texts[part]), labels
+
+
+def intents(folder: Path, name: str, part: str = "train") -> tuple[Any, np.ndarray]:
+    """clinc150 or banking77: short requests as tf-idf of words (float64 CSR), shuffled, and the intent's number."""
+    rows = {which: _json_lines(folder / name / f"{which}.jsonl.gz") for which in {"train", part}}
+    order = np.random.default_rng(0).permutation(len(rows[part]))  # the files are sorted by class
+    labels = np.unique([row["label"] for row in rows[part]], return_inverse=True)[1]
+    X = _tf_idf([row["text"] for row in rows["train"]], [rows[part][i]["text"] for i in order])
+    return X, labels[order]
+
+
+def toxicity(folder: Path, part: str = "train") -> tuple[Any, np.ndarray]:
+    """Wikipedia comments as tf-idf of words (float64 CSR), and whether most annotators found them toxic."""
+    rows = {which: _json_lines(folder / "wiki_toxicity" / f"{which}.jsonl.gz") for which in {"train", part}}
+    X = _tf_idf([row["text"] for row in rows["train"]], [row["text"] for row in rows[part]])
+    return X, np.array([row["label"] for row in rows[part]])
+
+
+def svmlight(folder: Path, name: str, part: str = "train") -> tuple[Any, np.ndarray]:
+    """a9a or w8a as float64 CSR, and labels ±1."""
+    from lineal import read
+
+    n_features = {"a9a": 123, "w8a": 300}[name]
+    rows = read(next((folder / name).glob(f"*{part}*.svm.gz"), folder / name / f"{name}.svm.gz"))
+    X = rows.X.astype(np.float64)
+    X.resize((X.shape[0], n_features))
+    return X, np.asarray(rows.y)
+
+
+def kddcup(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """KDD Cup 99 (10 %): standardised numbers and one-hot categories as dense float64, attack types with ≥ 20 rows."""
+    import pandas as pd
+
+    table = pd.read_csv(next((folder / "kddcup99").glob("*train*.gz")), header=None)
+    labels, counts = np.unique(table[41], return_inverse=True), table[41].value_counts()
+    kept = table[41].map(counts).to_numpy() >= 20
+    numbers = table.drop(columns=[1, 2, 3, 41]).to_numpy(np.float64)
+    spread = numbers.std(axis=0)
+    numbers = (numbers - numbers.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
+    X = np.hstack([numbers, pd.get_dummies(table[[1, 2, 3]].astype(str)).to_numpy(np.float64)])
+    order = np.random.default_rng(0).permutation(np.flatnonzero(kept))
+    return X[order], np.unique(labels[1][order], return_inverse=True)[1]
+
+
+def _json_lines(path: Path) -> list[dict[str, Any]]:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def _tf_idf(train: list[str], texts: list[str]) -> Any:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectorizer = TfidfVectorizer(sublinear_tf=True).fit(train)
+    return vectorizer.transform(texts)

@@ -64,6 +64,7 @@ def fit(
             callbacks=(*progress.callbacks, *callbacks),
             start=_start(start, objective, encoded),
             n_jobs=options.n_jobs,
+            seed=options.random_state or 0,
         )
     model = Model(
         weights=solution.weights,

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ from lineal.design.products import column_norms, matmul, rmatmul
 from lineal.engine.base import Block, Engine
 from lineal.errors import DataError
 from lineal.penalties.regulariser import Regulariser
-from lineal.solution import Certificate
+from lineal.solution import Certificate, Solution
 
 #: n·k² beyond which the intercept's k × k curvature is not worth computing for a certificate.
 MAX_INTERCEPT_WORK = 2e9
@@ -85,6 +85,14 @@ class Objective:
             theta[-1] = self.loss.start_intercept(self.class_weights())
         return theta
 
+    def theta_of(self, start: np.ndarray | Solution | None) -> np.ndarray:
+        """A new θ to start from, in the precision of the data: of an array, a solution or, for None, `start()`."""
+        if start is None:
+            return self.start()
+        if not isinstance(start, np.ndarray):
+            start = self._joined(start.weights, start.intercept)
+        return np.array(start, self.engine.dtype, order="C")
+
     # --- primal
 
     def value(self, theta: np.ndarray) -> float:
@@ -130,7 +138,7 @@ class Objective:
             return (self._pull_back(block, R),)
 
         (product,) = self.engine.sum(step)
-        product[: len(V)] += self.regulariser.gradient(V)  # quadratic penalties: the gradient is linear
+        product[: len(V)] += self.regulariser.curvature(V)
         return product
 
     def _pull_back(self, block: Block, R: np.ndarray) -> np.ndarray:
@@ -144,24 +152,72 @@ class Objective:
 
     # --- dual
 
-    def certificate(self, theta: np.ndarray, tol: float = 0.0) -> Certificate:
+    def certificate(self, theta: np.ndarray, tol: float = 0.0, dual_point: np.ndarray | None = None) -> Certificate:
         """A relative duality gap, or a relative violation where some weights are not penalised.
 
-        Where the gap exceeds `tol`, the dual point is also taken at an intercept one Newton step nearer to the best
-        one for these weights: a gap is as sensitive to the balance of the intercept as its logarithm.
+        A solver that has dual variables gives them as `dual_point`: (n, k), a u_i in the domain of ℓ* a row. Without,
+        or where their gap exceeds `tol`, the dual point is ∇ℓ; and where that exceeds it too, ∇ℓ at an intercept one
+        Newton step nearer to the best one for these weights: a gap is as sensitive to the balance of the intercept as
+        its logarithm.
         """
         W, b = (part.astype(np.float64) for part in self.split(theta))
         if not np.all(self.regulariser.strengths > 0.0):
             return self._violation(W, b)
+        if dual_point is not None:
+            primal = self.value(self._joined(W, b))
+            dual = self.dual_value(dual_point, W, b, primal)
+            if primal - dual <= tol * primal or not self.loss.is_smooth:
+                return _gap_certificate(primal, dual)
+            given = dual
+        else:
+            given = -math.inf
         primal, dual = self.primal_and_dual(W, b)
+        dual = max(dual, given)
         if primal - dual > tol * primal and self.fit_intercept and self.loss.is_smooth:
             nearer = self._newton_intercept(W, b)
             if nearer is not None:
                 dual = max(dual, self.primal_and_dual(W, nearer)[1])
-        if not math.isfinite(dual):
-            return self._violation(W, b)
-        gap = max(primal - dual, 0.0) / primal if primal > 0.0 else 0.0
-        return Certificate("gap", gap, primal, dual)
+        return _gap_certificate(primal, dual) if math.isfinite(dual) else self._violation(W, b)
+
+    def dual_value(self, U: np.ndarray, W: np.ndarray, b: np.ndarray, primal: float) -> float:
+        """D(u) of given dual variables, repaired where an intercept asks for it; −∞ where they are infeasible.
+
+        W and b are the answer they belong to, `primal` its objective: rounding is judged by them.
+        """
+        repair = self.loss.identity_repair(self.engine.n_columns)
+        if self.fit_intercept:
+            class_weights = self.class_weights()
+            hub = self.loss.hub(class_weights)
+
+            def balance(block: Block) -> tuple[np.ndarray]:
+                sums = np.zeros((self.loss.n_sums, len(class_weights)))
+                rows = U[block.first : block.first + block.X.shape[0]]
+                _dual_balances(self.loss, block.targets, block.weights, rows, hub, sums)
+                return (sums,)
+
+            found = self.loss.repair(self.engine.sum(balance)[0], class_weights, hub)
+            if found is None:
+                return -math.inf
+            repair = found
+
+        def sums_at(scale: float) -> _DualSums:
+            def step(block: Block) -> tuple[Any, ...]:
+                rows = U[block.first : block.first + block.X.shape[0]]
+                out = np.empty(rows.shape)
+                dual = _over_rows(
+                    block,
+                    lambda a, c: _repairs(self.loss, block.targets, block.weights, rows, repair, scale, out, a, c),
+                )
+                return self._pulled(block, out, dual)
+
+            dual, correlation, total, squares = self.engine.sum(step)
+            return _DualSums(primal, float(dual), correlation, total, squares)
+
+        sums = sums_at(1.0)
+        slack, bound = self._rounding(W, b, sums)
+        scale = self.regulariser.dual_scale(bound)
+        dual = sums.dual if scale == 1.0 else sums_at(scale).dual
+        return dual - slack - self.regulariser.conjugate(bound, scale)
 
     def primal_and_dual(self, W: np.ndarray, b: np.ndarray) -> tuple[float, float]:
         """F(W, b) and a lower bound of the minimum; −∞ where no feasible dual point was found. W, b in float64."""
@@ -183,9 +239,7 @@ class Objective:
         The balance Σ s u is zero only to rounding. It is taken off C as if every u had its share: C −= x̄(Σ s u)',
         so that the rest multiplies an intercept of the centred features, not one that makes up for a large mean.
         """
-        means, squares = self.engine.sum(
-            lambda block: (rmatmul(block.X, block.weights[:, None]), column_norms(block.X, block.weights)[:, None])
-        )
+        means, squares = self._moments
         sizes, dual_size = np.sqrt(squares), np.sqrt(sums.squares)  # Σ s|x||u| is at most their product
         bound = np.negative(sums.correlation, out=sums.correlation)
         rest = np.zeros(len(b))
@@ -196,6 +250,13 @@ class Objective:
         scores = (sizes[:, 0] @ np.abs(W) + np.abs(b)) * dual_size
         slack = ROUNDING * (abs(sums.dual) + sums.primal + float(scores.sum())) + float(rest.sum())
         return slack, bound
+
+    @cached_property
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Σ s·x and Σ s·x² of every column, (d, 1) each."""
+        return self.engine.sum(
+            lambda block: (rmatmul(block.X, block.weights[:, None]), column_norms(block.X, block.weights)[:, None])
+        )
 
     def _balance(self, W: np.ndarray, b: np.ndarray) -> np.ndarray | None:
         """What makes the gradients at (W, b) a dual point that a free intercept allows."""
@@ -235,13 +296,17 @@ class Objective:
             dual = _over_rows(
                 block, lambda a, c: _duals(self.loss, block.targets, block.weights, Z, repair, scale, U, a, c)
             )
-            if block.offsets is not None:
-                dual += float(np.einsum("ir,ir->", U, block.offsets, dtype=np.float64))
-            squares = np.einsum("ir,ir,i->r", U, U, 1.0 / np.where(block.weights > 0.0, block.weights, 1.0))
-            return primal, dual, rmatmul(block.X, U, threads=block.threads), U.sum(axis=0), squares
+            return primal, *self._pulled(block, U, dual)
 
         primal, dual, correlation, balance, squares = self.engine.sum(step)
         return _DualSums(float(primal), float(dual), correlation, balance, squares)
+
+    def _pulled(self, block: Block, U: np.ndarray, dual: float) -> tuple[Any, ...]:
+        """What a block adds to the dual sums, for U = s·u."""
+        if block.offsets is not None:
+            dual += float(np.einsum("ir,ir->", U, block.offsets, dtype=np.float64))
+        squares = np.einsum("ir,ir,i->r", U, U, 1.0 / np.where(block.weights > 0.0, block.weights, 1.0))
+        return dual, rmatmul(block.X, U, threads=block.threads), U.sum(axis=0), squares
 
     def _violation(self, W: np.ndarray, b: np.ndarray) -> Certificate:
         here = self._joined(W, b)
@@ -260,6 +325,10 @@ class Objective:
 
     def _joined(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
         return np.vstack([W, b[None, :]]) if self.fit_intercept else W
+
+
+def _gap_certificate(primal: float, dual: float) -> Certificate:
+    return Certificate("gap", max(primal - dual, 0.0) / primal if primal > 0.0 else 0.0, primal, dual)
 
 
 def scores(block: Block, W: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -349,6 +418,25 @@ def _duals(loss, targets, weights, Z, repair, scale, U, start, stop):
         total += weights[i] * loss.row_dual(targets.labels(i), Z[i], repair, scale, work, U[i])
         for r in range(Z.shape[1]):
             U[i, r] *= weights[i]
+    return total
+
+
+@kernel
+def _dual_balances(loss, targets, weights, U, hub, sums):
+    work = np.empty(U.shape[1], np.float64)
+    for i in range(U.shape[0]):
+        loss.row_dual_balance(targets.labels(i), U[i], weights[i], hub, work, sums)
+
+
+@kernel
+def _repairs(loss, targets, weights, U, repair, scale, out, start, stop):
+    """Σ −s·ℓ*(u) of repaired dual variables, and s·u in `out`."""
+    work = np.empty(U.shape[1], np.float64)
+    total = 0.0
+    for i in range(start, stop):
+        total += weights[i] * loss.row_dual_repair(targets.labels(i), U[i], repair, scale, work, out[i])
+        for r in range(U.shape[1]):
+            out[i, r] *= weights[i]
     return total
 
 

@@ -29,6 +29,7 @@ class Block:
     weights : their weights; over all blocks they add up to one.
     offsets : (rows, k) base scores, or None.
     threads : how many threads the step may use on this block.
+    first : number of its first row among all rows of the engine.
     """
 
     X: Design
@@ -36,6 +37,7 @@ class Block:
     weights: np.ndarray
     offsets: np.ndarray | None
     threads: int
+    first: int = 0
 
 
 class Engine(Protocol):

@@ -71,6 +71,7 @@ class LocalEngine:
                 self.weights[start:stop],
                 None if self.offsets is None else self.offsets[start:stop],
                 self.threads,
+                start,
             )
             for start, stop in cuts
         ]

@@ -97,6 +97,21 @@ class MarginLoss:
             total -= self.conjugate(work[r], wide(u[r]))
         return total
 
+    def row_dual_balance(self, labels, u, weight, hub, work, sums):
+        """As `row_balance`, of a given dual point."""
+        self.signs(labels, work)
+        for r in range(u.shape[0]):
+            sums[0 if work[r] > 0.0 else 1, r] += weight * wide(u[r])
+
+    def row_dual_repair(self, labels, u, repair, scale, work, out):
+        """Write a given dual point, repaired, to `out` and return −ℓ* of it."""
+        self.signs(labels, work)
+        total = 0.0
+        for r in range(u.shape[0]):
+            out[r] = scale * repair[0 if work[r] > 0.0 else 1, r] * wide(u[r])
+            total -= self.conjugate(work[r], wide(out[r]))
+        return total
+
     # --- called from Python
 
     def hub(self, class_weights: np.ndarray) -> int:

@@ -69,6 +69,21 @@ class SimplexLoss:
         u[labels[0]] = -others
         return -self.row_conjugate(labels, u, work)
 
+    def row_dual_balance(self, labels, u, weight, hub, work, sums):
+        """As `row_balance`, of a given dual point u = p − e_y."""
+        for r in range(u.shape[0]):
+            sums[0, r] += weight * (wide(u[r]) + (1.0 if r == labels[0] else 0.0))
+
+    def row_dual_repair(self, labels, u, repair, scale, work, out):
+        """Write a given dual point, repaired, to `out` and return −ℓ* of it."""
+        others = 0.0
+        for r in range(u.shape[0]):
+            if r != labels[0]:
+                out[r] = scale * (repair[1, 0] * max(wide(u[r]), 0.0) + repair[0, r])
+                others += wide(out[r])
+        out[labels[0]] = -others
+        return -self.row_conjugate(labels, out, work)
+
     def hub(self, class_weights: np.ndarray) -> int:
         """Not used: all classes are balanced together."""
         return 0

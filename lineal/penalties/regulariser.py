@@ -6,6 +6,7 @@ scratch vector of its own size. Nothing of W's size is allocated but what is ret
 
 from __future__ import annotations
 
+import copy
 import math
 import numbers
 from typing import Any
@@ -32,6 +33,8 @@ class Regulariser:
         f_g ≥ 0, one per feature, or one per group if `groups` are given; 1 by default. 0 leaves a block unpenalised.
     groups : list of lists of feature numbers, or one group number per feature, optional
         A partition of the features into blocks, for the group penalties. By default every feature is a block.
+    centre : (n_features, k) array, optional
+        V: the penalty is αΩ(W − V), so that it pulls towards V instead of zero; smooth penalties only.
 
     Attributes
     ----------
@@ -39,7 +42,15 @@ class Regulariser:
         α·f_g of every block.
     """
 
-    def __init__(self, penalty: Any, alpha: float, n_features: int, factors: Any = None, groups: Any = None) -> None:
+    def __init__(
+        self,
+        penalty: Any,
+        alpha: float,
+        n_features: int,
+        factors: Any = None,
+        groups: Any = None,
+        centre: np.ndarray | None = None,
+    ) -> None:
         if not isinstance(alpha, numbers.Real) or not 0.0 <= alpha < math.inf:
             raise OptionError(f"alpha={alpha!r} is not a finite number ≥ 0")
         if groups is not None and not penalty.is_group:
@@ -52,26 +63,45 @@ class Regulariser:
         self.n_blocks: int = n_features if groups is None else len(self.blocks.offsets) - 1
         self.factors: np.ndarray = _check_factors(factors, self.n_blocks, "feature" if groups is None else "group")
         self.strengths: np.ndarray = self.alpha * self.factors
+        if centre is not None:
+            if not penalty.is_smooth:
+                raise OptionError(f"penalty {penalty.name!r} does not take a centre: 'l2' does")
+            self._check(centre)
+            if not np.isfinite(centre).all():
+                raise DataError("the centre of the penalty has NaN or infinite weights")
+        self.centre: np.ndarray | None = centre
+
+    def with_alpha(self, alpha: float) -> Regulariser:
+        """The same penalty, factors, groups and centre with another strength."""
+        other = copy.copy(self)
+        other.alpha, other.strengths = float(alpha), float(alpha) * self.factors
+        return other
 
     def value(self, W: np.ndarray) -> float:
         """αΩ(W)."""
         self._check(W)
-        return _value(self.penalty, self.strengths, *self.blocks, W)
+        return _value(self.penalty, self.strengths, *self.blocks, self._from_centre(W))
 
     def prox(self, W: np.ndarray, step: float, out: np.ndarray | None = None) -> np.ndarray:
         """argmin_X ½‖X − W‖² + step·αΩ(X), into `out` (which may be W) if given."""
         out = np.empty_like(W) if out is None else out
         self._check(W, out)
-        _prox(self.penalty, step, self.strengths, *self.blocks, W, out)
+        _prox(self.penalty, step, self.strengths, *self.blocks, self._from_centre(W), out)
+        if self.centre is not None:
+            out += self.centre
         return out
 
     def gradient(self, W: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """Gradient of αΩ at W, into `out` if given; smooth penalties only."""
         if not self.penalty.is_smooth:
             raise OptionError(f"penalty {self.penalty.name!r} is not smooth and has no gradient: use its prox")
-        out = np.empty_like(W) if out is None else out
-        self._check(W, out)
-        _gradient(self.penalty, self.strengths, *self.blocks, W, out)
+        return self.curvature(self._from_centre(W), out)
+
+    def curvature(self, V: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """∇²(αΩ)·V, into `out` if given: the smooth penalties are quadratic, so it is the same everywhere."""
+        out = np.empty_like(V) if out is None else out
+        self._check(V, out)
+        _gradient(self.penalty, self.strengths, *self.blocks, V, out)
         return out
 
     def conjugate(self, V: np.ndarray, scale: float = 1.0) -> float:
@@ -79,7 +109,8 @@ class Regulariser:
         self._check(V)
         if scale == 0.0:
             return 0.0  # no penalty is negative, and all are zero at zero
-        return _conjugate(self.penalty, scale, self.strengths, *self.blocks, V)
+        shift = 0.0 if self.centre is None else scale * float(np.einsum("jr,jr->", V, self.centre, dtype=np.float64))
+        return _conjugate(self.penalty, scale, self.strengths, *self.blocks, V) + shift
 
     def dual_scale(self, V: np.ndarray) -> float:
         """The largest c in [0, 1] with (αΩ)*(c·V) < ∞."""
@@ -93,7 +124,7 @@ class Regulariser:
         """
         self._check(W, G)
         out = np.empty(self.n_blocks)
-        _violation(self.penalty, self.strengths, *self.blocks, W, G, out)
+        _violation(self.penalty, self.strengths, *self.blocks, self._from_centre(W), G, out)
         return out
 
     def critical_alpha(self, G: np.ndarray) -> float:
@@ -118,6 +149,9 @@ class Regulariser:
         """Numbers of the features with some weight that is not zero."""
         self._check(W)
         return np.flatnonzero(W.any(axis=1))
+
+    def _from_centre(self, W: np.ndarray) -> np.ndarray:
+        return W if self.centre is None else W - self.centre
 
     def _check(self, *matrices: np.ndarray) -> None:
         for W in matrices:

@@ -48,14 +48,18 @@ def solve(
     max_iter: int = 1000,
     max_time: float | None = None,
     callbacks: Iterable[Callback] = (),
-    start: np.ndarray | None = None,
+    start: np.ndarray | Solution | None = None,
     n_jobs: int | None = None,
+    seed: int = 0,
 ) -> Solution:
-    """Minimise the objective to a relative duality gap of `tol` (a relative violation where α = 0)."""
+    """Minimise the objective to a relative duality gap of `tol` (a relative violation where α = 0).
+
+    Draws no random numbers: `seed` changes nothing.
+    """
     check(objective.loss, objective.regulariser.penalty)
     threads = pool.thread_count(n_jobs)
     centred = Centred(objective)
-    theta = centred.inside(objective.start() if start is None else np.array(start, objective.engine.dtype, order="C"))
+    theta = centred.inside(objective.theta_of(start))
     noise = 4.0 * float(np.finfo(theta.dtype).eps)
     with Monitor(max_iter, max_time, callbacks) as monitor:
         value, gradient = centred.value_and_gradient(theta)
