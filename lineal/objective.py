@@ -37,6 +37,9 @@ MAX_INTERCEPT_WORK = 2e9
 #: Relative rounding error that a certificate allows for in a sum of float64 products.
 ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
 
+#: Features of a piece of the rounding bounds.
+ROUNDING_ROWS = 8192
+
 #: Rows of a chunk; sums over chunks are added in order, so they do not depend on the number of threads.
 CHUNK_ROWS = 2048
 
@@ -124,6 +127,18 @@ class Objective:
 
         value, gradient = self.engine.sum(step)
         return float(value), gradient
+
+    def gradients_into(self, theta: np.ndarray, U: np.ndarray) -> None:
+        """Write ∇ℓ (a subgradient for non-smooth losses) of every row at θ to U, (n, k)."""
+        W, b = self.split(theta)
+
+        def step(block: Block) -> tuple[float]:
+            rows = U[block.first : block.first + block.X.shape[0]]
+            ones = np.ones(len(rows))
+            Z = scores(block, W, b)
+            return (_over_rows(block, lambda a, c: _gradients(self.loss, block.targets, ones, Z, rows, a, c)),)
+
+        self.engine.sum(step)
 
     def hessian_vector(self, theta: np.ndarray, direction: np.ndarray) -> np.ndarray:
         """∇²F(θ)·direction, a generalised Hessian where second derivatives jump; smooth losses and penalties."""
@@ -240,15 +255,16 @@ class Objective:
         so that the rest multiplies an intercept of the centred features, not one that makes up for a large mean.
         """
         means, squares = self._moments
-        sizes, dual_size = np.sqrt(squares), np.sqrt(sums.squares)  # Σ s|x||u| is at most their product
-        bound = np.negative(sums.correlation, out=sums.correlation)
-        rest = np.zeros(len(b))
-        if self.fit_intercept:
-            rest = np.abs(sums.balance) * np.abs(b + means[:, 0] @ W)
-            bound += means * sums.balance
-        bound += np.copysign(ROUNDING * sizes * dual_size, bound)
-        scores = (sizes[:, 0] @ np.abs(W) + np.abs(b)) * dual_size
-        slack = ROUNDING * (abs(sums.dual) + sums.primal + float(scores.sum())) + float(rest.sum())
+        dual_size = np.sqrt(sums.squares)  # Σ s|x||u| is at most its product with that of x
+        bound, sizes = sums.correlation, np.sqrt(squares[:, 0])
+        shift = sums.balance if self.fit_intercept else np.zeros(len(b))
+        tasks = [
+            partial(_away_from_zero, bound, means[:, 0], shift, ROUNDING * sizes, dual_size, sizes, W, *piece)
+            for piece in pool.ranges(len(W), max(1, len(W) // ROUNDING_ROWS))
+        ]
+        spread = np.sum(pool.run(tasks, self.engine.threads), axis=0) if tasks else np.zeros((2, len(b)))
+        rest = float(np.abs(shift) @ np.abs(b + spread[1]))
+        slack = ROUNDING * (abs(sums.dual) + sums.primal + float((spread[0] + np.abs(b)) @ dual_size)) + rest
         return slack, bound
 
     @cached_property
@@ -419,6 +435,20 @@ def _duals(loss, targets, weights, Z, repair, scale, U, start, stop):
         for r in range(Z.shape[1]):
             U[i, r] *= weights[i]
     return total
+
+
+@kernel
+def _away_from_zero(correlation, means, shift, errors, dual_size, sizes, W, start, stop):
+    """Make −C with its mean part taken off and its error added out of C, in place; Σ ‖x_j‖|w_j| and Σ x̄_j w_j."""
+    out = np.zeros((2, W.shape[1]))
+    for j in range(start, stop):
+        for r in range(W.shape[1]):
+            value = means[j] * shift[r] - correlation[j, r]
+            error = errors[j] * dual_size[r]
+            correlation[j, r] = value + (error if value >= 0.0 else -error)
+            out[0, r] += sizes[j] * abs(W[j, r])
+            out[1, r] += means[j] * W[j, r]
+    return out
 
 
 @kernel

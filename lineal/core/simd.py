@@ -7,9 +7,11 @@ registers. Both operations work on row-major matrices given flat, on `width` nei
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
@@ -143,3 +145,49 @@ gather16, gather8, gather4, gather2, gather1 = (_gather(width) for width in WIDT
 #: scatterN(data, indices, start, stop, U, at, out, k, column):
 #: out[indices[p], column : column+N] += data[p] · U[at : at+N] over start ≤ p < stop.
 scatter16, scatter8, scatter4, scatter2, scatter1 = (_scatter(width) for width in WIDTHS)
+
+
+def _exp_terms(bits: int) -> list[float]:
+    """Taylor coefficients of eˣ, as many as this precision can tell apart on |x| ≤ ½ log 2."""
+    return [1.0 / math.factorial(n) for n in range(7 if bits == 32 else 14)]
+
+
+@intrinsic
+def _lane_exp(typing: Any, x: Any):
+    if not isinstance(x, types.Float):
+        return None
+    signature = x(x)
+    bits, fraction, bias, limit = (32, 23, 127, 87.0) if x.bitwidth == 32 else (64, 52, 1023, 708.0)
+
+    def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        kind = context.get_value_type(x)
+        whole = ir.IntType(bits)
+
+        def number(value: float) -> Any:
+            return ir.Constant(kind, value)
+
+        (value,) = arguments
+        value = builder.select(builder.fcmp_ordered(">", value, number(limit)), number(limit), value)
+        value = builder.select(builder.fcmp_ordered("<", value, number(-limit)), number(-limit), value)
+        floor = builder.module.declare_intrinsic("llvm.floor", [kind])
+        turns = builder.call(floor, [builder.fadd(builder.fmul(value, number(1.0 / math.log(2.0))), number(0.5))])
+        high = 0.693145751953125  # log 2 in few bits: its product with a small whole number is exact
+        rest = builder.fsub(value, builder.fmul(turns, number(high)))
+        rest = builder.fsub(rest, builder.fmul(turns, number(1.42860682030941723212e-6)))
+        result = number(0.0)
+        for term in reversed(_exp_terms(bits)):
+            result = builder.fadd(builder.fmul(result, rest, flags=("contract",)), number(term), flags=("contract",))
+        exponent = builder.add(builder.fptosi(turns, whole), ir.Constant(whole, bias))
+        power = builder.bitcast(builder.shl(exponent, ir.Constant(whole, fraction)), kind)
+        return builder.fmul(result, power)
+
+    return signature, generate
+
+
+def _plain_exp(x: Any) -> Any:
+    return np.exp(x)
+
+
+#: lane_exp(x): eˣ in the precision of x, without branches, so that a loop over it becomes vector instructions. The
+#: relative error is below 1e-6 (float32) and 5e-14; arguments beyond ±87 (float32) or ±708 are taken for those.
+lane_exp = _plain_exp if IS_PLAIN else _lane_exp

@@ -19,6 +19,12 @@ class Dense(NamedTuple):
         """out[at : at+k] = x_i'V."""
         for r in range(k):
             out[at + r] = 0.0
+        if k == 1:
+            total = out[at]
+            for j in range(self.values.shape[1]):
+                total += self.values[i, j] * V[j]
+            out[at] = total
+            return
         for j in range(self.values.shape[1]):
             x = self.values[i, j]
             for r in range(k):

@@ -10,10 +10,12 @@ from functools import partial
 from itertools import pairwise
 
 import numpy as np
+from scipy import sparse
 
 from lineal.core import threads as pool
 from lineal.core.jit import kernel
 from lineal.design.csr import CSR
+from lineal.design.dense import Dense
 from lineal.design.matrix import Design
 from lineal.errors import DataError
 
@@ -71,7 +73,7 @@ def gram(
                 block = block * np.sqrt(weights[start : start + rows, None]).astype(X.dtype)
             total += block.T @ block  # NumPy sends A'A to the symmetric BLAS routine
         return total
-    layout = X.layout if isinstance(X.layout, CSR) else _to_rows(X)
+    layout = by_rows(X).layout
     weights = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
     pieces = pool.ranges(d, 4 * threads if threads > 1 else 1)
     pool.run([partial(_gram_rows, layout, weights, total, *piece) for piece in pieces], threads)
@@ -79,6 +81,24 @@ def gram(
         sums = rmatmul(X, weights[:, None], threads=threads)[:, 0]
         total += weights.sum() * np.outer(centre, centre) - np.outer(sums, centre) - np.outer(centre, sums)
     return total
+
+
+def by_rows(X: Design) -> Design:
+    """The same matrix with rows that are read in order: a copy of CSC and of dense matrices in Fortran order."""
+    if isinstance(X.layout, CSR) or (X.is_dense and X.layout.values.flags.c_contiguous):
+        return X
+    if X.is_dense:
+        return Design(Dense(np.ascontiguousarray(X.layout.values)), X.shape, X.dtype)
+    rows = sparse.csc_array((X.layout.data, X.layout.indices, X.layout.indptr), shape=X.shape).tocsr()
+    return Design(CSR(rows.data, rows.indices, rows.indptr, X.shape[1]), X.shape, X.dtype)
+
+
+def scale_columns(X: Design, factors: np.ndarray) -> Design:
+    """X·diag(factors), a copy in the same layout and precision (CSR or dense)."""
+    factors = factors.astype(X.dtype)
+    if X.is_dense:
+        return Design(Dense(X.layout.values * factors), X.shape, X.dtype)
+    return Design(X.layout._replace(data=X.layout.data * factors[X.layout.indices]), X.shape, X.dtype, X.is_sorted)
 
 
 def row_norms(X: Design) -> np.ndarray:
@@ -126,13 +146,6 @@ def _transposed(X: Design) -> CSR:
     return CSR(X.layout.data, X.layout.indices, X.layout.indptr, X.shape[0])
 
 
-def _to_rows(X: Design) -> CSR:
-    from scipy import sparse
-
-    rows = sparse.csc_array((X.layout.data, X.layout.indices, X.layout.indptr), shape=X.shape).tocsr()
-    return CSR(rows.data, rows.indices, rows.indptr, X.shape[1])
-
-
 def _dense_matmul(X: np.ndarray, V: np.ndarray, out: np.ndarray) -> np.ndarray:
     if X.dtype == V.dtype:
         return np.matmul(X, V, out=out)
@@ -171,9 +184,9 @@ def _scatter(layout: CSR, is_sorted: bool, R: np.ndarray, out: np.ndarray, threa
         _rows_rmatmul(layout, flat_R, k, flat_out)
         return out
     # Quantiles of a sample of the indices; two pieces a thread, because rare columns cost more cache misses.
-    sample = layout.indices[first : last : max(1, (last - first) // 4096)]
-    inner = np.quantile(sample, np.arange(1, 2 * threads) / (2 * threads), method="nearest")
-    bounds = np.unique([0, *(inner + 1).tolist(), layout.n_columns])
+    sample = np.sort(layout.indices[first : last : max(1, (last - first) // 4096)])
+    inner = sample[len(sample) * np.arange(1, 2 * threads) // (2 * threads)]
+    bounds = np.unique([0, *(inner.astype(np.int64) + 1).tolist(), layout.n_columns])
     tasks = [partial(_rows_rmatmul_between, layout, flat_R, k, flat_out, *piece) for piece in pairwise(bounds.tolist())]
     pool.run(tasks[::-1], threads)
     return out

@@ -58,6 +58,11 @@ class Engine(Protocol):
         """k, the number of score columns."""
         ...
 
+    @property
+    def threads(self) -> int:
+        """Threads for work that is not over rows."""
+        ...
+
     def sum(self, step: Callable[[Block], Summands]) -> Summands:
         """Σ over blocks of step(block), added in the order of the blocks."""
         ...

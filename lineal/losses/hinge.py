@@ -18,6 +18,7 @@ class Hinge(MarginLoss, Fieldless):
     __slots__ = ()
     name: ClassVar[str] = "hinge"
     is_smooth: ClassVar[bool] = False
+    dual_curvature: ClassVar[float] = 0.0
 
     def value(self, t, z):
         """max(1 − tz, 0)."""
@@ -35,6 +36,14 @@ class Hinge(MarginLoss, Fieldless):
         """tu on the interval from −t to 0."""
         a = -t * u
         return -a if -1e-12 <= a <= 1.0 + 1e-12 else math.inf
+
+    def dual_ascent(self, a, margin, q, one):
+        """The best a = −tu of one score, where a change of a moves the margin by q times as much."""
+        return min(max(a + (one - margin) / q, one - one), one)
+
+    def dual_is_bound(self, a, margin, slack, one):
+        """Whether a is at an end of its interval and would stay there if the margin moved by `slack`."""
+        return (a <= one - one and margin - one > slack) or (a >= one and one - margin > slack)
 
     def lipschitz(self, k: int) -> float | None:
         """The gradient jumps: there is none."""

@@ -27,6 +27,8 @@ class MarginLoss:
     has_conjugate: ClassVar[bool] = True
     #: Rows of the sums that `row_balance` adds to.
     n_sums: ClassVar[int] = 2
+    #: Least curvature of ℓ* on its domain, of losses whose `dual_ascent` is known; None elsewhere.
+    dual_curvature: ClassVar[float | None] = None
     #: How scores become probabilities: None, "logistic" (column by column) or "softmax".
     link: ClassVar[str | None] = None
 

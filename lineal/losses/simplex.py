@@ -26,6 +26,8 @@ class SimplexLoss:
     has_conjugate: ClassVar[bool] = True
     n_sums: ClassVar[int] = 1
     link: ClassVar[str | None] = None
+    #: Least curvature of ℓ* on its domain, of losses whose `row_dual_ascent` is known; None elsewhere.
+    dual_curvature: ClassVar[float | None] = None
 
     def row_value(self, labels, z, work):
         """Loss of one row."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from lineal.core.maths import softmax_into, wide, x_log_x
 from lineal.core.protocol import Fieldless, protocol
+from lineal.core.simd import lane_exp
 from lineal.losses.simplex import SimplexLoss
 
 
@@ -19,6 +20,7 @@ class Softmax(SimplexLoss, Fieldless):
     __slots__ = ()
     name: ClassVar[str] = "softmax"
     link: ClassVar[str | None] = "softmax"
+    dual_curvature: ClassVar[float] = 1.0
 
     def row_choice(self, labels, z, p):
         """Write softmax(z) and return the loss, exact also where it is tiny."""
@@ -42,6 +44,51 @@ class Softmax(SimplexLoss, Fieldless):
         if is_label:
             return (1.0 + u) * math.log1p(u) if u > -1.0 else 0.0
         return x_log_x(u)
+
+    def row_dual_ascent(self, label, z, old, q, work, best):
+        """Write the minimiser p of Σ p log p − z'p + ½q‖p − old‖² over the simplex; returns 0 (p is never at a bound).
+
+        With y = log p it solves y + q·eʸ = z + q·old + τ in every column, with Σ eʸ = 1: Newton steps on y and τ
+        together, from y = log softmax(z), no longer than one.
+        """
+        one, zero = z.dtype.type(1.0), z.dtype.type(0.0)
+        k = z.shape[0]
+        y, rest, inverse = work[0], work[1], work[2]
+        top = z[0]
+        for r in range(k):
+            top = max(top, z[r])
+        total = zero
+        for r in range(k):
+            best[r] = lane_exp(z[r] - top)
+            total += best[r]
+        shift = top + z.dtype.type(math.log(total))
+        for r in range(k):
+            y[r] = z[r] - shift
+            best[r] /= total
+        for _ in range(12):
+            mass, pull, give = zero, zero, zero
+            for r in range(k):
+                p = best[r]
+                inverse[r] = one / (one + q * p)
+                rest[r] = z[r] + q * (old[r] - p) - y[r]
+                mass += p
+                pull += p * rest[r] * inverse[r]
+                give += p * inverse[r]
+            tau = (one - mass - pull) / give
+            change = zero
+            total = zero
+            for r in range(k):
+                step = min(max((rest[r] + tau) * inverse[r], -one), one)
+                y[r] += step
+                p = lane_exp(y[r])
+                change += abs(p - best[r])
+                best[r] = p
+                total += p
+            if change < z.dtype.type(0.02):
+                break
+        for r in range(k):
+            best[r] /= total
+        return zero
 
     def lipschitz(self, k: int) -> float | None:
         """Of the gradient of a row in its scores."""

@@ -17,6 +17,7 @@ class SquaredHinge(MarginLoss, Fieldless):
 
     __slots__ = ()
     name: ClassVar[str] = "squared_hinge"
+    dual_curvature: ClassVar[float] = 0.5
 
     def value(self, t, z):
         """max(1 − tz, 0)²."""
@@ -35,6 +36,15 @@ class SquaredHinge(MarginLoss, Fieldless):
         """tu + u²/4 where tu ≤ 0."""
         a = -t * u
         return 0.25 * a * a - a if a >= 0.0 else math.inf
+
+    def dual_ascent(self, a, margin, q, one):
+        """The best a = −tu of one score, where a change of a moves the margin by q times as much."""
+        half = one / (one + one)
+        return max(a + (one - margin - half * a) / (q + half), one - one)
+
+    def dual_is_bound(self, a, margin, slack, one):
+        """Whether a is zero and would stay so if the margin moved by `slack`."""
+        return a <= one - one and margin - one > slack
 
     def lipschitz(self, k: int) -> float | None:
         """Of the gradient of a row in its scores."""

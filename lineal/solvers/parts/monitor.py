@@ -67,6 +67,13 @@ class Monitor:
             return "stopped"
         return self.must_end(iteration)
 
+    def count(self, iteration: int, gap: float) -> str | None:
+        """Note an iteration whose objective and weights nobody asked for: they are NaN in the history."""
+        nan = float("nan")
+        row = {"iteration": iteration, "seconds": self.seconds, "objective": nan, "gap": gap, "nonzero_rows": nan}
+        self.history.append(row)
+        return self.must_end(iteration)
+
     def must_end(self, iteration: int) -> str | None:
         """The status with which the loop must end, or None."""
         if self._interrupted:

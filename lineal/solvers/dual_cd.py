@@ -1,0 +1,306 @@
+"""Dual coordinate descent for the l2 penalty: max_u D(u) one example at a time, all its classes at once.
+
+Hsieh, Chang, Lin, Keerthi & Sundararajan (2008) for the hinge losses, Yu, Huang & Lin (2011) for logistic regression;
+Keerthi et al.'s sequential dual method (2008) for Crammer–Singer, and the same idea for softmax. With
+
+    W = V − (1/α) Σ_i s_i x_i u_i'
+
+kept up to date, the best dual variables of one row cost one product with W and one update of it. Rows come in random
+order, in blocks of neighbours that share cache lines; rows whose variables are stuck at their bounds are left out
+(shrinking) until everything else has converged. One-vs-rest columns are independent: groups of them run on their own
+threads, each with its own W.
+
+A free intercept constrains the dual: Σ_i s_i u_i = 0, which steps in single rows cannot keep. The method of multipliers
+can: a penalty ½β‖Σ s u‖² on the constraint acts as a constant feature, b −= β·s_i·δ at every step, and after every
+pass its multiplier moves, b −= β Σ s u.
+
+Memory: (n, k) dual variables and 5n numbers, d·k weights twice while they are joined, and a copy of X where its rows
+cannot be read in order (CSC, Fortran order) or its columns have different penalty factors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from lineal.core import threads as pool
+from lineal.core.jit import kernel
+from lineal.core.rng import generator, shuffle
+from lineal.design.products import by_rows, rmatmul, row_norms, scale_columns
+from lineal.engine.local import LocalEngine
+from lineal.errors import OptionError
+from lineal.objective import Objective, check_finite
+from lineal.solution import Certificate, Solution
+from lineal.solvers.parts.dual_margin import margin_pass
+from lineal.solvers.parts.dual_simplex import simplex_pass
+from lineal.solvers.parts.monitor import Callback, Monitor, explain
+from lineal.targets import OneLabel
+
+#: Columns of a group at most: the scores of a row stay in registers and first-level cache.
+GROUP_COLUMNS = 64
+
+#: Neighbouring rows that are visited together.
+BLOCK_ROWS = 64
+
+#: β in units of mean‖x‖²/α. Larger values balance the intercept sooner and slow the steps.
+BALANCE = 0.1
+
+
+def check(loss: Any, penalty: Any) -> None:
+    """Refuse, by name, what this solver cannot honour."""
+    if getattr(loss, "dual_curvature", None) is None:
+        raise OptionError(f"dual_cd does not know the dual steps of loss {loss.name!r}: use lbfgs or newton")
+    if penalty.name != "l2":
+        raise OptionError(f"dual_cd needs penalty 'l2', not {penalty.name!r}")
+
+
+def solve(
+    objective: Objective,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = 1000,
+    max_time: float | None = None,
+    callbacks: Iterable[Callback] = (),
+    start: np.ndarray | Solution | None = None,
+    n_jobs: int | None = None,
+    seed: int = 0,
+    shrinking: bool = True,
+) -> Solution:
+    """Minimise the objective to a relative duality gap of `tol`; an iteration is a pass over the rows.
+
+    The objective costs half a pass, so `history` has it (instead of NaN) where the gap was checked and, if there are
+    callbacks to see it, at every pass.
+    """
+    check(objective.loss, objective.regulariser.penalty)
+    callbacks = tuple(callbacks)
+    with Monitor(max_iter, max_time, callbacks) as monitor:
+        ascent = _Ascent(objective, start, pool.thread_count(n_jobs), seed, shrinking)
+        gap = _Gap(objective, tol)
+
+        def record(iteration: int) -> str | None:
+            if not callbacks:
+                return monitor.count(iteration, gap.estimate(ascent))
+            theta = ascent.theta()
+            return monitor.record(iteration, objective.value(theta), gap.estimate(ascent), *objective.split(theta))
+
+        iteration, status = 0, record(0)
+        while not gap.is_reached(ascent) and status is None:
+            if gap.is_stuck(ascent):
+                status = "stalled"
+                break
+            ascent.run_pass()
+            iteration += 1
+            status = record(iteration)
+        theta, certificate = gap.last(ascent)
+    status = "converged" if certificate.meets(tol) else status or "stalled"
+    W, b = objective.split(theta)
+    live = int(np.count_nonzero(W.any(axis=1)))
+    monitor.history[-1].update(objective=certificate.primal, gap=certificate.value, nonzero_rows=live)
+    message = explain(status, certificate, tol, max_iter)
+    return Solution(W, b, certificate, monitor.history, status, message, ascent.U)
+
+
+class _Group:
+    """Some columns with their own weights, intercepts and active rows."""
+
+    def __init__(self, first: int, last: int, W: np.ndarray, b: np.ndarray, active: np.ndarray) -> None:
+        self.first, self.last = first, last
+        self.W, self.b, self.active = W, b, active.copy()
+        self.slack, self.gain = math.inf, 0.0
+
+
+class _Ascent:
+    """Dual variables and weights of the whole problem, and passes over the rows that improve them."""
+
+    def __init__(
+        self, objective: Objective, start: np.ndarray | Solution | None, threads: int, seed: int, shrinking: bool
+    ) -> None:
+        engine, self.objective, self.threads, self.shrinking = _local(objective), objective, threads, shrinking
+        strengths = objective.regulariser.strengths
+        if not np.all(strengths > 0.0):
+            raise OptionError("dual_cd needs a penalty on every weight: alpha and all factors must be > 0")
+        self.alpha = float(strengths.max())
+        self.stretch = np.sqrt(strengths / self.alpha) if strengths.min() < self.alpha else None
+        self.X = by_rows(engine.X) if self.stretch is None else scale_columns(by_rows(engine.X), 1.0 / self.stretch)
+        self.columns, self.starts = _labels(engine.targets, self.X.shape[0])
+        self._step_sizes(engine)
+        self.offsets = np.empty((0, 0), self.X.dtype) if engine.offsets is None else engine.offsets
+        self.U = self._first_dual_point(start)
+        self.groups = self._first_groups(objective.theta_of(start))
+        self.pass_ = simplex_pass if objective.loss.is_direct else margin_pass
+        self.state, self.block = generator(seed), _block_rows(self.columns, self.starts)
+        self.gain, self.gained, self.passes = math.inf, 0.0, 0
+
+    def _step_sizes(self, engine: LocalEngine) -> None:
+        dtype, weights, squares = self.X.dtype, engine.weights, row_norms(self.X)
+        mean = float(weights @ squares)
+        self.beta = BALANCE * (mean if mean > 0.0 else 1.0) / self.alpha if self.objective.fit_intercept else 0.0
+        with np.errstate(over="ignore"):
+            self.scale = (weights / self.alpha).astype(dtype)
+            self.shift = (weights * self.beta).astype(dtype)
+            q = (weights * (squares / self.alpha + self.beta)).astype(dtype)
+        check_finite(float(q.max(initial=0.0)) + float(self.scale.max(initial=0.0)), "the squared norm of a row over α")
+        self.q = np.maximum(q, dtype.type(1e-12))  # an empty row's score does not move
+        self.weights, self.active = weights, weights > 0.0
+
+    def _first_dual_point(self, start: np.ndarray | Solution | None) -> np.ndarray:
+        n, k = self.X.shape[0], self.objective.engine.n_columns
+        given = getattr(start, "dual_point", None)
+        if given is not None and given.shape == (n, k):
+            return np.array(given, self.X.dtype, order="C")
+        U = np.zeros((n, k), self.X.dtype)
+        if start is not None:
+            self.objective.gradients_into(self.objective.theta_of(start), U)
+        return U
+
+    def _first_groups(self, theta: np.ndarray) -> list[_Group]:
+        k = self.U.shape[1]
+        pieces = 1 if self.objective.loss.is_direct else _pieces(k, self.threads)
+        _, b = self.objective.split(theta)
+        W = self._weights()
+        return [
+            _Group(a, c, np.ascontiguousarray(W[:, a:c]), b[a:c].copy(), self.active) for a, c in pool.ranges(k, pieces)
+        ]
+
+    def _weights(self) -> np.ndarray:
+        """V − (1/α) X'SU."""
+        centre = self.objective.regulariser.centre
+        k = self.U.shape[1]
+        if self.U.any():
+            W = rmatmul(self.X, self.U * self.scale[:, None], threads=self.threads)
+            np.negative(W, out=W)
+        else:
+            W = np.zeros((self.X.shape[1], k), self.X.dtype)
+        if centre is not None:
+            W += centre if self.stretch is None else centre * self.stretch[:, None]
+        return W
+
+    def run_pass(self) -> None:
+        """Visit every active row of every group once."""
+        order = np.empty(self.X.shape[0], np.int64)
+        _random_order(self.state, self.block, order)
+        pool.run([partial(self._visit, group, order) for group in self.groups], self.threads)
+        self.gain = 0.5 * self.alpha * math.fsum(group.gain for group in self.groups)
+        self.gained += self.gain
+        self.passes += 1
+
+    def _visit(self, group: _Group, order: np.ndarray) -> None:
+        rows = order[group.active[order]]
+        slack = group.slack if self.shrinking else math.inf
+        group.gain, group.slack = self.pass_(
+            self.objective.loss, self.X.layout, rows, self.columns, self.starts, self.scale, self.q, self.shift,
+            self.offsets, group.W.reshape(-1), group.b, self.U, group.first, group.last - group.first,
+            self.objective.loss.dual_curvature, slack, group.active,
+        )  # fmt: skip
+        if self.beta > 0.0:
+            group.b -= (self.beta * (self.weights @ self.U[:, group.first : group.last])).astype(group.b.dtype)
+
+    def reactivate(self) -> bool:
+        """Bring all rows back; whether some were left out."""
+        shrunk = any(np.count_nonzero(group.active) < np.count_nonzero(self.active) for group in self.groups)
+        for group in self.groups:
+            group.active, group.slack = self.active.copy(), math.inf
+        return shrunk
+
+    def theta(self) -> np.ndarray:
+        """Weights and intercepts of all groups, joined."""
+        theta = np.zeros(self.objective.shape, self.X.dtype)
+        W, b = self.objective.split(theta)
+        for group in self.groups:
+            W[:, group.first : group.last] = group.W
+            b[group.first : group.last] = group.b
+        if self.stretch is not None:
+            W /= self.stretch[:, None].astype(W.dtype)
+        return theta
+
+
+class _Gap:
+    """Decides when the certificate is worth its price, and keeps the last one.
+
+    The gain of a pass is cheap and shrinks at the rate of the gap, so each certificate tells when to try the next.
+    """
+
+    def __init__(self, objective: Objective, tol: float) -> None:
+        self.objective, self.tol = objective, tol
+        self.ratio, self.checks = 1.0, 0
+        self.found: tuple[int, np.ndarray, Certificate] | None = None
+
+    def estimate(self, ascent: _Ascent) -> float:
+        """Relative gap, as far as the last pass and the last certificate tell."""
+        return self.ratio * ascent.gain / ascent.gained if ascent.gained > 0.0 else math.inf
+
+    def is_reached(self, ascent: _Ascent) -> bool:
+        """Whether the certificate meets tol; computed only when the estimate does."""
+        if ascent.passes == 0 and ascent.U.any():  # a warm start may be good enough
+            return self.last(ascent)[1].meets(self.tol)
+        if ascent.passes == 0 or self.estimate(ascent) > self.tol:
+            return False
+        certificate = self.last(ascent)[1]
+        if certificate.meets(self.tol):
+            return True
+        self.checks += 1
+        gain = ascent.gain / ascent.gained if ascent.gained > 0.0 else 0.0
+        self.ratio = max(1.2 * certificate.value / gain if gain > 0.0 else self.ratio, self.ratio)
+        ascent.reactivate()
+        return False
+
+    def is_stuck(self, ascent: _Ascent) -> bool:
+        """Whether passes gain nothing but rounding."""
+        noise = float(np.finfo(ascent.U.dtype).eps) ** 2
+        return self.checks > 2 and ascent.gain <= noise * ascent.gained
+
+    def last(self, ascent: _Ascent) -> tuple[np.ndarray, Certificate]:
+        """θ and its certificate."""
+        if self.found is None or self.found[0] != ascent.passes:
+            theta = ascent.theta()
+            self.found = (ascent.passes, theta, self.objective.certificate(theta, self.tol, ascent.U))
+        return self.found[1:]
+
+
+def _local(objective: Objective) -> LocalEngine:
+    if not isinstance(objective.engine, LocalEngine):
+        raise OptionError("dual_cd needs all rows in this process: use lbfgs or newton for rows held elsewhere")
+    return objective.engine
+
+
+def _pieces(k: int, threads: int) -> int:
+    """Groups of at most GROUP_COLUMNS columns, as many for every thread."""
+    pieces = -(-k // GROUP_COLUMNS)
+    return min(k, -(-pieces // threads) * threads)
+
+
+def _labels(targets: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Label columns of all rows, and where each row's begin."""
+    if isinstance(targets, OneLabel):
+        return targets.columns, np.arange(n + 1)
+    return targets.columns, targets.starts
+
+
+def _block_rows(columns: np.ndarray, starts: np.ndarray) -> int:
+    """Neighbouring rows may be visited together unless they are sorted by label."""
+    firsts = columns[np.minimum(starts[:-1], max(len(columns) - 1, 0))] if len(columns) else columns
+    if len(firsts) < 2:
+        return 1
+    shares = np.unique(firsts, return_counts=True)[1] / len(firsts)
+    expected, found = float(shares @ shares), float(np.mean(firsts[1:] == firsts[:-1]))
+    return 1 if found > expected + 0.25 * (1.0 - expected) else BLOCK_ROWS
+
+
+@kernel
+def _random_order(state, block, order):
+    """Blocks of neighbouring rows in random order, and the rows of each block in random order."""
+    n = order.shape[0]
+    blocks = np.arange((n + block - 1) // block)
+    shuffle(state, blocks)
+    at = 0
+    for position in range(blocks.shape[0]):
+        start = blocks[position] * block
+        stop = min(start + block, n)
+        for i in range(start, stop):
+            order[at + i - start] = i
+        shuffle(state, order[at : at + stop - start])
+        at += stop - start
