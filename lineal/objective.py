@@ -257,9 +257,10 @@ class Objective:
         means, squares = self._moments
         dual_size = np.sqrt(sums.squares)  # Σ s|x||u| is at most its product with that of x
         bound, sizes = sums.correlation, np.sqrt(squares[:, 0])
+        errors = ROUNDING * sizes
         shift = sums.balance if self.fit_intercept else np.zeros(len(b))
         tasks = [
-            partial(_away_from_zero, bound, means[:, 0], shift, ROUNDING * sizes, dual_size, sizes, W, *piece)
+            partial(_away_from_zero, bound, means[:, 0], shift, errors, dual_size, sizes, W, *piece)
             for piece in pool.ranges(len(W), max(1, len(W) // ROUNDING_ROWS))
         ]
         spread = np.sum(pool.run(tasks, self.engine.threads), axis=0) if tasks else np.zeros((2, len(b)))

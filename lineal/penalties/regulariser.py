@@ -71,6 +71,11 @@ class Regulariser:
                 raise DataError("the centre of the penalty has NaN or infinite weights")
         self.centre: np.ndarray | None = centre
 
+    @property
+    def is_uniform(self) -> bool:
+        """Whether every feature is a block of its own, all with the same strength."""
+        return not self.blocks.features.size and self.n_blocks > 0 and bool(np.all(self.factors == self.factors[0]))
+
     def with_alpha(self, alpha: float) -> Regulariser:
         """The same penalty, factors, groups and centre with another strength."""
         other = copy.copy(self)
@@ -80,13 +85,15 @@ class Regulariser:
     def value(self, W: np.ndarray) -> float:
         """αΩ(W)."""
         self._check(W)
-        return _value(self.penalty, self.strengths, *self.blocks, self._from_centre(W))
+        strengths, (W,) = self._whole(self._from_centre(W))
+        return _value(self.penalty, strengths, *self.blocks, W)
 
     def prox(self, W: np.ndarray, step: float, out: np.ndarray | None = None) -> np.ndarray:
         """argmin_X ½‖X − W‖² + step·αΩ(X), into `out` (which may be W) if given."""
         out = np.empty_like(W) if out is None else out
         self._check(W, out)
-        _prox(self.penalty, step, self.strengths, *self.blocks, self._from_centre(W), out)
+        strengths, (moved, whole) = self._whole(self._from_centre(W), out)
+        _prox(self.penalty, step, strengths, *self.blocks, moved, whole)
         if self.centre is not None:
             out += self.centre
         return out
@@ -101,7 +108,8 @@ class Regulariser:
         """∇²(αΩ)·V, into `out` if given: the smooth penalties are quadratic, so it is the same everywhere."""
         out = np.empty_like(V) if out is None else out
         self._check(V, out)
-        _gradient(self.penalty, self.strengths, *self.blocks, V, out)
+        strengths, (V, whole) = self._whole(V, out)
+        _gradient(self.penalty, strengths, *self.blocks, V, whole)
         return out
 
     def conjugate(self, V: np.ndarray, scale: float = 1.0) -> float:
@@ -110,12 +118,14 @@ class Regulariser:
         if scale == 0.0:
             return 0.0  # no penalty is negative, and all are zero at zero
         shift = 0.0 if self.centre is None else scale * float(np.einsum("jr,jr->", V, self.centre, dtype=np.float64))
-        return _conjugate(self.penalty, scale, self.strengths, *self.blocks, V) + shift
+        strengths, (V,) = self._whole(V)
+        return _conjugate(self.penalty, scale, strengths, *self.blocks, V) + shift
 
     def dual_scale(self, V: np.ndarray) -> float:
         """The largest c in [0, 1] with (αΩ)*(c·V) < ∞."""
         self._check(V)
-        return _dual_scale(self.penalty, self.strengths, *self.blocks, V)
+        strengths, (V,) = self._whole(V)
+        return _dual_scale(self.penalty, strengths, *self.blocks, V)
 
     def violation(self, W: np.ndarray, G: np.ndarray) -> np.ndarray:
         """Distance of −G to the subdifferential of αΩ at W, per block: all zero where W is optimal.
@@ -149,6 +159,15 @@ class Regulariser:
         """Numbers of the features with some weight that is not zero."""
         self._check(W)
         return np.flatnonzero(W.any(axis=1))
+
+    def _whole(self, *matrices: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+        """Strengths and matrices as the kernels get them.
+
+        Where weights are penalised one by one and alike, all of W is one block: short rows cost more than they hold.
+        """
+        if not (self.penalty.is_separable and self.is_uniform):
+            return self.strengths, matrices
+        return self.strengths[:1], tuple(matrix.reshape(1, -1) for matrix in matrices)
 
     def _from_centre(self, W: np.ndarray) -> np.ndarray:
         return W if self.centre is None else W - self.centre

@@ -12,7 +12,8 @@ threads, each with its own W.
 
 A free intercept constrains the dual: Σ_i s_i u_i = 0, which steps in single rows cannot keep. The method of multipliers
 can: a penalty ½β‖Σ s u‖² on the constraint acts as a constant feature, b −= β·s_i·δ at every step, and after every
-pass its multiplier moves, b −= β Σ s u.
+pass its multiplier moves, b −= β Σ s u. Rows are seen from their mean x̄, lest W do the intercept's work: that changes
+W by x̄M' with M = (1/α) Σ s u, zero at the solution, and is kept apart so that sparse rows stay sparse.
 
 Memory: (n, k) dual variables and 5n numbers, d·k weights twice while they are joined, and a copy of X where its rows
 cannot be read in order (CSC, Fortran order) or its columns have different penalty factors.
@@ -30,7 +31,7 @@ import numpy as np
 from lineal.core import threads as pool
 from lineal.core.jit import kernel
 from lineal.core.rng import generator, shuffle
-from lineal.design.products import by_rows, rmatmul, row_norms, scale_columns
+from lineal.design.products import by_rows, matmul, rmatmul, row_norms, scale_columns
 from lineal.engine.local import LocalEngine
 from lineal.errors import OptionError
 from lineal.objective import Objective, check_finite
@@ -109,7 +110,7 @@ class _Group:
 
     def __init__(self, first: int, last: int, W: np.ndarray, b: np.ndarray, active: np.ndarray) -> None:
         self.first, self.last = first, last
-        self.W, self.b, self.active = W, b, active.copy()
+        self.W, self.b, self.M, self.active = W, b, np.zeros_like(b), active.copy()
         self.slack, self.gain = math.inf, 0.0
 
 
@@ -136,16 +137,27 @@ class _Ascent:
         self.gain, self.gained, self.passes = math.inf, 0.0, 0
 
     def _step_sizes(self, engine: LocalEngine) -> None:
-        dtype, weights, squares = self.X.dtype, engine.weights, row_norms(self.X)
-        mean = float(weights @ squares)
-        self.beta = BALANCE * (mean if mean > 0.0 else 1.0) / self.alpha if self.objective.fit_intercept else 0.0
+        """Of every row: how much of a step reaches W (s/α), b and its own score, with rows seen from their mean."""
+        weights, squares, dots = engine.weights, row_norms(self.X), np.zeros(self.X.shape[0])
+        self.mean, self.mean_square = np.zeros(self.X.shape[1]), 0.0
+        if self.objective.fit_intercept:
+            self.mean = rmatmul(self.X, weights[:, None])[:, 0]
+            self.mean_square = float(self.mean @ self.mean)
+            dots = matmul(self.X, self.mean[:, None], threads=self.threads)[:, 0]
+            squares = np.maximum(squares - 2.0 * dots + self.mean_square, 0.0)
+        spread = float(weights @ squares)
+        self.beta = BALANCE * spread / self.alpha + 1.0 if self.objective.fit_intercept else 0.0
         with np.errstate(over="ignore"):
-            self.scale = (weights / self.alpha).astype(dtype)
-            self.shift = (weights * self.beta).astype(dtype)
-            q = (weights * (squares / self.alpha + self.beta)).astype(dtype)
-        check_finite(float(q.max(initial=0.0)) + float(self.scale.max(initial=0.0)), "the squared norm of a row over α")
-        self.q = np.maximum(q, dtype.type(1e-12))  # an empty row's score does not move
+            self.scale = self._narrow(weights / self.alpha)
+            self.shift = self._narrow(weights * (self.beta - dots / self.alpha))
+            self.tilt = self._narrow(dots - self.mean_square)
+            q = self._narrow(weights * (squares / self.alpha + self.beta))
+        self.q = np.maximum(q, self.X.dtype.type(1e-12))  # an empty row's score does not move
         self.weights, self.active = weights, weights > 0.0
+
+    def _narrow(self, numbers: np.ndarray) -> np.ndarray:
+        check_finite(float(np.abs(numbers).max(initial=0.0)), "the squared norm of a row over α")
+        return numbers.astype(self.X.dtype)
 
     def _first_dual_point(self, start: np.ndarray | Solution | None) -> np.ndarray:
         n, k = self.X.shape[0], self.objective.engine.n_columns
@@ -162,22 +174,30 @@ class _Ascent:
         pieces = 1 if self.objective.loss.is_direct else _pieces(k, self.threads)
         _, b = self.objective.split(theta)
         W = self._weights()
-        return [
-            _Group(a, c, np.ascontiguousarray(W[:, a:c]), b[a:c].copy(), self.active) for a, c in pool.ranges(k, pieces)
+        groups = [
+            _Group(first, last, np.ascontiguousarray(W[:, first:last]), b[first:last].copy(), self.active)
+            for first, last in pool.ranges(k, pieces)
         ]
+        for group in groups:
+            self._balance(group)
+            group.b += (self.mean_square * group.M.astype(np.float64)).astype(group.b.dtype)
+        return groups
 
     def _weights(self) -> np.ndarray:
         """V − (1/α) X'SU."""
         centre = self.objective.regulariser.centre
-        k = self.U.shape[1]
+        W = np.zeros((self.X.shape[1], self.U.shape[1]), self.X.dtype)
         if self.U.any():
-            W = rmatmul(self.X, self.U * self.scale[:, None], threads=self.threads)
-            np.negative(W, out=W)
-        else:
-            W = np.zeros((self.X.shape[1], k), self.X.dtype)
+            rmatmul(self.X, self.U * -self.scale[:, None], out=W, threads=self.threads)
         if centre is not None:
             W += centre if self.stretch is None else centre * self.stretch[:, None]
         return W
+
+    def _balance(self, group: _Group) -> np.ndarray:
+        """Σ s u of a group's columns, also noted in its M."""
+        total: np.ndarray = self.weights @ self.U[:, group.first : group.last]
+        group.M[:] = total / self.alpha if self.beta > 0.0 else 0.0
+        return total
 
     def run_pass(self) -> None:
         """Visit every active row of every group once."""
@@ -188,16 +208,21 @@ class _Ascent:
         self.gained += self.gain
         self.passes += 1
 
+    @property
+    def relative_gain(self) -> float:
+        """Gain of the last pass over that of all passes."""
+        return self.gain / self.gained if self.gained > 0.0 else 0.0 if self.passes else math.inf
+
     def _visit(self, group: _Group, order: np.ndarray) -> None:
         rows = order[group.active[order]]
         slack = group.slack if self.shrinking else math.inf
         group.gain, group.slack = self.pass_(
             self.objective.loss, self.X.layout, rows, self.columns, self.starts, self.scale, self.q, self.shift,
-            self.offsets, group.W.reshape(-1), group.b, self.U, group.first, group.last - group.first,
-            self.objective.loss.dual_curvature, slack, group.active,
+            self.tilt, self.offsets, group.W.reshape(-1), group.b, group.M, self.U, group.first,
+            group.last - group.first, self.objective.loss.dual_curvature, slack, group.active,
         )  # fmt: skip
         if self.beta > 0.0:
-            group.b -= (self.beta * (self.weights @ self.U[:, group.first : group.last])).astype(group.b.dtype)
+            group.b -= (self.beta * self._balance(group)).astype(group.b.dtype)
 
     def reactivate(self) -> bool:
         """Bring all rows back; whether some were left out."""
@@ -212,7 +237,9 @@ class _Ascent:
         W, b = self.objective.split(theta)
         for group in self.groups:
             W[:, group.first : group.last] = group.W
-            b[group.first : group.last] = group.b
+            if self.beta > 0.0:
+                W[:, group.first : group.last] += np.outer(self.mean, group.M)
+                b[group.first : group.last] = group.b - self.mean_square * group.M
         if self.stretch is not None:
             W /= self.stretch[:, None].astype(W.dtype)
         return theta
@@ -221,32 +248,43 @@ class _Ascent:
 class _Gap:
     """Decides when the certificate is worth its price, and keeps the last one.
 
-    The gain of a pass is cheap and shrinks at the rate of the gap, so each certificate tells when to try the next.
+    The gain of a pass is free, and the gap follows it: in proportion for smooth losses, like its square root for the
+    others. Each certificate tells the constant, hence when to try the next.
     """
 
     def __init__(self, objective: Objective, tol: float) -> None:
         self.objective, self.tol = objective, tol
-        self.ratio, self.checks = 1.0, 0
+        self.power = 1.0 if objective.loss.is_smooth else 0.5
+        self.ratio, self.checks = (1.0 if objective.loss.is_smooth else 0.25), 0
+        self.failed: tuple[float, float] | None = None
         self.found: tuple[int, np.ndarray, Certificate] | None = None
 
     def estimate(self, ascent: _Ascent) -> float:
         """Relative gap, as far as the last pass and the last certificate tell."""
-        return self.ratio * ascent.gain / ascent.gained if ascent.gained > 0.0 else math.inf
+        return self.ratio * ascent.relative_gain**self.power
 
     def is_reached(self, ascent: _Ascent) -> bool:
         """Whether the certificate meets tol; computed only when the estimate does."""
-        if ascent.passes == 0 and ascent.U.any():  # a warm start may be good enough
-            return self.last(ascent)[1].meets(self.tol)
-        if ascent.passes == 0 or self.estimate(ascent) > self.tol:
+        if ascent.passes == 0 and not ascent.U.any():  # a warm start may be good enough, a cold one is not
+            return False
+        if ascent.passes > 0 and self.estimate(ascent) > self.tol:
             return False
         certificate = self.last(ascent)[1]
         if certificate.meets(self.tol):
             return True
-        self.checks += 1
-        gain = ascent.gain / ascent.gained if ascent.gained > 0.0 else 0.0
-        self.ratio = max(1.2 * certificate.value / gain if gain > 0.0 else self.ratio, self.ratio)
-        ascent.reactivate()
+        if ascent.passes > 0:
+            self._learn(certificate.value, ascent)
         return False
+
+    def _learn(self, gap: float, ascent: _Ascent) -> None:
+        """What a gap that is too large tells: when to look again, and whether rows that were left out are missed."""
+        self.checks += 1
+        gain = ascent.relative_gain
+        before, self.failed = self.failed, (gap, gain)
+        if gain > 0.0:
+            self.ratio = 1.2 * gap / gain**self.power
+        if gain == 0.0 or (before is not None and gap > before[0] * (gain / before[1]) ** (0.5 * self.power)):
+            ascent.reactivate()
 
     def is_stuck(self, ascent: _Ascent) -> bool:
         """Whether passes gain nothing but rounding."""

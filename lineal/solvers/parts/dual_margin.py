@@ -19,17 +19,17 @@ _U = np.uintp
 
 @kernel
 def margin_pass(
-    loss, layout, rows, columns, starts, scale, q, shift, offsets, W, b, U, first, k, curvature, slack, active
+    loss, layout, rows, columns, starts, scale, q, shift, tilt, offsets, W, b, M, U, first, k, curvature, slack, active
 ):
     """Visit the rows in the given order; returns the gain of the dual (times 2/α) and the largest violation.
 
-    W is (d, k) of this group's columns, flat; U holds all columns, of which the group's start at `first`. `scale` is
-    s/α, `shift` is β·s. A row whose variables would stay at their bounds although margins move by `slack` has its
-    flag in `active` cleared.
+    W is (d, k) of this group's columns, flat; U holds all columns, of which the group's start at `first`. With an
+    intercept the features are seen from their mean x̄: scores are x'W + b + tilt·M (see `dual_cd.py`). A row whose
+    variables would stay at their bounds although margins move by `slack` has its flag in `active` cleared.
     """
     k, first, stride = _U(k), _U(first), _U(U.shape[1])
     flat = U.reshape(-1)
-    z = np.empty(k, W.dtype)
+    z, best = np.empty(k, W.dtype), np.empty(k, W.dtype)
     signs = np.full(k, W.dtype.type(-1.0))
     one, zero, least = W.dtype.type(1.0), W.dtype.type(0.0), W.dtype.type(curvature)
     has_offsets = offsets.shape[0] > 0
@@ -45,19 +45,24 @@ def margin_pass(
         if has_offsets:
             for r in range(k):
                 z[r] += offsets[i, first + r]
-        q_i, scale_i, shift_i = q[i], scale[i], shift[i]
+        q_i, scale_i, shift_i, tilt_i = q[i], scale[i], shift[i], tilt[i]
+        for r in range(k):
+            z[r] = signs[r] * (z[r] + b[r] + tilt_i * M[r])
+        if k > _U(1) and q_i <= W.dtype.type(4.0):
+            for r in range(k):
+                best[r] = loss.dual_ascent_lanes(-signs[r] * flat[at + r], z[r], q_i, one)
+        else:
+            for r in range(k):
+                best[r] = loss.dual_ascent(-signs[r] * flat[at + r], z[r], q_i, one)
         squares, free = zero, zero
         for r in range(k):
-            t = signs[r]
-            a = -t * flat[at + r]
-            margin = t * (z[r] + b[r])
-            best = loss.dual_ascent(a, margin, q_i, one)
-            free += zero if loss.dual_is_bound(best, margin, slack, one) else one
-            step = t * (best - a)
+            free += zero if loss.dual_is_bound(best[r], z[r], slack, one) else one
+            step = signs[r] * best[r] + flat[at + r]
             squares += step * step
-            flat[at + r] = -t * best
+            flat[at + r] = -signs[r] * best[r]
             z[r] = scale_i * step
             b[r] += shift_i * step
+            M[r] -= scale_i * step
         if squares > zero:
             layout.row_update(i, z, 0, k, W)
             gain += np.float64(scale_i) * np.float64(q_i + least) * np.float64(squares)

@@ -19,7 +19,7 @@ _U = np.uintp
 
 @kernel
 def simplex_pass(
-    loss, layout, rows, columns, starts, scale, q, shift, offsets, W, b, U, first, k, curvature, slack, active
+    loss, layout, rows, columns, starts, scale, q, shift, tilt, offsets, W, b, M, U, first, k, curvature, slack, active
 ):
     """Visit the rows in the given order; returns the gain of the dual (times 2/α) and the largest violation.
 
@@ -38,14 +38,14 @@ def simplex_pass(
         at = i * k
         label = _U(columns[i])
         layout.row_scores(i, W, k, z, 0)
+        q_i, scale_i, shift_i, tilt_i = q[i], scale[i], shift[i], tilt[i]
         for r in range(k):
-            z[r] += b[r]
+            z[r] += b[r] + tilt_i * M[r]
             old[r] = flat[at + r]
         if has_offsets:
             for r in range(k):
                 z[r] += offsets[i, r]
         old[label] += one
-        q_i, scale_i, shift_i = q[i], scale[i], shift[i]
         distance = loss.row_dual_ascent(label, z, old, q_i, work, best)
         squares = zero
         for r in range(k):
@@ -54,6 +54,7 @@ def simplex_pass(
             flat[at + r] = best[r]
             z[r] = scale_i * step
             b[r] += shift_i * step
+            M[r] -= scale_i * step
         flat[at + label] -= one
         if squares > zero:
             layout.row_update(i, z, 0, k, W)
