@@ -52,14 +52,15 @@ class CrammerSinger(SimplexLoss, Fieldless):
         one, zero = z.dtype.type(1.0), z.dtype.type(0.0)
         k = z.shape[0]
         v, lead = work[0], work[1]
-        inverse = one / q
-        top = zero
-        total = zero
         for r in range(k):
             lead[r] = z[r] + one
         lead[label] -= one
+        highest = lead[0]
         for r in range(k):
-            v[r] = old[r] + lead[r] * inverse
+            highest = max(highest, lead[r])
+        inverse, total = one / q, zero
+        for r in range(k):  # from the highest, so that a tiny q leaves its digits
+            v[r] = old[r] + (lead[r] - highest) * inverse
             total += v[r]
         top = v[0]
         for r in range(k):
