@@ -101,9 +101,7 @@ class HeldOut:
         if sparse.issparse(self.X) and self.X.format == "csc":  # no rows to pick: all scores, as its fits need too
             design = wrap(self.X)
             Z = matmul(design, model.weights)[rows] + model.intercept
-            yield self._with_offsets(
-                Z[:, 1] - Z[:, 0] if Z.shape[1] == 2 and model.is_binary else _flat(Z, model), rows
-            )
+            yield self._with_offsets(_of_second(Z) if model.is_binary else Z, rows)
             return
         for start in range(0, len(rows), CHUNK_ROWS):
             part = rows[start : start + CHUNK_ROWS]
@@ -114,12 +112,13 @@ class HeldOut:
             return scores
         offsets = self.offsets[rows]
         if scores.ndim == 1:
-            offsets = offsets[:, 0] if offsets.shape[1] == 1 else offsets[:, 1] - offsets[:, 0]
+            offsets = _of_second(offsets)
         return scores + offsets
 
 
-def _flat(Z: np.ndarray, model: Model) -> np.ndarray:
-    return Z[:, 0] if model.is_binary else Z
+def _of_second(Z: np.ndarray) -> np.ndarray:
+    """Scores of the second of two classes, from one column or two."""
+    return Z[:, 0] if Z.shape[1] == 1 else Z[:, 1] - Z[:, 0]
 
 
 # --- measures that are means over rows: (truth, scores, model, name) → one value a row

@@ -1,4 +1,4 @@
-"""Options of a search for α, once: estimator parameters, command-line flags and the texts of both are made from here."""
+"""Options of a search for α, once: parameters of the estimator, flags of the command and the texts of both."""
 
 from __future__ import annotations
 

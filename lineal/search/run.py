@@ -4,8 +4,8 @@ At each α every fold is fitted from its own last solution, then all rows from t
 options, by `max_time` or by Ctrl-C, the model of the best α so far exists already. Labels are encoded and X is wrapped
 once; a fold is the same rows with other weights, so that nothing of X is copied.
 
-Memory: for each fold one solution (d·k, and n·k with a solver that has dual variables) and n weights; the solutions to all
-rows at every α while they are at most `PATH_BYTES`, else that of the α in the lead.
+Memory: for each fold one solution (d·k, and n·k with a solver that has dual variables) and n weights; the solutions to
+all rows at every α while they are at most `PATH_BYTES`, else that of the α in the lead.
 """
 
 from __future__ import annotations
@@ -165,10 +165,7 @@ class _Run:
         for number, lane in enumerate(self.lanes):
             ending = self.monitor.must_end(0)
             if ending is not None and lane.held is not None:
-                # All rows are fitted at the first α come what may: there must be a model.
-                if position > 0 or ending == "interrupted":
-                    return self._end(position, ending)
-                continue
+                return self._end(position, ending)
             name = f"fold {number + 1} of {len(self.lanes) - 1}" if lane.held is not None else "all rows"
             self.steps.step(f"alpha {alpha:.3g} ({position + 1} of {total}), {name}")
             lane.problem = lane.problem.with_alpha(alpha)
