@@ -18,7 +18,7 @@ from lineal.errors import OptionError
 from lineal.estimators.linear import LinearClassifier
 from lineal.model import Model
 from lineal.options import TrainOptions, describe
-from lineal.search import measures
+from lineal.search.names import names as measure_names
 from lineal.search.options import PathOptions
 from lineal.search.run import search
 
@@ -40,7 +40,7 @@ class LinearClassifierCV(LinearClassifier):
         Number of stratified folds (with `groups`: stratified folds of whole groups), a splitter of scikit-learn, or
         pairs (training rows, held-out rows).
     scoring : default None
-        Measure of the rows held out, of {", ".join(measures.names())}; or one of scikit-learn's names, or a scorer
+        Measure of the rows held out, of {", ".join(measure_names())}; or one of scikit-learn's names, or a scorer
         (estimator, X, y). None means accuracy, or precision at 1 for loss 'label_ranking'.
     keep_path : default False
         Keep the weights at every α, in `coef_path_`.
@@ -172,17 +172,15 @@ class LinearClassifierCV(LinearClassifier):
 
     def _scorer(self, X: Any, y: Any, sample_weight: Any, offsets: Any) -> _SklearnScorer | None:
         """A scorer of scikit-learn, where that is asked for."""
-        if self.scoring is None or (isinstance(self.scoring, str) and self.scoring in measures.names()):
+        if self.scoring is None or (isinstance(self.scoring, str) and self.scoring in measure_names()):
             return None
         if offsets is not None:
-            raise OptionError(
-                f"scoring={self.scoring!r} does not see offsets: use one of {', '.join(measures.names())}"
-            )
+            raise OptionError(f"scoring={self.scoring!r} does not see offsets: use one of {', '.join(measure_names())}")
         try:
             scorer = check_scoring(self, scoring=self.scoring)
         except ValueError as error:
             raise OptionError(
-                f"scoring={self.scoring!r} is neither one of {', '.join(measures.names())} nor known to scikit-learn: "
+                f"scoring={self.scoring!r} is neither one of {', '.join(measure_names())} nor known to scikit-learn: "
                 f"{error}"
             ) from None
         return _SklearnScorer(scorer, self, X, y, sample_weight)

@@ -83,12 +83,11 @@ def path_alphas(objective: Objective, n_alphas: int, min_ratio: float | None) ->
 
 
 def quick_alphas(objective: Objective, total_weight: float) -> np.ndarray:
-    """The α of LIBLINEAR's search for C: from one that is surely too large, halved until C = 1/(αΣs) exceeds 1024.
+    """The α of LIBLINEAR's search for C: from one that is surely too large, halved while C = 1/(αΣs) is at most 1024.
 
     Chu, Ho, Tsai, Lin & Lin, "Warm start for parameter selection of linear classifiers", KDD 2015. They start where
     the zero model is within a known share of the optimum by a bound on the largest row; here it is `largest_alpha`.
     """
     start, least = largest_alpha(objective), 1.0 / (QUICK_MAX_C * total_weight)
-    count = max(1, int(np.ceil(np.log2(max(start / least, 1.0)))) + 1)
-    alphas = start * 0.5 ** np.arange(count)
-    return np.maximum(alphas, least) if start > least else np.array([start])
+    count = int(np.floor(np.log2(max(start / least, 1.0)))) + 1
+    return start * 0.5 ** np.arange(count)

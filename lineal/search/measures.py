@@ -19,27 +19,11 @@ from lineal.errors import DataError, OptionError
 from lineal.metrics import predicted_numbers
 from lineal.model import CHUNK_ROWS, LINKS, Model
 from lineal.search.folds import class_of_rows
+from lineal.search.names import LABEL_SETS, NEED_PROBABILITIES, NEED_THRESHOLD, ONE_LABEL
 from lineal.targets import Encoded
-
-#: Measures where less is better.
-LESS_IS_BETTER = frozenset({"log_loss", "brier", "hamming_loss", "label_ranking_loss"})
-
-#: Measures of rows with one label, with label sets, and those that need probabilities or a threshold at zero.
-ONE_LABEL = ("accuracy", "log_loss", "brier", "macro_f1", "micro_f1", "roc_auc", "pr_auc")
-LABEL_SETS = (
-    "accuracy", "log_loss", "brier", "macro_f1", "micro_f1", "hamming_loss", "precision_at_1", "precision_at_3",
-    "precision_at_5", "label_ranking_loss", "label_ranking_average_precision",
-)  # fmt: skip
-NEED_PROBABILITIES = ("log_loss", "brier")
-NEED_THRESHOLD = ("accuracy", "macro_f1", "micro_f1", "hamming_loss")
 
 #: Gives the score of a model on the rows of these numbers.
 Scorer = Callable[[Model, np.ndarray], float]
-
-
-def names() -> list[str]:
-    """Names of all measures."""
-    return list(dict.fromkeys((*ONE_LABEL, *LABEL_SETS)))
 
 
 def default(encoded: Encoded, loss: str) -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import operator
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from numbers import Real
+from typing import TYPE_CHECKING, Any
 
 from lineal.data.options import option
 from lineal.errors import OptionError, unknown_value
-from lineal.search import measures
+from lineal.search.names import names
+
+if TYPE_CHECKING:
+    import numpy as np
 
 #: How the one α is chosen.
 SELECT = ("best", "one_standard_error")
@@ -32,9 +34,7 @@ class PathOptions:
         None, "smallest strength relative to the largest; None means 1e-6 for l2 and 1e-3 for other penalties"
     )
     folds: int = option(5, "number of parts; each is held out once and scored by a model of the others")
-    scoring: str | None = option(
-        None, f"measure of the rows held out: {', '.join(measures.names())}; None means accuracy"
-    )
+    scoring: str | None = option(None, f"measure of the rows held out: {', '.join(names())}; None means accuracy")
     select: str = option("best", "best: the best mean score; one_standard_error: the largest strength that is as good "
                          "as that but for one standard error")  # fmt: skip
     search: str = option("path", "path: all strengths; quick: halve the strength until that changes nothing")
@@ -45,12 +45,12 @@ class PathOptions:
             raise unknown_value("select", self.select, SELECT)
         if self.search not in SEARCH:
             raise unknown_value("search", self.search, SEARCH)
-        if self.scoring is not None and self.scoring not in measures.names():
-            raise unknown_value("scoring", self.scoring, measures.names())
+        if self.scoring is not None and self.scoring not in names():
+            raise unknown_value("scoring", self.scoring, names())
         _need("n_alphas", self.n_alphas, 1)
         _need("folds", self.folds, 2)
         ratio = self.alpha_min_ratio
-        if ratio is not None and not (isinstance(ratio, float | int | np.number) and 0.0 < ratio <= 1.0):
+        if ratio is not None and not (isinstance(ratio, Real) and 0.0 < ratio <= 1.0):
             raise OptionError(f"alpha_min_ratio={ratio!r} is not in (0, 1]")
         if self.search == "quick":
             given = [name for name, value in (("alphas", self.alphas), ("alpha_min_ratio", ratio)) if value is not None]
@@ -63,6 +63,8 @@ class PathOptions:
         """The strengths that were given, from the largest to the smallest, each once."""
         if self.alphas is None:
             return None
+        import numpy as np
+
         given: Any = self.alphas.split(",") if isinstance(self.alphas, str) else self.alphas
         try:
             values = np.atleast_1d(np.asarray(given, dtype=np.float64))

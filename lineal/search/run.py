@@ -26,6 +26,7 @@ from lineal.progress import Steps
 from lineal.search import alphas as strengths
 from lineal.search import measures
 from lineal.search.folds import Fold, from_pairs, stratified
+from lineal.search.names import LESS_IS_BETTER
 from lineal.search.options import PathOptions
 from lineal.search.result import Search, choose
 from lineal.solution import Solution
@@ -76,7 +77,7 @@ def search(
     if scorer is None:
         name = path_options.scoring or measures.default(problem.encoded, options.loss)
         scorer = measures.HeldOut(name, X, problem.encoded, options.loss, weights, problem.objective.engine.offsets)  # type: ignore[attr-defined]
-        greater_is_better = name not in measures.LESS_IS_BETTER
+        greater_is_better = name not in LESS_IS_BETTER
     with ExitStack() as stack:
         stack.enter_context(blas_threads(options.n_jobs))
         run = _Run(
@@ -145,7 +146,8 @@ class _Run:
 
     def go(self, tried: np.ndarray) -> None:
         """Fit and score one α after the other, until there are no more or something ends the search."""
-        idle = 0
+        idle, quick = 0, self.options.search == "quick"
+        constant = self._constant_scores() if quick else np.empty(0)
         for position, alpha in enumerate(tried.tolist()):
             before = [lane.last for lane in self.lanes]
             began = time.perf_counter()
@@ -156,8 +158,8 @@ class _Run:
             if ending is not None:
                 self.status = ending
                 return
-            if self.options.search == "quick":
-                idle = idle + 1 if self._nothing_changed(before) else 0
+            if quick:
+                idle = idle + 1 if self._nothing_changed(before, constant) else 0
                 if idle == QUICK_PATIENCE:
                     return
 
@@ -207,17 +209,26 @@ class _Run:
     def _choose(self) -> tuple[int, int]:
         return choose(np.array(self.scores), self.greater_is_better, self.options.select)
 
-    def _nothing_changed(self, before: list[Solution | None]) -> bool:
-        """Whether a step of the quick search was in vain: no weights moved, or no score did, once some have.
+    def _constant_scores(self) -> np.ndarray:
+        """Scores of the model without features, fold by fold."""
+        scores = []
+        for lane in self.lanes[:-1]:
+            W, b = lane.problem.objective.split(lane.problem.objective.start())
+            scores.append(self.scorer(Model(W, b, self.problem.encoded.classes, lane.problem.objective.loss.name,
+                                            self.problem.encoded.is_multilabel), lane.held))  # fmt: skip
+        return np.array(scores)
 
-        At first all scores are those of the constant model, which says nothing about the steps to come.
+    def _nothing_changed(self, before: list[Solution | None], constant: np.ndarray) -> bool:
+        """Whether a step of the quick search was in vain: no weights moved, or no score did.
+
+        Scores that are still those of the constant model say nothing about the steps to come.
         """
         if any(solution is None for solution in before):
             return False
         moved = (not np.array_equal(lane.last.weights, old.weights) for lane, old in zip(self.lanes, before))  # type: ignore[union-attr]
         if not any(moved):
             return True
-        return np.array_equal(self.scores[-1], self.scores[-2]) and not np.array_equal(self.scores[-1], self.scores[0])
+        return np.array_equal(self.scores[-1], self.scores[-2]) and not np.array_equal(self.scores[-1], constant)
 
     def finish(self, measure: str) -> tuple[Model, Solution, Search]:
         """The model at the α that is chosen."""
