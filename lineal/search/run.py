@@ -211,11 +211,13 @@ class _Run:
 
     def _constant_scores(self) -> np.ndarray:
         """Scores of the model without features, fold by fold."""
+        encoded, loss = self.problem.encoded, self.problem.options.loss
         scores = []
-        for lane in self.lanes[:-1]:
-            W, b = lane.problem.objective.split(lane.problem.objective.start())
-            scores.append(self.scorer(Model(W, b, self.problem.encoded.classes, lane.problem.objective.loss.name,
-                                            self.problem.encoded.is_multilabel), lane.held))  # fmt: skip
+        for lane in self.lanes:
+            if lane.held is not None:
+                W, b = lane.problem.objective.split(lane.problem.objective.start())
+                constant = Model(W, b, encoded.classes, loss, encoded.is_multilabel)
+                scores.append(self.scorer(constant, lane.held))
         return np.array(scores)
 
     def _nothing_changed(self, before: list[Solution | None], constant: np.ndarray) -> bool:
