@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 _HOME = {
     "Dataset": "lineal.data.dataset",
     "LinearClassifier": "lineal.estimators.linear",
+    "LinearClassifierCV": "lineal.estimators.linear_cv",
     "Model": "lineal.model",
     "load": "lineal.model",
     "read": "lineal.data.read",
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from lineal.data.read import read as read
     from lineal.data.read import read_blocks as read_blocks
     from lineal.estimators.linear import LinearClassifier as LinearClassifier
+    from lineal.estimators.linear_cv import LinearClassifierCV as LinearClassifierCV
     from lineal.model import Model as Model
     from lineal.model import load as load
 

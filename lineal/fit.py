@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,8 +40,81 @@ def fit(
     `start` is a model of the same shape to start from. The model comes without names and schema: callers that know
     them add them with `dataclasses.replace`.
     """
+    problem = prepare(X, y, options, sample_weight=sample_weight, offsets=offsets, class_names=class_names)
+    callbacks = checked_callbacks(callbacks)
+    with blas_threads(options.n_jobs), Progress(options.verbose, options.tol) as progress:
+        solution = problem.solve(
+            max_time=options.max_time,
+            callbacks=(*progress.callbacks, *callbacks),
+            start=_start(start, problem.objective, problem.encoded),
+        )
+    return problem.model_of(solution), solution
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What there is to minimise, with the solver to do it and the meaning of its columns."""
+
+    objective: Objective
+    solver: Any
+    encoded: Encoded
+    options: TrainOptions
+
+    def solve(
+        self,
+        *,
+        max_time: float | None = None,
+        callbacks: Iterable[Callback] = (),
+        start: np.ndarray | Solution | None = None,
+    ) -> Solution:
+        """The answer of the solver, by the options."""
+        return self.solver.solve(
+            self.objective,
+            tol=self.options.tol,
+            max_iter=int(self.options.max_iter),
+            max_time=max_time,
+            callbacks=callbacks,
+            start=start,
+            n_jobs=self.options.n_jobs,
+            seed=self.options.random_state or 0,
+        )
+
+    def with_alpha(self, alpha: float) -> Problem:
+        """The same with another strength of the penalty."""
+        return replace(
+            self, objective=self.objective.with_alpha(alpha), options=replace(self.options, alpha=float(alpha))
+        )
+
+    def with_weights(self, weights: np.ndarray) -> Problem:
+        """The same rows, not copied, with other weights (which add up to one)."""
+        engine = replace(self.objective.engine, weights=weights)  # type: ignore[type-var]
+        return replace(self, objective=replace(self.objective, engine=engine))
+
+    def model_of(self, solution: Solution) -> Model:
+        """The answer as a model."""
+        return Model(
+            weights=solution.weights,
+            intercept=solution.intercept,
+            classes=self.encoded.classes,
+            loss=self.objective.loss.name,
+            is_multilabel=self.encoded.is_multilabel,
+            options=self.options.to_json(),
+            certificate=solution.certificate,
+            status=solution.status,
+        )
+
+
+def prepare(
+    X: Any,
+    y: Any,
+    options: TrainOptions,
+    *,
+    sample_weight: Any = None,
+    offsets: Any = None,
+    class_names: list[Any] | None = None,
+) -> Problem:
+    """Labels encoded, rows wrapped, options checked: all that comes before the solver. X is not copied."""
     options = options.checked()
-    callbacks = _checked_callbacks(callbacks)
     loss, penalty = losses.get(options.loss), penalties.get(options.penalty)
     solver = solvers.choose(options.solver, loss, penalty)
     encoded = encode(y, direct=loss.is_direct, class_names=class_names)
@@ -55,31 +129,11 @@ def fit(
         thread_count(options.n_jobs),
     )  # fmt: skip
     objective = Objective(engine, loss, Regulariser(penalty, options.alpha, d), bool(options.fit_intercept))
-    with _blas_threads(options.n_jobs), Progress(options.verbose, options.tol) as progress:
-        solution = solver.solve(
-            objective,
-            tol=options.tol,
-            max_iter=int(options.max_iter),
-            max_time=options.max_time,
-            callbacks=(*progress.callbacks, *callbacks),
-            start=_start(start, objective, encoded),
-            n_jobs=options.n_jobs,
-            seed=options.random_state or 0,
-        )
-    model = Model(
-        weights=solution.weights,
-        intercept=solution.intercept,
-        classes=encoded.classes,
-        loss=loss.name,
-        is_multilabel=encoded.is_multilabel,
-        options=options.to_json(),
-        certificate=solution.certificate,
-        status=solution.status,
-    )
-    return model, solution
+    return Problem(objective, solver, encoded, options)
 
 
-def _checked_callbacks(callbacks: Iterable[Callback]) -> tuple[Callback, ...]:
+def checked_callbacks(callbacks: Iterable[Callback]) -> tuple[Callback, ...]:
+    """The callbacks, or an error that says what is none."""
     if callable(callbacks):
         raise OptionError("callbacks must be a list of functions, not one function: write callbacks=[f]")
     found = tuple(callbacks)
@@ -89,7 +143,7 @@ def _checked_callbacks(callbacks: Iterable[Callback]) -> tuple[Callback, ...]:
     return found
 
 
-def _blas_threads(n_jobs: int | None) -> AbstractContextManager[Any]:
+def blas_threads(n_jobs: int | None) -> AbstractContextManager[Any]:
     """Dense products run on BLAS's own threads: `n_jobs` holds for those too."""
     if n_jobs is None:
         return nullcontext()

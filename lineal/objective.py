@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -75,6 +75,13 @@ class Objective:
         """θ as weights (d, k) and intercept (k,): views, or zeros for an intercept that is not fitted."""
         d = self.engine.shape[1]
         return theta[:d], theta[d] if self.fit_intercept else np.zeros(self.shape[1], theta.dtype)
+
+    def with_alpha(self, alpha: float) -> Objective:
+        """The same rows and loss with another strength of the penalty; what is known of the columns is kept."""
+        other = replace(self, regulariser=self.regulariser.with_alpha(alpha))
+        if "moments" in self.__dict__:
+            other.__dict__["moments"] = self.moments
+        return other
 
     def class_weights(self) -> np.ndarray:
         """Share of the weight on each label column."""
@@ -189,7 +196,7 @@ class Objective:
         primal, dual = self.primal_and_dual(W, b)
         dual = max(dual, given)
         if primal - dual > tol * primal and self.fit_intercept and self.loss.is_smooth:
-            nearer = self._newton_intercept(W, b)
+            nearer = self.newton_intercept(W, b)
             if nearer is not None:
                 dual = max(dual, self.primal_and_dual(W, nearer)[1])
         return _gap_certificate(primal, dual) if math.isfinite(dual) else self._violation(W, b)
@@ -254,7 +261,7 @@ class Objective:
         The balance Σ s u is zero only to rounding. It is taken off C as if every u had its share: C −= x̄(Σ s u)',
         so that the rest multiplies an intercept of the centred features, not one that makes up for a large mean.
         """
-        means, squares = self._moments
+        means, squares = self.moments
         dual_size = np.sqrt(sums.squares)  # Σ s|x||u| is at most its product with that of x
         bound, sizes = sums.correlation, np.sqrt(squares[:, 0])
         errors = ROUNDING * sizes
@@ -269,7 +276,7 @@ class Objective:
         return slack, bound
 
     @cached_property
-    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Σ s·x and Σ s·x² of every column, (d, 1) each."""
         return self.engine.sum(
             lambda block: (rmatmul(block.X, block.weights[:, None]), column_norms(block.X, block.weights)[:, None])
@@ -288,7 +295,7 @@ class Objective:
         (sums,) = self.engine.sum(step)
         return self.loss.repair(sums, class_weights, hub)
 
-    def _newton_intercept(self, W: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+    def newton_intercept(self, W: np.ndarray, b: np.ndarray) -> np.ndarray | None:
         """b after one Newton step with W held; None where that costs too much or leads nowhere."""
         k = len(b)
         if self.loss.is_direct and k * k * self.engine.shape[0] > MAX_INTERCEPT_WORK:

@@ -72,10 +72,10 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def describe(options: Any, indent: str = "    ") -> str:
-    """The fields of an options dataclass as the parameter list of a docstring."""
+def describe(options: Any, indent: str = "    ", leave_out: tuple[str, ...] = ()) -> str:
+    """The fields of an options dataclass, but for some, as the parameter list of a docstring."""
     lines = []
-    for entry in dataclasses.fields(options):
+    for entry in (entry for entry in dataclasses.fields(options) if entry.name not in leave_out):
         kind = f"{entry.type}, default {entry.default!r}"
         lines.append(f"{indent}{entry.name} : {kind}\n{indent}    {entry.metadata['help']}.")
     return "\n".join(lines)

@@ -24,16 +24,8 @@ class Progress:
         self._last_line = -math.inf
 
     def __enter__(self) -> Progress:
-        if self.verbose and sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-            from rich.progress import Progress as RichProgress
-
-            self._bar = RichProgress(
-                TextColumn("fitting"), BarColumn(), TextColumn("{task.fields[state]}"), TimeElapsedColumn(),
-                console=Console(stderr=True), transient=True,
-            )  # fmt: skip
-            self._bar.start()
+        self._bar = _bar("fitting") if self.verbose else None
+        if self._bar is not None:
             self._task = self._bar.add_task("fit", total=1.0, state="")
         return self
 
@@ -63,3 +55,53 @@ class Progress:
         if self._first <= self.tol:
             return 1.0
         return min(1.0, math.log(self._first / gap) / math.log(self._first / self.tol))
+
+
+class Steps:
+    """Shows how many of a number of steps are done; the number may be an upper bound. Silent at verbose = 0."""
+
+    def __init__(self, verbose: int, title: str, total: int) -> None:
+        self.verbose, self.title, self.total, self.done = int(verbose), title, total, 0
+        self._bar: Any = None
+        self._last_line = -math.inf
+
+    def __enter__(self) -> Steps:
+        self._start = time.monotonic()
+        self._bar = _bar(self.title) if self.verbose else None
+        if self._bar is not None:
+            self._task = self._bar.add_task(self.title, total=self.total, state="")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def step(self, state: str) -> None:
+        """One more is about to be done; `state` says which."""
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self.done, state=state)
+        elif self.verbose and time.monotonic() - self._last_line >= SECONDS_A_LINE:
+            self._last_line = time.monotonic()
+            print(
+                f"{self._last_line - self._start:8.1f} s  {self.done} of {self.total}, {state}",
+                file=sys.stderr,
+                flush=True,
+            )
+        self.done += 1
+
+
+def _bar(title: str) -> Any:
+    """A running progress bar on the terminal; None where standard error is none."""
+    if not sys.stderr.isatty():
+        return None
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    bar = Progress(
+        TextColumn(title), BarColumn(), TextColumn("{task.fields[state]}"), TimeElapsedColumn(),
+        console=Console(stderr=True), transient=True,
+    )  # fmt: skip
+    bar.start()
+    return bar

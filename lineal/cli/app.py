@@ -11,6 +11,7 @@ from lineal.cli.convert import convert
 from lineal.cli.demo import demo
 from lineal.cli.evaluate import evaluate
 from lineal.cli.inspect import inspect
+from lineal.cli.path import path
 from lineal.cli.predict import predict
 from lineal.cli.shell import Command, Group
 from lineal.cli.train import train
@@ -21,7 +22,7 @@ app = typer.Typer(
     invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )  # fmt: skip
 
-for command in (train, predict, evaluate, inspect, convert, demo, warmup):
+for command in (train, path, predict, evaluate, inspect, convert, demo, warmup):
     app.command(cls=Command)(command)
 
 

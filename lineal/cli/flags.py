@@ -21,7 +21,11 @@ METAVARS = {"class_weight": "balanced|LABEL=WEIGHT,…"}
 DECIDED = ("labels",)
 
 #: Titles of the sections of the help.
-SECTIONS = {"TrainOptions": "Training options", "ReadOptions": "Reading options"}
+SECTIONS = {
+    "PathOptions": "Search options",
+    "TrainOptions": "Training options",
+    "ReadOptions": "Reading options",
+}
 
 
 def flags(leave_out: tuple[str, ...] = (), **groups: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

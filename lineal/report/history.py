@@ -15,9 +15,7 @@ def plot_history(history: Sequence[dict[str, float]], path: str | os.PathLike[st
 
     Left the objective, right the solver's running estimate of the relative gap, both against seconds.
     """
-    figure_class, canvas_class = _matplotlib()
-    figure = figure_class(figsize=(9, 3.5), layout="constrained")
-    canvas = canvas_class(figure)
+    figure, canvas = canvas_of((9, 3.5))
     left, right = figure.subplots(1, 2)
     seconds = [row["seconds"] for row in history]
     left.plot(seconds, [row["objective"] for row in history], marker=".")
@@ -27,6 +25,18 @@ def plot_history(history: Sequence[dict[str, float]], path: str | os.PathLike[st
     right.set(xlabel="seconds", ylabel="relative gap (estimate; the last is certified)")
     if gaps:
         right.set_yscale("log")
+    draw(canvas, path)
+
+
+def canvas_of(size: tuple[float, float]) -> tuple[Any, Any]:
+    """An empty figure of that size in inches, and what draws it without a display."""
+    figure_class, canvas_class = _matplotlib()
+    figure = figure_class(figsize=size, layout="constrained")
+    return figure, canvas_class(figure)
+
+
+def draw(canvas: Any, path: str | os.PathLike[str]) -> None:
+    """Write the figure to an image file, whole or not at all."""
     ending = os.path.splitext(os.fspath(path))[1][1:].lower()
     known = canvas.get_supported_filetypes()
     if ending not in known:

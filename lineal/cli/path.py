@@ -1,0 +1,140 @@
+"""`lineal path`: the strength of the penalty by cross-validation, from a file to a model file."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lineal.cli import show
+from lineal.cli.files import check_memory, check_writable, read_labelled
+from lineal.cli.flags import flags
+from lineal.cli.shell import INTERRUPTED, say
+from lineal.cli.train import PARAMETER_BYTES, _Clock, _options, _typed, _weight_columns
+from lineal.data.options import ReadOptions
+from lineal.options import TrainOptions
+from lineal.search.options import PathOptions
+
+if TYPE_CHECKING:
+    from lineal.data.dataset import Dataset
+    from lineal.model import Model
+    from lineal.search.result import Search
+    from lineal.solution import Solution
+
+
+@flags(leave_out=("verbose", "alpha"), searching=PathOptions, training=TrainOptions, reading=ReadOptions)
+def path(
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="Training data: a file, a quoted glob, or - for standard input.")
+    ],
+    model: Annotated[str, typer.Option("--model", "-m", help="Model file to write.", show_default=False)],
+    plot: Annotated[str | None, typer.Option(help="Image file to draw scores and weights to, as path.png.")] = None,
+    verbose: Annotated[
+        bool | None,
+        typer.Option("--verbose/--quiet", help="Show progress; by default on a terminal only.", show_default=False),
+    ] = None,
+    json: show.Json = False,
+    *,
+    searching: dict[str, Any],
+    training: dict[str, Any],
+    reading: dict[str, Any],
+) -> int | None:
+    """Choose the strength of the penalty by cross-validation, train with it and save the model.
+
+    Prints a line a strength: mean score of the rows held out with its standard error; non-zero weights and certified
+    gap of the fit to all rows; seconds. Ctrl-C ends the search early: the best model so far is saved, and the exit
+    code is 130.
+    """
+    options = _options(training, int(sys.stderr.isatty() if verbose is None else verbose))
+    wanted = PathOptions(**searching).checked()
+    for file in (model, plot):
+        if file is not None:
+            check_writable(file)
+    clock = _Clock()
+    rows = read_labelled(data, None, reading)
+    clock.lap("read")
+    if rows.bad_lines:
+        say(f"warning: {rows.bad_lines} malformed lines were skipped")
+    check_memory(rows.X.shape[1] * _weight_columns(rows) * PARAMETER_BYTES, rows.X.shape[1])
+    fitted, solution, found = _search(rows, options, wanted, keep_path=plot is not None and _is_small(rows))
+    clock.lap("search")
+    fitted.save(model)
+    if plot is not None:
+        from lineal.report import plot_path
+
+        plot_path(found, plot)
+    clock.lap("save")
+    _warn(found, solution, options.tol, model)
+    if verbose is not False or json:
+        _show(_result(model, rows, fitted, solution, found, clock.seconds), json)
+    return INTERRUPTED if found.status == "interrupted" else None
+
+
+def _is_small(rows: Dataset) -> bool:
+    from lineal.report.path import MAX_LINES
+
+    return rows.X.shape[1] * _weight_columns(rows) <= MAX_LINES
+
+
+def _search(
+    rows: Dataset, options: TrainOptions, wanted: PathOptions, keep_path: bool
+) -> tuple[Model, Solution, Search]:
+    from lineal.search.run import search
+
+    if isinstance(options.class_weight, dict):
+        options = dataclasses.replace(options, class_weight=_typed(options.class_weight, rows.y))
+    model, solution, found = search(
+        rows.X, rows.y, options, wanted, sample_weight=rows.weights, class_names=rows.class_names, keep_path=keep_path
+    )
+    return dataclasses.replace(model, feature_names=rows.feature_names, schema=rows.schema), solution, found
+
+
+def _warn(found: Search, solution: Solution, tol: float, model: str) -> None:
+    if found.status != "complete":
+        say(f"the search ended early ({found.status}); the best model so far is in {model}: {solution.message}")
+    elif found.missed:
+        say(f"warning: {found.missed} fits missed the tolerance {tol:g}; the model: {solution.message}")
+
+
+def _result(
+    path: str, rows: Dataset, model: Model, solution: Solution, found: Search, seconds: dict[str, float]
+) -> dict[str, Any]:
+    chosen = found.rows()[found.chosen]
+    return {
+        "model": path,
+        "rows": len(rows),
+        "features": model.n_features,
+        "classes": len(model.classes),
+        "folds": found.scores.shape[1],
+        "measure": found.measure,
+        "alpha": found.alpha,
+        "best_alpha": float(found.alphas[found.best]),
+        "score": chosen["score"],
+        "se": chosen["se"],
+        "status": solution.status if found.status == "complete" else found.status,
+        "certificate": solution.certificate.to_json(),
+        "path": found.rows(),
+        "seconds": seconds,
+    }
+
+
+def _show(result: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        show.as_json(result)
+        return
+    columns = ("alpha", result["measure"], "se", "non-zero", "gap", "seconds")
+    formats = ("{:.4g}", "{:.4f}", "{:.4f}", "{}", "{:.1e}", "{:.2f}")
+    marks = {"best": "best_alpha", "chosen": "alpha"}
+    lines = [
+        [None if value is None else form.format(value) for form, value in zip(formats, row.values())]
+        + [", ".join(word for word, name in marks.items() if row["alpha"] == result[name])]
+        for row in result["path"]
+    ]
+    show.table("lineal path", (*columns, ""), lines)
+    hidden = ("path", "certificate", "seconds")
+    entries = {name.replace("_", " "): value for name, value in result.items() if name not in hidden}
+    entries["gap"] = result["certificate"]["value"]
+    entries["seconds"] = ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in result["seconds"].items())
+    show.pairs("lineal path", entries)

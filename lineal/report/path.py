@@ -1,0 +1,44 @@
+"""A search for α as a picture: scores, non-zero weights, and the weights themselves where there are few."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from lineal.report.history import canvas_of, draw
+
+#: Weights of a path are drawn up to this many.
+MAX_LINES = 200
+
+
+def plot_path(search: Any, path: str | os.PathLike[str]) -> None:
+    """Draw a `Search` (an estimator's `search_`) to an image file; its ending decides the format.
+
+    Above the mean score with a band of one standard error, with lines at the best and the chosen α; below the number
+    of non-zero weights, all against α; and the weights, if the search kept them and they are at most `MAX_LINES`.
+    """
+    kept = [entry for entry in search.path or [] if entry is not None]
+    weights = np.stack([W.ravel() for W, _ in kept]) if kept else np.empty((0, 0))
+    has_weights = 0 < weights.shape[1] <= MAX_LINES
+    figure, canvas = canvas_of((7, 8 if has_weights else 5.5))
+    axes = figure.subplots(3 if has_weights else 2, 1, sharex=True, height_ratios=[2, 1, 2][: 3 if has_weights else 2])
+    alphas, mean, se = search.alphas, search.mean, search.se
+    axes[0].plot(alphas, mean, marker=".")
+    axes[0].fill_between(alphas, mean - se, mean + se, alpha=0.25)
+    axes[0].set(ylabel=f"{search.measure} ({search.scores.shape[1]} folds)")
+    known = search.nonzero >= 0
+    axes[1].plot(alphas[known], search.nonzero[known], marker=".", color="tab:green")
+    axes[1].set(ylabel="non-zero weights", ylim=(0, None))
+    if has_weights:
+        axes[2].plot(alphas[: len(weights)], weights, linewidth=0.8)
+        axes[2].set(ylabel="weights")
+    for axis in axes:
+        axis.axvline(alphas[search.best], linestyle=":", color="tab:gray", label=f"best {alphas[search.best]:.3g}")
+        axis.axvline(search.alpha, linestyle="--", color="tab:red", label=f"chosen {search.alpha:.3g}")
+    axes[0].legend(fontsize="small")
+    if (alphas > 0.0).all():
+        axes[-1].set_xscale("log")
+    axes[-1].set(xlabel="alpha")
+    draw(canvas, path)

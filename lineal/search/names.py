@@ -1,0 +1,20 @@
+"""Names of the measures, apart from what computes them: help texts need neither NumPy nor Numba."""
+
+from __future__ import annotations
+
+#: Measures where less is better.
+LESS_IS_BETTER = frozenset({"log_loss", "brier", "hamming_loss", "label_ranking_loss"})
+
+#: Measures of rows with one label, with label sets, and those that need probabilities or a threshold at zero.
+ONE_LABEL = ("accuracy", "log_loss", "brier", "macro_f1", "micro_f1", "roc_auc", "pr_auc")
+LABEL_SETS = (
+    "accuracy", "log_loss", "brier", "macro_f1", "micro_f1", "hamming_loss", "precision_at_1", "precision_at_3",
+    "precision_at_5", "label_ranking_loss", "label_ranking_average_precision",
+)  # fmt: skip
+NEED_PROBABILITIES = ("log_loss", "brier")
+NEED_THRESHOLD = ("accuracy", "macro_f1", "micro_f1", "hamming_loss")
+
+
+def names() -> list[str]:
+    """Names of all measures."""
+    return list(dict.fromkeys((*ONE_LABEL, *LABEL_SETS)))
