@@ -26,7 +26,7 @@ SMOOTH = [name for name in losses.names() if losses.get(name).is_smooth]
 
 def train(X, y, sample_weight=None, offsets=None, callbacks=(), start=None, **options):
     return fit(
-        X, y, TrainOptions(**{"tol": 1e-8, **options}), sample_weight=sample_weight, offsets=offsets,
+        X, y, TrainOptions(**{"tol": 1e-8, "solver": "lbfgs", **options}), sample_weight=sample_weight, offsets=offsets,
         callbacks=callbacks, start=start,
     )  # fmt: skip
 

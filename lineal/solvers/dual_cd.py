@@ -121,7 +121,7 @@ class _Ascent:
         self, objective: Objective, start: np.ndarray | Solution | None, threads: int, seed: int, shrinking: bool
     ) -> None:
         engine, self.objective, self.threads, self.shrinking = _local(objective), objective, threads, shrinking
-        strengths = objective.regulariser.strengths
+        strengths = objective.regulariser.strengths if engine.shape[1] else np.array([objective.regulariser.alpha])
         if not np.all(strengths > 0.0):
             raise OptionError("dual_cd needs a penalty on every weight: alpha and all factors must be > 0")
         self.alpha = float(strengths.max())
@@ -140,14 +140,14 @@ class _Ascent:
         """Of every row: how much of a step reaches W (s/α), b and its own score, with rows seen from their mean."""
         weights, squares, dots = engine.weights, row_norms(self.X), np.zeros(self.X.shape[0])
         self.mean, self.mean_square = np.zeros(self.X.shape[1]), 0.0
-        if self.objective.fit_intercept:
-            self.mean = rmatmul(self.X, weights[:, None])[:, 0]
-            self.mean_square = float(self.mean @ self.mean)
-            dots = matmul(self.X, self.mean[:, None], threads=self.threads)[:, 0]
-            squares = np.maximum(squares - 2.0 * dots + self.mean_square, 0.0)
-        spread = float(weights @ squares)
-        self.beta = BALANCE * spread / self.alpha + 1.0 if self.objective.fit_intercept else 0.0
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.objective.fit_intercept:
+                self.mean = rmatmul(self.X, weights[:, None])[:, 0]
+                self.mean_square = float(self.mean @ self.mean)
+                dots = matmul(self.X, self.mean[:, None], threads=self.threads)[:, 0]
+                squares = np.maximum(squares - 2.0 * dots + self.mean_square, 0.0)
+            spread = float(weights @ squares)
+            self.beta = BALANCE * spread / self.alpha + 1.0 if self.objective.fit_intercept else 0.0
             self.scale = self._narrow(weights / self.alpha)
             self.shift = self._narrow(weights * (self.beta - dots / self.alpha))
             self.tilt = self._narrow(dots - self.mean_square)
@@ -156,8 +156,9 @@ class _Ascent:
         self.weights, self.active = weights, weights > 0.0
 
     def _narrow(self, numbers: np.ndarray) -> np.ndarray:
-        check_finite(float(np.abs(numbers).max(initial=0.0)), "the squared norm of a row over α")
-        return numbers.astype(self.X.dtype)
+        narrow = numbers.astype(self.X.dtype)
+        check_finite(float(np.abs(narrow).max(initial=0.0)), "the squared norm of a row over α")
+        return narrow
 
     def _first_dual_point(self, start: np.ndarray | Solution | None) -> np.ndarray:
         n, k = self.X.shape[0], self.objective.engine.n_columns
