@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
-from lineal import losses, penalties, solvers
+from lineal import calibration, losses, penalties, solvers
 from lineal.core.threads import thread_count
 from lineal.design import wrap
 from lineal.engine.local import LocalEngine
@@ -55,28 +57,66 @@ def fit(
         thread_count(options.n_jobs),
     )  # fmt: skip
     objective = Objective(engine, loss, Regulariser(penalty, options.alpha, d), bool(options.fit_intercept))
+    folds = None
+    if options.probability and calibration.is_needed(loss, encoded):
+        folds = calibration.fold_numbers(encoded, weights, options.random_state or 0)
+    settings: dict[str, Any] = {
+        "tol": options.tol,
+        "max_iter": int(options.max_iter),
+        "n_jobs": options.n_jobs,
+        "seed": options.random_state or 0,
+    }
+    deadline = None if options.max_time is None else time.perf_counter() + options.max_time
     with _blas_threads(options.n_jobs), Progress(options.verbose, options.tol) as progress:
         solution = solver.solve(
             objective,
-            tol=options.tol,
-            max_iter=int(options.max_iter),
-            max_time=options.max_time,
+            max_time=options.max_time if folds is None or options.max_time is None else 0.5 * options.max_time,
             callbacks=(*progress.callbacks, *callbacks),
             start=_start(start, objective, encoded),
-            n_jobs=options.n_jobs,
-            seed=options.random_state or 0,
+            **settings,
         )
+        slopes = None
+        if folds is not None:
+            solution, slopes = _calibrated(objective, encoded, folds, solution, solver, deadline, settings)
     model = Model(
         weights=solution.weights,
         intercept=solution.intercept,
         classes=encoded.classes,
         loss=loss.name,
         is_multilabel=encoded.is_multilabel,
+        calibration=slopes,
         options=options.to_json(),
         certificate=solution.certificate,
         status=solution.status,
     )
     return model, solution
+
+
+def _calibrated(
+    objective: Objective,
+    encoded: Encoded,
+    folds: np.ndarray,
+    solution: Solution,
+    solver: Any,
+    deadline: float | None,
+    settings: dict[str, Any],
+) -> tuple[Solution, np.ndarray | None]:
+    """The solution with the slopes of its probabilities; without them where Ctrl-C ended one of the fits."""
+    left = int(folds.max()) + 1
+
+    def refit(part: Objective, start: Solution) -> Solution:
+        nonlocal left
+        share = None if deadline is None else max(deadline - time.perf_counter(), 0.0) / left + 1e-3
+        left -= 1
+        return solver.solve(part, start=start, max_time=share, **settings)
+
+    slopes = None
+    if solution.status != "interrupted":
+        slopes = calibration.held_out_slopes(objective, encoded, folds, solution, refit)
+    if slopes is None:
+        message = "interrupted before its probabilities were calibrated: there are none"
+        solution = dataclasses.replace(solution, status="interrupted", message=message)
+    return solution, slopes
 
 
 def _checked_callbacks(callbacks: Iterable[Callback]) -> tuple[Callback, ...]:
