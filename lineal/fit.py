@@ -67,7 +67,7 @@ def fit(
         "seed": options.random_state or 0,
     }
     deadline = None if options.max_time is None else time.perf_counter() + options.max_time
-    with _blas_threads(options.n_jobs), Progress(options.verbose, options.tol) as progress:
+    with blas_threads(options.n_jobs), Progress(options.verbose, options.tol) as progress:
         solution = solver.solve(
             objective,
             max_time=options.max_time if folds is None or options.max_time is None else 0.5 * options.max_time,
@@ -129,7 +129,7 @@ def _checked_callbacks(callbacks: Iterable[Callback]) -> tuple[Callback, ...]:
     return found
 
 
-def _blas_threads(n_jobs: int | None) -> AbstractContextManager[Any]:
+def blas_threads(n_jobs: int | None) -> AbstractContextManager[Any]:
     """Dense products run on BLAS's own threads: `n_jobs` holds for those too."""
     if n_jobs is None:
         return nullcontext()

@@ -185,7 +185,7 @@ def test_folds_hold_every_class_and_leave_out_rows_without_weight():
 
 def test_a_class_of_one_row_is_refused_by_name():
     y = np.array(["a"] * 10 + ["b"] * 9 + ["c"])
-    with pytest.raises(DataError, match="two rows of every class.*'c' has 1"):
+    with pytest.raises(DataError, match=r"two rows of every class.*'c' has 1"):
         fit(np.random.default_rng(0).normal(size=(20, 3)), y, TrainOptions(probability=True))
 
 

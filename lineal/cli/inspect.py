@@ -40,7 +40,11 @@ def inspect(
             "classes": _listed(result["classes"]),
             "loss": known.loss,
             "labels of a row": "any number" if known.is_multilabel else "one",
-            "probabilities": "calibrated" if known.calibration is not None else "yes" if known.has_probabilities else "no",
+            "probabilities": "calibrated"
+            if known.calibration is not None
+            else "yes"
+            if known.has_probabilities
+            else "no",
             "precision": result["dtype"],
             "file": show.size(result["bytes"]),
             "non-zero weights": f"{nonzero['weights']} of {known.weights.size}",
