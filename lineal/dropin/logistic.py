@@ -33,6 +33,7 @@ from lineal.dropin.problem import (
     checked_weights,
     class_factors,
     iterations,
+    liblinear_gap,
     minimise,
     objective_of,
     warn_unless_converged,
@@ -41,9 +42,6 @@ from lineal.dropin.problem import (
 from lineal.errors import DataError, OptionError
 from lineal.objective import Objective
 from lineal.targets import Encoded, encode
-
-#: Relative duality gap that is asked for where scikit-learn's own rule says nothing about one, as a share of `tol`.
-GAP_OF_TOL = 1e-2
 
 
 class LogisticRegression(linear_model.LogisticRegression):
@@ -55,7 +53,8 @@ class LogisticRegression(linear_model.LogisticRegression):
 
     `tol` becomes a relative duality gap. For the l2 penalty the gap is ‖gradient‖²/(2α), so that scikit-learn's rule, a
     largest gradient entry of `tol`, is met at tol²·C·Σs/2, here divided by the objective of the zero model to be
-    relative; it is never looser than `tol`. Otherwise it is `tol`/100.
+    relative; it is never looser than `tol`. With solver="liblinear" it is `tol`², with an l1 penalty `tol`/100, and at
+    most 1e-4.
 
     More than two classes with `l1_ratio` > 0 are refused until lineal has a solver for them.
 
@@ -77,8 +76,8 @@ class LogisticRegression(linear_model.LogisticRegression):
         self.classes_ = encoded.classes
         if self.solver == "liblinear" and encoded.n_columns > 1:
             raise ValueError(
-                "The 'liblinear' solver does not support multiclass classification (n_classes >= 3): use another "
-                "solver, or wrap the estimator in a OneVsRestClassifier"
+                "Only binary classification is supported. The 'liblinear' solver does not support multiclass "
+                "classification (n_classes >= 3): use another solver, or wrap the estimator in a OneVsRestClassifier"
             )
         weights = self._weights(X, y, encoded, sample_weight)
         has_bias = self.solver == "liblinear" and self.fit_intercept
@@ -166,8 +165,8 @@ class LogisticRegression(linear_model.LogisticRegression):
                 raise
             raise OptionError(
                 f"l1_ratio={self.l1_ratio} with {encoded.n_columns} classes cannot be honoured: {refusal}. Use "
-                "l1_ratio=0, scikit-learn's own class with solver='saga', or one problem a class: OneVsRestClassifier around this "
-                "one, or lineal.LinearClassifier(loss='logistic', penalty='l1')"
+                "l1_ratio=0, scikit-learn's own class with solver='saga', or one problem a class: "
+                "OneVsRestClassifier around this one, or lineal.LinearClassifier(loss='logistic', penalty='l1')"
             ) from None
         return loss
 
@@ -185,8 +184,9 @@ class LogisticRegression(linear_model.LogisticRegression):
 
     def _gap(self, objective: Objective) -> float:
         """What `tol` means as a relative gap, or without a penalty as a violation relative to the zero model's."""
-        if not objective.regulariser.penalty.is_smooth or self.solver == "liblinear":
-            return GAP_OF_TOL * self.tol
+        penalty = objective.regulariser.penalty
+        if not penalty.is_smooth or self.solver == "liblinear":
+            return liblinear_gap(self.tol, penalty)
         alpha, k = objective.regulariser.alpha, objective.shape[1]
         if alpha == 0.0:
             _, gradient = objective.loss_and_gradient(objective.start())

@@ -13,6 +13,7 @@ Memory: X in float64 with one more column, and what lineal's solver for the loss
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -30,26 +31,23 @@ from lineal.dropin.problem import (
     checked_weights,
     class_factors,
     iterations,
+    liblinear_gap,
     minimise,
     objective_of,
     warn_unless_converged,
     with_bias,
     worst,
-)  # fmt: skip
-from lineal.solution import Solution
-from lineal.targets import OneLabel, encode
-
-#: Relative duality gap that is asked for, as a share of `tol`.
-GAP_OF_TOL = 1e-2
+)
+from lineal.targets import Encoded, OneLabel, encode
 
 
 class LinearSVC(svm.LinearSVC):
     """scikit-learn's `LinearSVC` with lineal's solvers: same parameters, same answer, sooner.
 
     Parameters and attributes are those of `sklearn.svm.LinearSVC`. `dual` is checked and decides nothing: lineal's own
-    choice of solver does. `tol` becomes a relative duality gap of `tol`/100, which is at least as accurate as
-    LIBLINEAR's stopping rules at the same `tol`. `max_iter` bounds the iterations of lineal's solver, `n_iter_` counts
-    them. `verbose` shows lineal's progress.
+    choice of solver does. `tol` becomes a relative duality gap of `tol`² for the l2 penalty and `tol`/100 for l1, 1e-4
+    at most: at least as accurate as LIBLINEAR's stopping rules at the same `tol`. `max_iter` bounds the iterations of
+    lineal's solver, `n_iter_` counts them. `verbose` shows lineal's progress.
 
     Attributes
     ----------
@@ -70,35 +68,20 @@ class LinearSVC(svm.LinearSVC):
         self.classes_ = encoded.classes
         weights = checked_weights(sample_weight, X)
         factors = class_factors(self.class_weight, self.classes_, y, sample_weight)
-        columns = encoded.targets.columns
-        numbers = columns + 1 if encoded.n_columns == 1 else columns
+        loss = losses.get("crammer_singer" if joint else self.loss)
+        penalty = penalties.get("l2" if joint else self.penalty)
         features = with_bias(X, self.intercept_scaling) if self.fit_intercept else X
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        settings = Settings(GAP_OF_TOL * self.tol, self.max_iter, int(self.verbose), seed=int(seed))
-        if joint or len(self.classes_) == 2 or (factors == 1.0).all():
-            solutions = [
-                self._solve(features, encoded.targets, encoded.n_columns, weights * factors[numbers], settings)
-            ]
-        else:
-            solutions = [
-                self._solve(
-                    features, OneLabel((numbers == r).astype(np.int32) - np.int32(1)), 1,
-                    weights * np.where(numbers == r, factors[r], 1.0), settings,
-                )
-                for r in range(len(self.classes_))
-            ]  # fmt: skip
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        settings = Settings(liblinear_gap(self.tol, penalty), self.max_iter, int(self.verbose), seed=seed)
+        solutions = [
+            minimise(objective_of(features, targets, k, loss, penalty, float(self.C), s, False), settings)
+            for targets, k, s in _problems(encoded, weights, factors, joint)
+        ]
         self._keep(np.hstack([solution.weights for solution in solutions]))
         self.certificate_ = worst(solutions)
         self.n_iter_ = max(iterations(solution, self.max_iter) for solution in solutions)
         warn_unless_converged(solutions)
         return self
-
-    def _solve(self, X: Any, targets: Any, k: int, weights: np.ndarray, settings: Settings) -> Solution:
-        joint = self.multi_class == "crammer_singer"
-        loss = losses.get("crammer_singer" if joint else self.loss)
-        penalty = penalties.get("l2" if joint else self.penalty)
-        objective = objective_of(X, targets, k, loss, penalty, float(self.C), weights, False)
-        return minimise(objective, settings)
 
     def _keep(self, W: np.ndarray) -> None:
         if len(self.classes_) == 2 and W.shape[1] == 2:  # Crammer–Singer has a column for both
@@ -110,7 +93,16 @@ class LinearSVC(svm.LinearSVC):
             self.intercept_ = 0.0
         self.coef_ = W.T
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+
+def _problems(
+    encoded: Encoded, weights: np.ndarray, factors: np.ndarray, is_direct: bool
+) -> Iterator[tuple[Any, int, np.ndarray]]:
+    """Targets, columns and row weights of each fit: one for all classes wherever the same weights serve them all."""
+    columns = encoded.targets.columns
+    numbers = columns + 1 if encoded.n_columns == 1 else columns
+    if is_direct or encoded.n_columns == 1 or (factors == 1.0).all():
+        yield encoded.targets, encoded.n_columns, weights * factors[numbers]
+        return
+    for r, factor in enumerate(factors):
+        is_own = numbers == r
+        yield OneLabel(is_own.astype(np.int32) - np.int32(1)), 1, weights * np.where(is_own, factor, 1.0)
