@@ -156,7 +156,7 @@ def test_linear_svc(data, parameters):
 @pytest.mark.parametrize("class_weight", [{0: 5.0, 1: 0.5}, {0: 3.0, 1: 3.0, 2: 3.0}, "balanced"])
 def test_linear_svc_weighs_the_positive_side_only(data, class_weight):
     """LIBLINEAR's meaning of class weights: with several classes, only rows of the class itself are weighted."""
-    X, y = (CANCER, BENIGN) if data == "binary" else (IRIS[:130], SPECIES[:130])
+    X, y = (CANCER, BENIGN) if data == "binary" else (WINE[:160], SORTS[:160])
     if data == "binary" and isinstance(class_weight, dict):
         class_weight = {label: class_weight[label] for label in (0, 1)}
     mine, theirs = both(LinearSVC, X, y, ROW_WEIGHTS[: len(X)], class_weight=class_weight)
