@@ -21,9 +21,13 @@ _HOME = {
     "convert": "lineal.data.layout",
 }
 
-__all__ = ["__version__", "errors", *sorted(_HOME)]
+#: Modules that are attributes of the package.
+_MODULES = ("dropin", "errors")
+
+__all__ = ["__version__", *_MODULES, *sorted(_HOME)]
 
 if TYPE_CHECKING:
+    from lineal import dropin as dropin
     from lineal import errors as errors
     from lineal.data.dataset import Dataset as Dataset
     from lineal.data.layout import convert as convert
@@ -36,8 +40,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "errors":
-        return importlib.import_module("lineal.errors")
+    if name in _MODULES:
+        return importlib.import_module(f"lineal.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'lineal' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)

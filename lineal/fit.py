@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lineal import losses, penalties, solvers
+from lineal import calibration, losses, penalties, solvers
 from lineal.core.threads import thread_count
 from lineal.design import wrap
 from lineal.engine.local import LocalEngine
@@ -42,13 +43,42 @@ def fit(
     """
     problem = prepare(X, y, options, sample_weight=sample_weight, offsets=offsets, class_names=class_names)
     callbacks = checked_callbacks(callbacks)
+    folds = None
+    if options.probability and calibration.is_needed(problem.objective.loss, problem.encoded):
+        weights = problem.objective.engine.weights  # type: ignore[attr-defined]
+        folds = calibration.fold_numbers(problem.encoded, weights, options.random_state or 0)
+    began, limit = time.perf_counter(), options.max_time
     with blas_threads(options.n_jobs), Progress(options.verbose, options.tol) as progress:
         solution = problem.solve(
-            max_time=options.max_time,
+            max_time=limit if folds is None or limit is None else 0.5 * limit,
             callbacks=(*progress.callbacks, *callbacks),
             start=_start(start, problem.objective, problem.encoded),
         )
-    return problem.model_of(solution), solution
+        slopes = None
+        if folds is not None:
+            solution, slopes = _calibrated(problem, folds, solution, None if limit is None else began + limit)
+    return replace(problem.model_of(solution), calibration=slopes), solution
+
+
+def _calibrated(
+    problem: Problem, folds: np.ndarray, solution: Solution, deadline: float | None
+) -> tuple[Solution, np.ndarray | None]:
+    """The solution with the slopes of its probabilities; without them where Ctrl-C ended one of the fits."""
+    left = int(folds.max()) + 1
+
+    def refit(part: Objective, start: Solution) -> Solution:
+        nonlocal left
+        share = None if deadline is None else max(deadline - time.perf_counter(), 0.0) / left + 1e-3
+        left -= 1
+        return replace(problem, objective=part).solve(max_time=share, start=start)
+
+    slopes = None
+    if solution.status != "interrupted":
+        slopes = calibration.held_out_slopes(problem.objective, problem.encoded, folds, solution, refit)
+    if slopes is None:
+        message = "interrupted before its probabilities were calibrated: there are none"
+        solution = replace(solution, status="interrupted", message=message)
+    return solution, slopes
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,8 @@ class Model:
     classes : the labels; two of them with k = 1 for binary problems, else one a column.
     loss : name of the loss it was trained with; it decides how scores become labels and probabilities.
     is_multilabel : whether rows have label sets.
+    calibration : slopes that make probabilities of the scores (see `lineal.calibration`): (1,), or (k,) for label sets;
+        None for losses that have probabilities of their own, and where none were asked for.
     feature_names : d strings or None.
     schema : how the training file became columns, so that other files are read the same way; None for arrays.
     options : what it was trained with.
@@ -48,6 +50,7 @@ class Model:
     classes: np.ndarray
     loss: str
     is_multilabel: bool = False
+    calibration: np.ndarray | None = None
     feature_names: list[str] | None = None
     schema: Schema | None = None
     options: dict[str, Any] = field(default_factory=dict)
@@ -76,14 +79,25 @@ class Model:
         return self._collect(X, self.labels_of)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities (n, number of classes), for losses that have them; a column a label for label sets."""
+        """Probabilities (n, number of classes), a column a label for label sets; the likeliest class is `predict`'s.
+
+        For losses that have probabilities, and for others where they were calibrated at fit time.
+        """
         self.check_probabilities()
         return self._collect(X, self.probabilities_of)
 
     def check_probabilities(self) -> None:
-        """Refuse a loss whose scores are no probabilities."""
-        if self.loss not in LINKS:
-            raise OptionError(f"loss {self.loss!r} gives scores, not probabilities: train with 'logistic' or 'softmax'")
+        """Refuse a loss whose scores are no probabilities, and were not calibrated to be."""
+        if not self.has_probabilities:
+            raise OptionError(
+                f"loss {self.loss!r} gives scores, not probabilities: train with probability=True, or with the loss "
+                "'logistic' or 'softmax'"
+            )
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether scores become probabilities: by nature or by calibration."""
+        return self.loss in LINKS or self.calibration is not None
 
     # --- from scores
 
@@ -100,17 +114,17 @@ class Model:
     def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
         """What `predict_proba` gives for these scores."""
         wide = scores.astype(np.float64)
-        if self.is_binary:
-            positive = _sigmoid(wide)
-            return np.stack([_sigmoid(-wide), positive], axis=1)
-        if LINKS[self.loss] == "softmax":
-            raised = np.exp(wide - wide.max(axis=1, keepdims=True))
+        slopes = 1.0 if self.calibration is None else self.calibration
+        if self.is_binary or self.is_multilabel:
+            positive = _sigmoid(slopes * wide)
+            # A score too small to move ½ in this precision still decides.
+            positive = np.where((wide > 0.0) & (positive <= 0.5), np.nextafter(0.5, 1.0), positive)
+            return positive if self.is_multilabel else np.stack([_sigmoid(-slopes * wide), positive], axis=1)
+        if LINKS.get(self.loss) == "logistic":
+            raised = np.maximum(_sigmoid(wide), np.finfo(np.float64).tiny)  # a row that all classes refuse
         else:
-            raised = _sigmoid(wide)
-            if self.is_multilabel:
-                return raised
-            raised = np.maximum(raised, np.finfo(np.float64).tiny)  # a row that all classes refuse
-        return raised / raised.sum(axis=1, keepdims=True)
+            raised = np.exp(slopes * (wide - wide.max(axis=1, keepdims=True)))
+        return _with_largest(raised / raised.sum(axis=1, keepdims=True), np.argmax(wide, axis=1))
 
     # --- over any kind of rows
 
@@ -201,6 +215,13 @@ def load(path: str | os.PathLike[str]) -> Model:
     from lineal.model_file import load
 
     return load(path)
+
+
+def _with_largest(P: np.ndarray, best: np.ndarray) -> np.ndarray:
+    """P with the class `best` of every row the first of its largest: scores may differ where probabilities round."""
+    rows = np.flatnonzero(np.argmax(P, axis=1) != best)
+    P[rows, best[rows]] = np.nextafter(P[rows].max(axis=1), np.inf)
+    return P
 
 
 def _sigmoid(z: np.ndarray) -> np.ndarray:

@@ -116,6 +116,7 @@ def _to_json(model: Model) -> dict[str, Any]:
         "label_kind": LABEL_KINDS[classes.dtype.kind],
         "loss": model.loss,
         "is_multilabel": model.is_multilabel,
+        "calibration": None if model.calibration is None else model.calibration.tolist(),
         "feature_names": model.feature_names,
         "schema": None if model.schema is None else model.schema.to_json(),
         "options": model.options,
@@ -134,6 +135,14 @@ def _from_json(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> Model:
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise ValueError("feature names are not strings")
     is_multilabel = bool(values["is_multilabel"])
+    slopes = values.get("calibration")  # absent from files before 0.2; older readers find scores without probabilities
+    calibration: np.ndarray | None = None if slopes is None else np.array(slopes, np.float64)
+    if calibration is not None and not (
+        calibration.shape == (len(classes) if is_multilabel else 1,)
+        and np.isfinite(calibration).all()
+        and (calibration > 0.0).all()
+    ):
+        raise ValueError("the slopes of the probabilities do not fit the classes")
     columns = {len(classes)} if is_multilabel or len(classes) != 2 else {1, 2}
     if (
         weights.ndim != 2
@@ -153,6 +162,7 @@ def _from_json(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> Model:
         classes=classes,
         loss=str(values["loss"]),
         is_multilabel=is_multilabel,
+        calibration=calibration,
         feature_names=names,
         schema=None if values["schema"] is None else Schema.from_json(values["schema"]),
         options=dict(values["options"]),

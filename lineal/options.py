@@ -25,10 +25,13 @@ class TrainOptions:
     tol: float = option(1e-3, "stop at this relative duality gap (relative violation where no gap exists)")
     fit_intercept: bool = option(True, "fit an intercept; it is never penalised")
     class_weight: str | dict[Any, float] | None = option(None, "None, 'balanced', or a dict of weights of the classes")  # noqa: RUF009
+    probability: bool = option(
+        False, "calibrate probabilities on held-out folds, for losses whose scores have none of their own"
+    )
     max_iter: int = option(1000, "iterations at most")
     max_time: float | None = option(None, "seconds at most; the best model so far is kept")
     n_jobs: int | None = option(None, "threads; None or -1 means all cores")
-    random_state: int | None = option(None, "seed of solvers that draw random numbers, and of a holdout")
+    random_state: int | None = option(None, "seed of solvers that draw random numbers, and of rows held out")
     verbose: int = option(0, "1 shows progress: a bar on a terminal, lines elsewhere")
 
     def checked(self) -> TrainOptions:
@@ -45,8 +48,9 @@ class TrainOptions:
             self._need("max_time", lambda v: v > 0.0, "seconds > 0 or None")
         if self.random_state is not None:
             self._need("random_state", lambda v: operator.index(v) >= 0, "a whole number ≥ 0 or None")
-        if type(self.fit_intercept).__name__ not in ("bool", "bool_"):
-            raise OptionError(f"fit_intercept={self.fit_intercept!r} is neither True nor False")
+        for name in ("fit_intercept", "probability"):
+            if type(getattr(self, name)).__name__ not in ("bool", "bool_"):
+                raise OptionError(f"{name}={getattr(self, name)!r} is neither True nor False")
         if self.verbose is not True and self.verbose is not False:
             self._need("verbose", lambda v: operator.index(v) >= 0, "a whole number ≥ 0")
         return self

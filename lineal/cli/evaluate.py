@@ -60,7 +60,6 @@ def evaluate(
 def measure(model: Model, data: Dataset) -> dict[str, Any]:
     """All measures that the model's loss and the data's labels allow."""
     from lineal import metrics
-    from lineal.model import LINKS
 
     if model.is_multilabel != data.is_multilabel:
         one, sets = "one label a row", "label sets"
@@ -68,7 +67,7 @@ def measure(model: Model, data: Dataset) -> dict[str, Any]:
         raise DataError(f"the data has {has}, the model was trained on {wants}")
     y = _aligned(data, model) if model.is_multilabel else data.y
     scores = model.decision_function(data.X)
-    probabilities = model.probabilities_of(scores) if model.loss in LINKS else None
+    probabilities = model.probabilities_of(scores) if model.has_probabilities else None
     if model.is_multilabel:
         return metrics.label_sets(y, scores, probabilities, model.classes, model.loss != "label_ranking")
     return metrics.single_label(y, scores, probabilities, model.classes)

@@ -40,6 +40,11 @@ def inspect(
             "classes": _listed(result["classes"]),
             "loss": known.loss,
             "labels of a row": "any number" if known.is_multilabel else "one",
+            "probabilities": "calibrated"
+            if known.calibration is not None
+            else "yes"
+            if known.has_probabilities
+            else "no",
             "precision": result["dtype"],
             "file": show.size(result["bytes"]),
             "non-zero weights": f"{nonzero['weights']} of {known.weights.size}",
@@ -69,6 +74,7 @@ def describe(model: Model, file_bytes: int, top: int) -> dict[str, Any]:
         "classes": model.classes.tolist(),
         "loss": model.loss,
         "is_multilabel": model.is_multilabel,
+        "calibration": None if model.calibration is None else model.calibration.tolist(),
         "dtype": str(W.dtype),
         "bytes": file_bytes,
         "nonzero": {"weights": int(np.count_nonzero(W)), "features": int(np.count_nonzero(W.any(axis=1)))},

@@ -22,9 +22,11 @@ from lineal.options import TrainOptions, describe
 
 
 def _has_probabilities(estimator: LinearClassifier) -> bool:
-    if estimator.loss in LINKS:
+    if estimator.loss in LINKS or estimator.probability:
         return True
-    raise AttributeError(f"loss {estimator.loss!r} gives scores, not probabilities: use 'logistic' or 'softmax'")
+    raise AttributeError(
+        f"loss {estimator.loss!r} gives scores, not probabilities: set probability=True, or use 'logistic' or 'softmax'"
+    )
 
 
 class LinearClassifier(ClassifierMixin, BaseEstimator):
@@ -62,6 +64,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         tol: float = 1e-3,
         fit_intercept: bool = True,
         class_weight: Any = None,
+        probability: bool = False,
         max_iter: int = 1000,
         max_time: float | None = None,
         n_jobs: int | None = None,
@@ -77,6 +80,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         self.tol = tol
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.probability = probability
         self.max_iter = max_iter
         self.max_time = max_time
         self.n_jobs = n_jobs
@@ -143,7 +147,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the classes (of each label for label sets)."""
+        """Probabilities of the classes (of each label for label sets), whose largest is that of `predict`."""
         model = self._fitted()
         return model.predict_proba(self._checked(X))
 

@@ -1,0 +1,171 @@
+"""Probabilities for losses that have none of their own: one positive slope per decision, fitted on held-out scores.
+
+A margin loss says which class a row is of, not how surely. The surety is learnt from rows that a fit has not seen:
+the rows are cut into folds, each fold is scored by a fit to the others, and a slope a > 0 turns scores z into
+
+    two classes      P(second) = σ(a·z)
+    more classes     P = softmax(a·z), one a for all classes (the temperature 1/a)
+    label sets       P(label r) = σ(a_r·z_r)
+
+by minimising the log loss of the held-out scores, with the smoothed targets of Platt (1999): a row of a class with N
+rows counts as (N + 1)/(N + 2) of its class, so that a stays finite also where the scores separate the classes.
+
+Platt's sigmoid has an offset too, σ(a·z + c). It is left out on purpose: its probabilities pass ½ at z = −c/a, while
+`predict` changes its mind at z = 0, so that the likelier class would not always be the predicted one. A map through
+(0, ½) that rises keeps them together, and so does one slope shared by the columns of a softmax. The intercept of the
+model, which is not penalised, already does most of the offset's work.
+
+A fold is held out by giving its rows the weight zero: X is neither cut nor copied. Every held-out fit starts from the
+fit to all rows. Memory: MAX_SCORES scores, and what a fit needs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lineal.core.rng import generator, shuffle
+from lineal.errors import DataError, OptionError
+from lineal.objective import Objective, scores
+from lineal.solution import Solution
+from lineal.targets import Encoded, OneLabel
+
+#: Folds, where every class has as many rows.
+FOLDS = 5
+
+#: Held-out scores that are kept. A slope is one number: a sample of the rows tells it well enough.
+MAX_SCORES = 1 << 22
+
+#: Smallest slope, for scores of mean square one: probabilities of scores that are worth nothing.
+LEAST_SLOPE = 1e-6
+
+#: Fits the objective from a start.
+Refit = Callable[[Objective, Solution], Solution]
+
+
+def is_needed(loss: Any, encoded: Encoded) -> bool:
+    """Whether scores of this loss must be calibrated to be probabilities; refuses those that cannot be."""
+    if loss.link is not None:
+        return False
+    if encoded.is_multilabel and loss.name == "label_ranking":
+        raise OptionError(
+            "probability=True: label_ranking orders the labels of a row and has no threshold, so that its scores have "
+            "no probabilities; use loss 'logistic', or another one-vs-rest loss with probability=True"
+        )
+    return True
+
+
+def fold_numbers(encoded: Encoded, weights: np.ndarray, seed: int) -> np.ndarray:
+    """The fold of every row, −1 for rows without weight; the same share of every class in every fold."""
+    rows = np.flatnonzero(weights > 0.0)
+    shuffle(generator(seed), rows)
+    folds = min(FOLDS, len(rows))
+    if isinstance(encoded.targets, OneLabel):
+        numbers = _class_numbers(encoded)[rows]
+        counts = np.bincount(numbers, minlength=len(encoded.classes))
+        folds = min(folds, int(counts.min()))
+        if folds < 2:
+            label = encoded.classes[np.argmin(counts)].tolist()
+            raise DataError(
+                f"probability=True needs two rows of every class, to fit on one and measure on the other: class "
+                f"{label!r} has {counts.min()}"
+            )
+        rows = rows[np.argsort(numbers, kind="stable")]
+    elif folds < 2:
+        raise DataError("probability=True needs at least two rows, to fit on one and measure on the other")
+    numbers_of_folds = np.full(len(weights), -1)
+    numbers_of_folds[rows] = np.arange(len(rows)) % folds  # dealing goes on from class to class: folds of equal size
+    return numbers_of_folds
+
+
+def held_out_slopes(objective: Objective, encoded: Encoded, folds: np.ndarray, full: Solution, refit: Refit) -> Any:
+    """(1,) slope of the scores, (k,) for label sets; None where a fit was interrupted. `full` is the fit to all rows.
+
+    The engine must be a `LocalEngine`, whose weights can be replaced.
+    """
+    engine: Any = objective.engine
+    n_folds, room = int(folds.max()) + 1, max(1000, MAX_SCORES // engine.n_columns)
+    kept = np.flatnonzero(folds >= 0)
+    if len(kept) > room:
+        shuffle(generator(0, stream=1), kept)
+        kept = np.sort(kept[:room])
+    Z = np.empty((len(kept), engine.n_columns))
+    for fold in range(n_folds):
+        weights = np.where(folds == fold, 0.0, engine.weights)
+        part = dataclasses.replace(engine, weights=weights / weights.sum())
+        fitted = refit(dataclasses.replace(objective, engine=part), full)
+        if fitted.status == "interrupted":
+            return None
+        for block in part.blocks():
+            start = block.first
+            first, last = np.searchsorted(kept, (start, start + block.X.shape[0]))
+            here = np.arange(first, last)[folds[kept[first:last]] == fold]
+            if len(here):
+                Z[here] = scores(block, fitted.weights, fitted.intercept)[kept[here] - start]
+    return slopes_of(Z, encoded, kept, engine.weights[kept])
+
+
+def slopes_of(Z: np.ndarray, encoded: Encoded, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Slopes that fit the scores Z (m, k) of these rows best."""
+    if isinstance(encoded.targets, OneLabel):
+        Z = np.column_stack([np.zeros(len(Z)), Z]) if encoded.n_columns == 1 else Z
+        return np.array([_slope(Z, _class_numbers(encoded)[rows], weights)])
+    slopes = np.empty(encoded.n_columns)
+    starts, columns = encoded.targets.starts, encoded.targets.columns
+    rows_of_labels = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    for column in range(encoded.n_columns):
+        has_label = np.isin(rows, rows_of_labels[columns == column]).astype(np.intp)
+        slopes[column] = _slope(np.column_stack([np.zeros(len(Z)), Z[:, column]]), has_label, weights)
+    return slopes
+
+
+def _class_numbers(encoded: Encoded) -> np.ndarray:
+    columns = encoded.targets.columns
+    return columns + 1 if encoded.n_columns == 1 else columns  # binary: −1 and 0
+
+
+def _slope(Z: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
+    """argmin over a > 0 of the log loss of softmax(a·Z) with smoothed targets: convex in a, so a root of its slope."""
+    m, k = Z.shape
+    weights = weights / weights.sum()
+    Z = Z - Z.max(axis=1, keepdims=True)
+    deviations = Z - Z.mean(axis=1, keepdims=True)
+    size = float(np.sqrt(weights @ np.einsum("ir,ir->i", deviations, deviations) / k))
+    if size == 0.0:
+        return 1.0  # equal scores: equal probabilities whatever the slope
+    Z /= size
+    rest = 1.0 / (m * np.bincount(labels, weights, minlength=k) + 2.0)[labels]  # of a row, to the other classes
+    own = Z[np.arange(m), labels]
+    target = float(weights @ ((1.0 - rest) * own + rest / (k - 1) * (Z.sum(axis=1) - own)))
+
+    def derivatives(a: float) -> tuple[float, float]:
+        P = np.exp(a * Z)
+        P /= P.sum(axis=1, keepdims=True)
+        means = np.einsum("ir,ir->i", P, Z)
+        spread = np.einsum("ir,ir,ir->i", P, Z, Z) - means * means
+        return float(weights @ means) - target, float(weights @ spread)
+
+    return _rising_root(derivatives, LEAST_SLOPE) / size
+
+
+def _rising_root(derivatives: Callable[[float], tuple[float, float]], least: float) -> float:
+    """Root of a rising function at or above `least`, by Newton steps kept inside a bracket."""
+    low, high = least, 1.0
+    if derivatives(low)[0] >= 0.0:
+        return low
+    while derivatives(high)[0] < 0.0 and high < 1e12:
+        low, high = high, 4.0 * high
+    a = 0.5 * (low + high)
+    for _ in range(100):
+        value, slope = derivatives(a)
+        low, high = (a, high) if value < 0.0 else (low, a)
+        nearer = a - value / slope if slope > 0.0 else low
+        if not low < nearer < high:
+            nearer = 0.5 * (low + high)
+        if abs(nearer - a) <= 1e-12 * nearer:
+            break
+        a = nearer
+    return a

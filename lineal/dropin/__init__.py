@@ -1,0 +1,28 @@
+"""scikit-learn's own linear classifiers, fitted by lineal: change one import line of a program, and nothing else.
+
+`LinearSVC` and `LogisticRegression` are subclasses of scikit-learn's: parameters, attributes, predictions, tags and
+`isinstance` are theirs; only `fit` is lineal's. What it cannot honour raises an error that names it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+_HOME = {"LinearSVC": "lineal.dropin.svc", "LogisticRegression": "lineal.dropin.logistic"}
+
+__all__ = ["LinearSVC", "LogisticRegression"]
+
+if TYPE_CHECKING:
+    from lineal.dropin.logistic import LogisticRegression as LogisticRegression
+    from lineal.dropin.svc import LinearSVC as LinearSVC
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'lineal.dropin' has no attribute {name!r}: it has {', '.join(__all__)}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,133 @@
+"""What the drop-in classifiers share: from C and a penalised bias to lineal's objective, and back.
+
+scikit-learn minimises C·Σ_i s_i ℓ_i + Ω(w), lineal (1/Σs)·Σ_i s_i ℓ_i + α·Ω(w): the same with α = 1/(C·Σs).
+LIBLINEAR penalises the bias: it is the weight of a constant feature, here a last column of X without an intercept.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import _check_sample_weight
+
+from lineal import solvers
+from lineal.core.threads import thread_count
+from lineal.design import wrap
+from lineal.engine.local import LocalEngine
+from lineal.errors import DataError
+from lineal.fit import blas_threads
+from lineal.objective import Objective
+from lineal.penalties.regulariser import Regulariser
+from lineal.progress import Progress
+from lineal.solution import Certificate, Solution
+
+#: No gap below this is asked for: rounding hides the rest.
+SMALLEST_GAP = {"f4": 1e-6, "f8": 1e-13}
+
+#: A fit that rounding stopped at this gap is as good as a converged one: scikit-learn's solvers say nothing there.
+SILENT_GAP = 1e-4
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to solve: what a classifier's parameters say about it."""
+
+    tol: float
+    max_iter: int
+    verbose: int = 0
+    n_jobs: int | None = None
+    seed: int = 0
+
+
+def checked_weights(sample_weight: Any, X: Any) -> np.ndarray:
+    """Row weights, one each by default."""
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    bad = np.flatnonzero(weights < 0.0)
+    if bad.size:
+        raise DataError(f"sample_weight of row {bad[0]} is {weights[bad[0]]}: weights must not be negative")
+    if not weights.sum() > 0.0:
+        raise DataError("sample_weight is zero for every row: some weights must be positive")
+    return weights
+
+
+def class_factors(class_weight: Any, classes: np.ndarray, y: np.ndarray, sample_weight: Any) -> np.ndarray:
+    """A factor a class. "balanced" counts rows, or their weights where there are some, as scikit-learn does."""
+    factors = compute_class_weight(class_weight, classes=classes, y=y, sample_weight=sample_weight)
+    if not (np.isfinite(factors).all() and (factors >= 0.0).all()):
+        raise DataError(f"class_weight={class_weight!r} has a weight that is negative or not finite")
+    return factors
+
+
+def with_bias(X: Any, value: float) -> Any:
+    """X with a last column of this value: a copy, in the layout of X."""
+    if not sparse.issparse(X):
+        is_f = X.flags.f_contiguous and not X.flags.c_contiguous
+        out = np.empty((X.shape[0], X.shape[1] + 1), X.dtype, "F" if is_f else "C")
+        out[:, :-1] = X
+        out[:, -1] = value
+        return out
+    column = sparse.csr_array(np.full((X.shape[0], 1), value, X.dtype))
+    return sparse.hstack([X, column], format=X.format, dtype=X.dtype)
+
+
+def objective_of(
+    X: Any, targets: Any, k: int, loss: Any, penalty: Any, C: float, weights: np.ndarray, fit_intercept: bool,
+    n_jobs: int | None = None,
+) -> Objective:  # fmt: skip
+    """The objective of C·Σ s ℓ + Ω, divided by C·Σs; C may be infinite."""
+    total = float(weights.sum())
+    alpha = 0.0 if math.isinf(C) else 1.0 / (C * total)
+    engine = LocalEngine(wrap(X), targets, weights / total, k, None, thread_count(n_jobs))
+    return Objective(engine, loss, Regulariser(penalty, alpha, X.shape[1]), bool(fit_intercept))
+
+
+def minimise(objective: Objective, settings: Settings, start: np.ndarray | None = None) -> Solution:
+    """Fit by the solver that lineal takes for this loss and penalty."""
+    solver = solvers.choose("auto", objective.loss, objective.regulariser.penalty)
+    if settings.max_iter == 0 and start is None:
+        start = np.zeros(objective.shape, objective.engine.dtype)  # what no iteration gives in scikit-learn
+    tol = max(settings.tol, SMALLEST_GAP[objective.engine.dtype.str[1:]])
+    with blas_threads(settings.n_jobs), Progress(settings.verbose, tol) as progress:
+        return solver.solve(
+            objective, tol=tol, max_iter=settings.max_iter, callbacks=progress.callbacks, start=start,
+            n_jobs=settings.n_jobs, seed=settings.seed,
+        )  # fmt: skip
+
+
+def liblinear_gap(tol: float, penalty: Any) -> float:
+    """The relative duality gap of an answer that is at least as accurate as LIBLINEAR's at its `tol`.
+
+    LIBLINEAR bounds a gradient: for the l2 penalty the gap goes with its square. Measured at tol = 1e-4, it ends
+    between 1e-10 and 1e-6 above the minimum, relatively.
+    """
+    return min(tol * tol, 1e-4) if penalty.is_smooth else min(0.01 * tol, 1e-4)
+
+
+def iterations(solution: Solution, max_iter: int) -> int:
+    """Number of iterations, as scikit-learn counts them: at least one, unless none was allowed."""
+    return min(max(1, len(solution.history) - 1), max_iter)
+
+
+def worst(solutions: list[Solution]) -> Certificate:
+    """The certificate of the least certain of several fits."""
+    return max((solution.certificate for solution in solutions), key=lambda certificate: certificate.value)
+
+
+def warn_unless_converged(solutions: list[Solution]) -> None:
+    """One ConvergenceWarning for the fit that is furthest from what was asked for."""
+    short = [
+        solution
+        for solution in solutions
+        if solution.status != "converged"
+        and not (solution.status == "stalled" and solution.certificate.meets(SILENT_GAP))
+    ]
+    if short:
+        furthest = max(short, key=lambda solution: solution.certificate.value)
+        warnings.warn(furthest.message, ConvergenceWarning, stacklevel=4)
