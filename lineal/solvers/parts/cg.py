@@ -61,7 +61,7 @@ def truncated_cg(
     radius: np.ndarray,
     must_end: Callable[[], Any] = lambda: None,
 ) -> Step:
-    """Directions of the systems; `forcing` is the relative residual (in the norm of M⁻¹) to reach, `radius` may be ∞."""
+    """Directions of the systems, to the relative residuals `forcing` (in the norm of M⁻¹); `radius` may be ∞."""
     r = np.negative(gradient)
     m, dtype = len(forcing), gradient.dtype
     where = np.arange(m)  # the system of every scalar
@@ -88,7 +88,7 @@ def truncated_cg(
         a = np.where(live, rz / np.where(live, bend, 1.0), 0.0)
         beyond = live & (sMs + 2.0 * a * sMp + a * a * pMp > radius[where] ** 2)
         if beyond.any():
-            room = radius[where] ** 2 - sMs
+            room = np.where(beyond, radius[where] ** 2 - sMs, 0.0)
             root = np.sqrt(np.maximum(sMp**2 + pMp * room, 0.0))
             a = np.where(beyond, room / np.maximum(sMp + root, np.finfo(np.float64).tiny), a)
             border[where[beyond]] = True
