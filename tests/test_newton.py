@@ -102,10 +102,9 @@ def test_ends_with_superlinear_steps(name, small, monkeypatch):
         norms.append(np.linalg.norm(objective.value_and_gradient(theta)[1]))
 
     newton.solve(objective, tol=1e-16, max_iter=12, callbacks=[watch])
-    falling = list(itertools.takewhile(lambda norm: norm > 1e-13, norms))
-    rates = [after / before for before, after in itertools.pairwise(falling)]
-    assert rates[-1] < 1e-2
-    assert rates[-1] < 0.1 * rates[0]
+    steps = [(before, after) for before, after in itertools.pairwise(norms) if 1e-7 < before < 2e-2]
+    assert len(steps) >= 3
+    assert all(after <= 10.0 * before**1.5 for before, after in steps)
 
 
 @pytest.mark.parametrize("name", SMOOTH)
@@ -183,9 +182,9 @@ def test_doubled_rows_are_doubled_weights_and_classes_permute(name):
     weights[10:30] = 2.0
     rows = np.concatenate([np.arange(60), np.arange(10, 30)])
     order = np.array([2, 0, 3, 1])
-    weighted, _ = train(X, y, sample_weight=weights, loss=name, alpha=1e-2, tol=1e-11)
-    doubled, _ = train(X[rows], y[rows], loss=name, alpha=1e-2, tol=1e-11)
-    permuted, _ = train(X, order[y], sample_weight=weights, loss=name, alpha=1e-2, tol=1e-11)
+    weighted, _ = train(X, y, sample_weight=weights, loss=name, alpha=1e-2, tol=1e-13)
+    doubled, _ = train(X[rows], y[rows], loss=name, alpha=1e-2, tol=1e-13)
+    permuted, _ = train(X, order[y], sample_weight=weights, loss=name, alpha=1e-2, tol=1e-13)
     np.testing.assert_allclose(weighted.weights, doubled.weights, atol=1e-5)
     np.testing.assert_allclose(permuted.weights[:, order], weighted.weights, atol=1e-5)
 
@@ -253,7 +252,7 @@ def test_columns_that_are_done_leave_and_keep_their_answer():
 
 def test_warm_start_from_the_answer_is_over_at_once():
     X, y = random_problem(13, n=60)
-    model, solution = train(X, y, loss="logistic", alpha=1e-2)
+    model, _ = train(X, y, loss="logistic", alpha=1e-2)
     _, again = train(X, y, loss="logistic", alpha=1e-2, start=model)
     assert len(again.history) == 1
     objective, _ = build("softmax", 1)

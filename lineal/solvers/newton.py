@@ -100,6 +100,11 @@ def solve(
 class _Run:
     """Parameters, gradient and Hessian of the columns that still take part, and those of the others."""
 
+    gradient: np.ndarray
+    values: np.ndarray
+    penalties: np.ndarray
+    shares: np.ndarray
+
     def __init__(
         self, centred: Centred, theta: np.ndarray, threads: int, tol: float, globalisation: str, seed: int
     ) -> None:
@@ -107,7 +112,8 @@ class _Run:
         self.seed = seed
         size = engine.shape[0] * engine.n_columns * engine.dtype.itemsize
         is_kept = isinstance(engine, LocalEngine) and size <= KEPT_BYTES
-        self.rows: Any = ScoreRows(centred, threads) if is_kept else PassedRows(centred)
+        rows: Any = ScoreRows(centred, threads) if is_kept else PassedRows(centred)
+        self.rows = rows
         self.dots, d = self.rows.dots, engine.shape[1]
         self.full = self.live = centred.inside(theta)
         self.centre = objective.regulariser.centre
@@ -118,8 +124,8 @@ class _Run:
         self.strengths = self.ridge[:d, None].astype(theta.dtype)
         self.gap = ColumnGap(centred, tol)
         self.globalise = GLOBALISATIONS[globalisation](self.rows.groups)
-        self.small = SmallHessian(self.rows, self.ridge) if is_kept and is_worthwhile(self.rows) else None
-        self.metric = None if self.small else CurvatureMetric(centred)
+        self.small = SmallHessian(rows, self.ridge) if is_kept and is_worthwhile(rows) else None
+        self.metric: Any = None if self.small else CurvatureMetric(centred)
         self.others, self.other_shares = 0.0, 0.0  # objective and gap of the columns that are done
         self.best, self.idle = math.inf, 0
         self._restart()
@@ -239,7 +245,6 @@ class _Run:
                 direction = np.multiply(solved, -share, dtype=solved.dtype)
                 return Step(direction, (0.5 * share**2 - share) * decrease, share < 1.0, share * norm, 0)
             self.small, self.metric = None, CurvatureMetric(self.rows.centred)
-        assert self.metric is not None
         curvature = self.rows.mean_curvature(self.seed)
         system = self._system(np.arange(self.live.shape[1]), curvature)
         return truncated_cg(system, self.gradient, self.dots, forcing, self.globalise.radius, must_end)

@@ -64,15 +64,16 @@ def truncated_cg(
     """Directions of the systems, to the relative residuals `forcing` (in the norm of M⁻¹); `radius` may be ∞."""
     r = np.negative(gradient)
     m, dtype = len(forcing), gradient.dtype
-    where = np.arange(m)  # the system of every scalar
+    where: Any = np.arange(m)  # the system of every scalar
     S, residual = np.zeros_like(gradient), r.copy()
     norms, border = np.zeros(m), np.zeros(m, bool)
     s = np.zeros_like(gradient)
     z = system.solve(r)
     p, rz = z.copy(), dots(r, z)
     stop = forcing**2 * rz
-    sMs, sMp, pMp = np.zeros(m), np.zeros(m), rz.copy()
-    live = rz > 0.0
+    sMs: Any = np.zeros(m)
+    sMp, pMp = sMs.copy(), rz.copy()
+    live: Any = rz > 0.0
     count = 0
     while live.any() and count < MAX_PRODUCTS and not must_end():
         if m > 1 and np.count_nonzero(live) <= (1.0 - COMPACT) * len(live):

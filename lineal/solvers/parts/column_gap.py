@@ -39,7 +39,7 @@ class ColumnGap:
         if not value > 0.0:
             return np.zeros(gradient.shape[1])
         W = gradient[: len(self.inverse)]
-        return np.einsum("jr,jr,jq->r", W, W, self.inverse, dtype=np.float64) / value
+        return np.einsum("jr,jr->r", W, W * self.inverse, dtype=np.float64) / value
 
     def estimate(self, shares: np.ndarray) -> float:
         """What the certificate is likely to say."""

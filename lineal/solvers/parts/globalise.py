@@ -6,7 +6,7 @@ penalty, which is a parabola along the line.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -112,4 +112,4 @@ class TrustRegion:
 
 
 #: By name, the default first.
-GLOBALISATIONS = {"line_search": LineSearch, "trust_region": TrustRegion}
+GLOBALISATIONS: dict[str, Any] = {"line_search": LineSearch, "trust_region": TrustRegion}

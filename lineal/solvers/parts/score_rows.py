@@ -19,8 +19,8 @@ from lineal.core.jit import kernel
 from lineal.core.maths import wide
 from lineal.design.csr import CSR
 from lineal.design.products import matmul, rmatmul
-from lineal.solvers.parts.cg import column_dots, total_dot
 from lineal.solvers.parts.centred import Centred
+from lineal.solvers.parts.cg import column_dots, total_dot
 
 #: Rows of a chunk of the loss's work; sums over chunks are added in order.
 CHUNK_ROWS = 8192
@@ -35,14 +35,16 @@ class ScoreRows:
     """All rows of a local engine seen from θ = (W, b̃). Arrays have the `columns` that still take part."""
 
     def __init__(self, centred: Centred, threads: int) -> None:
-        self.centred, self.objective, self.engine = centred, centred.objective, centred.objective.engine
+        self.centred, self.objective = centred, centred.objective
+        engine: Any = self.objective.engine
+        self.engine = engine
         self.loss, self.threads = self.objective.loss, threads
         n, k = self.engine.shape[0], self.engine.n_columns
         self.is_coupled = self.loss.is_direct
         self.dots = total_dot if self.is_coupled else column_dots
         self.columns = np.arange(k)
-        self.blocks = self.engine.blocks()
-        X = self.engine.X
+        self.blocks = engine.blocks()
+        X = engine.X
         self.is_fused = k == 1 and isinstance(X.layout, CSR) and not self.is_coupled
         self.pieces = threads if X.stored >= WORTH_A_THREAD else 1
         shape, dtype = (n, k), self.engine.dtype
@@ -70,7 +72,10 @@ class ScoreRows:
 
     def _scores(self, theta: np.ndarray, out: np.ndarray) -> None:
         W, b = self.objective.split(self.centred.outside(theta))
-        matmul(self.engine.X, W, out=out, threads=self.threads)
+        if W.any():
+            matmul(self.engine.X, W, out=out, threads=self.threads)
+        else:  # the usual start
+            out[:] = 0.0
         if self.objective.fit_intercept:
             out += b
 

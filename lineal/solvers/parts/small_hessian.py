@@ -10,6 +10,7 @@ Memory: k·(d + 1)² numbers, and n·k curvatures that the matrices hold.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -65,7 +66,7 @@ class SmallHessian:
         """Correct the matrices for the rows whose curvature has changed by more than its share, one a column."""
         rows = self.rows
         given = [partial(_changes, rows.D, self.held, r, float(share[r])) for r in range(rows.groups)]
-        changes = pool.run(given, rows.threads)
+        changes: list[Any] = pool.run(given, rows.threads)
         if rows.engine.X.is_dense:
             for r, change in enumerate(changes):
                 self._add_dense(self.sums[r], *change)
@@ -73,15 +74,16 @@ class SmallHessian:
         layout, has_intercept = rows.engine.X.layout, rows.objective.fit_intercept
         if rows.groups > 1 or len(changes[0][0]) < 4096 or rows.threads == 1:
             tasks = [
-                partial(_add_outer, layout, *change, has_intercept, self.sums[r], 0, len(change[0]))
-                for r, change in enumerate(changes)
+                partial(_add_outer, layout, where, change, has_intercept, self.sums[r], 0, len(where))
+                for r, (where, change) in enumerate(changes)
             ]
             pool.run(tasks, rows.threads)
             return
-        cuts = pool.ranges(len(changes[0][0]), rows.threads)
+        where, change = changes[0]
+        cuts = pool.ranges(len(where), rows.threads)
         parts = [self.sums[0], *np.zeros((len(cuts) - 1, *self.sums[0].shape))]
         pool.run(
-            [partial(_add_outer, layout, *changes[0], has_intercept, part, *cut) for part, cut in zip(parts, cuts)],
+            [partial(_add_outer, layout, where, change, has_intercept, part, *cut) for part, cut in zip(parts, cuts)],
             rows.threads,
         )
         for part in parts[1:]:
