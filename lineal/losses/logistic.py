@@ -43,6 +43,10 @@ class Logistic(MarginLoss, Fieldless):
         """σ(z)(1 − σ(z))."""
         return sigmoid(z) * sigmoid(-z)
 
+    def curvature_beside(self, t, z, slope):
+        """Without another exponential: the slope is the probability of the other label."""
+        return abs(slope) * (1.0 - abs(slope))
+
     def conjugate(self, t, u):
         """Negative entropy of the probability −tu."""
         a = -t * u

@@ -46,6 +46,10 @@ class MarginLoss:
         """Both at once, for losses that share work between them."""
         return self.value(t, z), self.derivative(t, z)
 
+    def curvature_beside(self, t, z, slope):
+        """`curvature` where the derivative at z is known already, for losses that can make use of it."""
+        return self.curvature(t, z)
+
     def row_value(self, labels, z, work):
         """Loss of one row."""
         self.signs(labels, work)
