@@ -1,8 +1,8 @@
 """Estimates of the gap from the gradient, problem by problem, and when to ask for the certificate.
 
-With the l2 penalty the duality gap of u = ∇ℓ is ‖∇_W F‖²/(2α), up to the balance of the intercept, whose own share is
-g_b²/(2c) for a mean curvature c. Where some weights are not penalised there is no gap, and the square of the gradient,
-relative to that of the model without features, takes its place.
+With the l2 penalty the duality gap of u = ∇ℓ is ‖∇_W F‖²/(2α), up to the balance of the intercept, which only the
+certificate sees. Where some weights are not penalised there is no gap, and the square of the gradient, relative to that
+of the model without features, takes its place.
 """
 
 from __future__ import annotations
