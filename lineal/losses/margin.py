@@ -44,6 +44,11 @@ class MarginLoss:
         """Both at once, for losses that share work between them."""
         return self.value(t, z), self.derivative(t, z)
 
+    def expansion(self, t, z):
+        """Value, derivative and curvature at once."""
+        value, slope = self.value_and_derivative(t, z)
+        return value, slope, self.curvature(t, z)
+
     def row_value(self, labels, z, work):
         """Loss of one row."""
         self.signs(labels, work)

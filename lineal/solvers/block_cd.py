@@ -1,0 +1,308 @@
+"""Coordinate descent over the features, for smooth one-vs-rest losses with l1, elastic-net or l2 penalties.
+
+    min_{W,b}  Σ_i s_i ℓ(y_i, W'x_i + b + o_i) + α Σ_j f_j ω(W_j)
+
+The proximal Newton method of Yuan, Ho & Lin (2012), newGLMNET, inside of working sets as in Massias, Gramfort & Salmon
+(2018), Celer. The score columns are independent problems that share X. An iteration computes the gradient of all columns
+that are not done in one pass over X, chooses a working set for each, and improves each on its own set
+(`parts/proximal_newton.py`), on as many threads as there are. Blocks are single weights.
+
+The gradient gives a duality gap of every column for next to nothing: u = ∇ℓ, scaled to where |X'u| ≤ α. A column is done
+when its own gap is small, and each column has a scale of its own; the certificate is computed when all are done.
+
+Memory: X by columns (a copy, unless X is CSC or dense in F order), scores and slopes of n·k numbers, a gradient of d·k,
+and per thread 5n + d numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from lineal.core import threads as pool
+from lineal.core.jit import kernel
+from lineal.core.maths import wide
+from lineal.design.columns import by_columns
+from lineal.design.products import matmul, rmatmul
+from lineal.engine.local import LocalEngine
+from lineal.errors import OptionError
+from lineal.objective import Objective, check_finite
+from lineal.solution import Certificate, Solution
+from lineal.solvers.parts import working_set
+from lineal.solvers.parts.monitor import Callback, Monitor, explain
+from lineal.solvers.parts.proximal_newton import Rows, Scalars, descend
+
+PENALTIES = ("l1", "elastic_net", "l2")
+
+#: A working set is left when its largest violation is this share of the largest of all features.
+SET_SHARE = 0.2
+
+#: Proximal Newton steps on one working set.
+STEPS = 10
+
+#: Iterations without any progress after which rounding is to blame.
+PATIENCE = 5
+
+
+def check(loss: Any, penalty: Any) -> None:
+    """Refuse, by name, what this solver cannot honour."""
+    if loss.is_direct:
+        raise OptionError(f"block_cd needs a one-vs-rest loss (logistic, squared_hinge, squared), not {loss.name!r}")
+    if not loss.is_smooth:
+        raise OptionError(f"block_cd needs a smooth loss, and {loss.name!r} is not ('squared_hinge' is)")
+    if penalty.name not in PENALTIES:
+        raise OptionError(f"block_cd needs one of the penalties {', '.join(PENALTIES)}, not {penalty.name!r}")
+
+
+def solve(
+    objective: Objective,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = 1000,
+    max_time: float | None = None,
+    callbacks: Iterable[Callback] = (),
+    start: np.ndarray | Solution | None = None,
+    n_jobs: int | None = None,
+    seed: int = 0,
+) -> Solution:
+    """Minimise the objective to a relative duality gap of `tol` (a relative violation where some weights are free).
+
+    Visits features in order and draws no random numbers: `seed` changes nothing.
+    """
+    check(objective.loss, objective.regulariser.penalty)
+    theta = objective.theta_of(start)
+    with Monitor(max_iter, max_time, callbacks) as monitor:
+        state = _State(objective, theta, tol, pool.thread_count(n_jobs))
+        check_finite(float(state.values.sum()), "the objective at the starting point")
+        iteration, idle, certificate, status = 0, 0, None, None
+        while True:
+            state.look()
+            if iteration == 0 or status is None:
+                status = monitor.record(iteration, state.objective(), state.estimate(), *objective.split(theta))
+            if state.is_done() or status is not None:
+                certificate = state.certificate()
+                if certificate.meets(tol) or status is not None or idle >= PATIENCE:
+                    break
+                state.tighten()
+            before = state.objective()
+            state.improve()
+            iteration += 1
+            idle = 0 if state.objective() < before * (1.0 - 1e-15) else idle + 1
+            if idle >= PATIENCE:
+                status = "stalled"
+    status = "converged" if certificate.meets(tol) else status or "stalled"
+    monitor.history[-1]["gap"] = certificate.value
+    W, b = objective.split(theta)
+    return Solution(W, b, certificate, monitor.history, status, explain(status, certificate, tol, max_iter))
+
+
+class _State:
+    """θ, its scores, and per score column what is known of its optimality."""
+
+    def __init__(self, objective: Objective, theta: np.ndarray, tol: float, threads: int) -> None:
+        engine = objective.engine
+        if not isinstance(engine, LocalEngine):
+            raise OptionError(f"block_cd needs all rows in this process, and {type(engine).__name__} has them elsewhere")
+        self.theta, self.tol, self.threads = theta, tol, threads
+        self.X = by_columns(engine.X, threads)
+        self.objective_by_columns = replace(objective, engine=replace(engine, X=self.X, threads=threads))
+        self.loss, self.fit_intercept = objective.loss, objective.fit_intercept
+        self.W, self.b = objective.split(theta)
+        self.weights, self.offsets = engine.weights, engine.offsets
+        self.penalty = _scalars(objective)
+        n, k = engine.shape[0], engine.n_columns
+        self.positive = _by_label(engine.targets, n, k)
+        self.is_gap = bool(np.all(objective.regulariser.strengths > 0.0))
+        self.reference = 1.0 if self.is_gap else _reference(objective) / math.sqrt(k)
+        self.share = 0.9  # of tol, that a column must reach
+        self.open = np.arange(k)  # columns that are not done
+        self.violations, self.gaps, self.scales = np.zeros(k), np.full(k, np.inf), np.ones(k)
+        self.values, self.penalties = np.zeros(k), np.zeros(k)
+        self.refresh()
+        self._each(self._first)
+
+    def refresh(self) -> None:
+        """Scores anew from the weights: sums of many steps drift."""
+        Z = matmul(self.X, np.ascontiguousarray(self.W), threads=self.threads)
+        Z += self.b
+        if self.offsets is not None:
+            Z += self.offsets
+        self.Z = np.ascontiguousarray(Z.T)  # one score column after the other
+
+    def objective(self) -> float:
+        """F(θ)."""
+        return float(self.values.sum() + self.penalties.sum())
+
+    def estimate(self) -> float:
+        """Relative gap of the sum, or largest relative violation."""
+        if not self.is_gap:
+            return float(self.violations.max(initial=0.0)) / self.reference if self.reference > 0.0 else 0.0
+        value = self.objective()
+        return float(self.gaps.sum()) / value if value > 0.0 else 0.0
+
+    def is_done(self) -> bool:
+        """Whether the certificate is worth computing."""
+        return len(self.open) == 0 or self.estimate() <= self.share * self.tol
+
+    def tighten(self) -> None:
+        """The certificate was not as good as the estimate: ask for more, of all columns, from exact scores."""
+        self.share *= 0.3
+        self.open = np.arange(len(self.values))
+        self.refresh()
+
+    def certificate(self) -> Certificate:
+        """Of θ, with the dual point that the estimates are of."""
+        dual_point = None
+        if self.is_gap and np.isfinite(self.gaps).all():
+            dual_point = np.empty(self.Z.T.shape)
+            keep = 1.0 - min(1e-8, 1e-2 * self.tol)  # inside of the feasible set also after rounding
+            self._each(lambda r: _dual_column(self.loss, self._signs(r), self.Z[r], keep * self.scales[r], dual_point, r))
+        return self.objective_by_columns.certificate(self.theta, self.tol, dual_point)
+
+    def look(self) -> None:
+        """Gradients, violations and gaps of the open columns; those that are good enough are closed."""
+        n, (d, _) = len(self.weights), self.W.shape
+        R = np.empty((n, len(self.open)), self.theta.dtype)
+        self._each(lambda r, c: _slopes(self.loss, self._signs(r), self.weights, self.Z[r], R, c))
+        self.G = rmatmul(self.X, R, threads=self.threads)
+        self.room: dict[int, np.ndarray] = {}
+        self.surveyed = self.open
+
+        def one(r: int, c: int) -> None:
+            violations = np.empty(d)
+            largest, excess, total = working_set.survey(self.penalty, r, self.G, c, self.W, violations)
+            off_balance = abs(float(R[:, c].sum(dtype=np.float64))) if self.fit_intercept else 0.0
+            self.violations[r], self.penalties[r] = max(largest, off_balance), total
+            if self.is_gap:
+                self._gap(r, c, excess)
+            self.sets[r] = working_set.choose(self.penalty, r, self.W, violations, largest, 1.0)
+
+        self.sets: dict[int, np.ndarray] = {}
+        self._each(one)
+        if self.is_gap:
+            done = self.gaps <= self.share * self.tol * (self.values + self.penalties)
+        else:
+            done = self.violations <= self.share * self.tol * self.reference
+        self.open = self.open[~done[self.open]]
+
+    def _gap(self, r: int, c: int, excess: float) -> None:
+        scale = 1.0 / excess if excess > 1.0 else 1.0
+        offsets = np.zeros(0) if self.offsets is None else self.offsets[:, r]
+        dual = _dual_value(self.loss, self._signs(r), self.weights, self.Z[r], scale, offsets)
+        dual -= working_set.conjugate(self.penalty, r, self.G, c, scale)
+        self.scales[r], self.gaps[r] = scale, self.values[r] + self.penalties[r] - dual
+
+    def improve(self) -> None:
+        """Proximal Newton steps of every open column on its working set."""
+        self._each(lambda r: self._descend(r, self.sets[r], SET_SHARE * self.violations[r], STEPS))
+
+    def _first(self, r: int) -> None:
+        """The loss at the start; with the intercept moved to its best, so that zero weights are judged by that."""
+        self._descend(r, np.empty(0, np.int64), 1e-12, 30 if self.fit_intercept else 0)
+
+    def _descend(self, r: int, chosen: np.ndarray, goal: float, steps: int) -> None:
+        n, dtype = len(self.weights), self.theta.dtype
+        slopes, bends, change = (np.empty(n, dtype) for _ in range(3))
+        rows = Rows(self.weights, self._signs(r), slopes, bends, change)
+        w = self.W[chosen, r].astype(np.float64)
+        intercept = np.array([self.b[r]] if self.fit_intercept else [], np.float64)
+        value = descend(
+            self.X.layout, self.loss, self.penalty, r, rows, self.Z[r], chosen, w, intercept, goal, steps
+        )  # fmt: skip
+        self.W[chosen, r] = w
+        if self.fit_intercept:
+            self.b[r] = intercept[0]
+        self.values[r] = value
+
+    def _signs(self, r: int) -> np.ndarray:
+        rows, starts = self.positive
+        signs = np.full(len(self.weights), -1.0, np.float32)
+        signs[rows[starts[r] : starts[r + 1]]] = 1.0
+        return signs
+
+    def _each(self, task: Any) -> None:
+        """Run a task for every open column, with its number and, if it takes two, its place among the open ones."""
+        if task.__code__.co_argcount - hasattr(task, "__self__") == 2:
+            tasks = [partial(task, int(r), c) for c, r in enumerate(self.open)]
+        else:
+            tasks = [partial(task, int(r)) for r in self.open]
+        pool.run(tasks, self.threads)
+
+
+def _scalars(objective: Objective) -> Scalars:
+    """The penalty of single weights as λ1 and λ2 of every feature."""
+    regulariser = objective.regulariser
+    name = regulariser.penalty.name
+    ratio = {"l1": 1.0, "l2": 0.0}.get(name) if name != "elastic_net" else regulariser.penalty.l1_ratio
+    centres = np.zeros((0, 0)) if regulariser.centre is None else regulariser.centre.astype(np.float64)
+    return Scalars(ratio * regulariser.strengths, (1.0 - ratio) * regulariser.strengths, centres)
+
+
+def _reference(objective: Objective) -> float:
+    """The violation of the zero model, by which violations are measured where there is no gap."""
+    zero = objective.start(np.float64)
+    _, gradient = objective.loss_and_gradient(zero)
+    W, b = objective.split(gradient)
+    largest = float(np.max(objective.regulariser.violation(objective.split(zero)[0], W), initial=0.0))
+    return max(largest, float(np.linalg.norm(b)))
+
+
+def _by_label(targets: Any, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of every label column: row numbers and where those of each column start."""
+    starts = np.zeros(k + 2, np.int64)
+    _count_labels(targets, n, starts)
+    np.cumsum(starts, out=starts)
+    rows = np.empty(starts[-1], np.int64)
+    _place_labels(targets, n, starts, rows)
+    return rows, starts[:-1]
+
+
+@kernel
+def _count_labels(targets, n, starts):
+    for i in range(n):
+        labels = targets.labels(i)
+        for p in range(labels.shape[0]):
+            if labels[p] >= 0:
+                starts[labels[p] + 2] += 1
+
+
+@kernel
+def _place_labels(targets, n, starts, rows):
+    for i in range(n):
+        labels = targets.labels(i)
+        for p in range(labels.shape[0]):
+            if labels[p] >= 0:
+                rows[starts[labels[p] + 1]] = i
+                starts[labels[p] + 1] += 1
+
+
+@kernel
+def _slopes(loss, signs, weights, z, R, c):
+    """Column c of R: s·ℓ'."""
+    for i in range(np.uintp(z.shape[0])):
+        R[i, c] = weights[i] * loss.derivative(signs[i], wide(z[i]))
+
+
+@kernel
+def _dual_column(loss, signs, z, scale, U, r):
+    """Column r of U: the scaled dual point."""
+    for i in range(np.uintp(z.shape[0])):
+        U[i, r] = scale * loss.derivative(signs[i], wide(z[i]))
+
+
+@kernel
+def _dual_value(loss, signs, weights, z, scale, offsets):
+    """Σ s(u·o − ℓ*(u)) of u = scale·ℓ'."""
+    total = 0.0
+    for i in range(np.uintp(z.shape[0])):
+        u = scale * loss.derivative(signs[i], wide(z[i]))
+        here = -loss.conjugate(signs[i], u)
+        if offsets.shape[0] > 0:
+            here += u * wide(offsets[i])
+        total += weights[i] * here
+    return total
