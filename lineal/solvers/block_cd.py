@@ -27,6 +27,7 @@ import numpy as np
 from lineal.core import threads as pool
 from lineal.core.jit import kernel
 from lineal.core.maths import wide
+from lineal.design import Design
 from lineal.design.columns import by_columns
 from lineal.design.products import matmul, rmatmul
 from lineal.engine.local import LocalEngine
@@ -40,10 +41,13 @@ from lineal.solvers.parts.proximal_newton import Rows, Scalars, descend
 PENALTIES = ("l1", "elastic_net", "l2")
 
 #: A working set is left when its largest violation is this share of the largest of all features.
-SET_SHARE = 0.2
+SET_SHARE = 0.1
+
+#: Share of the entries of X that a working set may always gain, and growth of the entries of one that is larger.
+LEAST, GROWTH = 0.25, 0.5
 
 #: Proximal Newton steps on one working set.
-STEPS = 10
+STEPS = 2
 
 #: Iterations without any progress after which rounding is to blame.
 PATIENCE = 5
@@ -79,22 +83,23 @@ def solve(
     with Monitor(max_iter, max_time, callbacks) as monitor:
         state = _State(objective, theta, tol, pool.thread_count(n_jobs))
         check_finite(float(state.values.sum()), "the objective at the starting point")
-        iteration, idle, certificate, status = 0, 0, None, None
+        state.look()
+        iteration, idle = 0, 0
+        status = monitor.record(0, state.objective(), state.estimate(), *objective.split(theta))
         while True:
-            state.look()
-            if iteration == 0 or status is None:
-                status = monitor.record(iteration, state.objective(), state.estimate(), *objective.split(theta))
             if state.is_done() or status is not None:
                 certificate = state.certificate()
-                if certificate.meets(tol) or status is not None or idle >= PATIENCE:
+                if certificate.meets(tol) or status is not None:
                     break
                 state.tighten()
             before = state.objective()
             state.improve()
+            state.look()
             iteration += 1
-            idle = 0 if state.objective() < before * (1.0 - 1e-15) else idle + 1
+            status = monitor.record(iteration, state.objective(), state.estimate(), *objective.split(theta))
+            idle = 0 if state.objective() < before else idle + 1
             if idle >= PATIENCE:
-                status = "stalled"
+                status = status or "stalled"
     status = "converged" if certificate.meets(tol) else status or "stalled"
     monitor.history[-1]["gap"] = certificate.value
     W, b = objective.split(theta)
@@ -115,6 +120,7 @@ class _State:
         self.W, self.b = objective.split(theta)
         self.weights, self.offsets = engine.weights, engine.offsets
         self.penalty = _scalars(objective)
+        self.sizes = _sizes(self.X)
         n, k = engine.shape[0], engine.n_columns
         self.positive = _by_label(engine.targets, n, k)
         self.is_gap = bool(np.all(objective.regulariser.strengths > 0.0))
@@ -154,6 +160,7 @@ class _State:
         self.share *= 0.3
         self.open = np.arange(len(self.values))
         self.refresh()
+        self.look()
 
     def certificate(self) -> Certificate:
         """Of θ, with the dual point that the estimates are of."""
@@ -170,8 +177,6 @@ class _State:
         R = np.empty((n, len(self.open)), self.theta.dtype)
         self._each(lambda r, c: _slopes(self.loss, self._signs(r), self.weights, self.Z[r], R, c))
         self.G = rmatmul(self.X, R, threads=self.threads)
-        self.room: dict[int, np.ndarray] = {}
-        self.surveyed = self.open
 
         def one(r: int, c: int) -> None:
             violations = np.empty(d)
@@ -180,7 +185,8 @@ class _State:
             self.violations[r], self.penalties[r] = max(largest, off_balance), total
             if self.is_gap:
                 self._gap(r, c, excess)
-            self.sets[r] = working_set.choose(self.penalty, r, self.W, violations, largest, 1.0)
+            least = int(LEAST * self.sizes.sum())
+            self.sets[r] = working_set.choose(self.penalty, r, self.W, violations, largest, self.sizes, least, GROWTH)
 
         self.sets: dict[int, np.ndarray] = {}
         self._each(one)
@@ -212,7 +218,7 @@ class _State:
         w = self.W[chosen, r].astype(np.float64)
         intercept = np.array([self.b[r]] if self.fit_intercept else [], np.float64)
         value = descend(
-            self.X.layout, self.loss, self.penalty, r, rows, self.Z[r], chosen, w, intercept, goal, steps
+            self.X.layout, self.loss, self.penalty, r, rows, self.Z[r], chosen, w, intercept, goal, SET_SHARE, steps
         )  # fmt: skip
         self.W[chosen, r] = w
         if self.fit_intercept:
@@ -232,6 +238,11 @@ class _State:
         else:
             tasks = [partial(task, int(r)) for r in self.open]
         pool.run(tasks, self.threads)
+
+
+def _sizes(X: Design) -> np.ndarray:
+    """Stored entries of every column."""
+    return np.full(X.shape[1], X.shape[0], np.int64) if X.is_dense else np.diff(X.layout.indptr).astype(np.int64)
 
 
 def _scalars(objective: Objective) -> Scalars:
