@@ -3,12 +3,12 @@
     min_{W,b}  Σ_i s_i ℓ(y_i, W'x_i + b + o_i) + α Σ_j f_j ω(W_j)
 
 The proximal Newton method of Yuan, Ho & Lin (2012), newGLMNET, inside of working sets as in Massias, Gramfort & Salmon
-(2018), Celer. The score columns are independent problems that share X. An iteration computes the gradient of all columns
-that are not done in one pass over X, chooses a working set for each, and improves each on its own set
+(2018), Celer. The score columns are independent problems that share X. An iteration computes the gradient of all
+columns that are not done in one pass over X, chooses a working set for each, and improves each on its own set
 (`parts/proximal_newton.py`), on as many threads as there are. Blocks are single weights.
 
-The gradient gives a duality gap of every column for next to nothing: u = ∇ℓ, scaled to where |X'u| ≤ α. A column is done
-when its own gap is small, and each column has a scale of its own; the certificate is computed when all are done.
+The gradient gives a duality gap of every column for next to nothing: u = ∇ℓ, scaled to where |X'u| ≤ α. A column is
+done when its own gap is small, and each column has a scale of its own; the certificate is computed when all are done.
 
 Memory: X by columns (a copy, unless X is CSC or dense in F order), scores and slopes of n·k numbers, a gradient of d·k,
 and per thread 5n + d numbers.
@@ -25,8 +25,6 @@ from typing import Any
 import numpy as np
 
 from lineal.core import threads as pool
-from lineal.core.jit import kernel
-from lineal.core.maths import wide
 from lineal.design import Design
 from lineal.design.columns import by_columns
 from lineal.design.products import matmul, rmatmul
@@ -34,7 +32,7 @@ from lineal.engine.local import LocalEngine
 from lineal.errors import OptionError
 from lineal.objective import Objective, check_finite
 from lineal.solution import Certificate, Solution
-from lineal.solvers.parts import working_set
+from lineal.solvers.parts import score_columns, working_set
 from lineal.solvers.parts.monitor import Callback, Monitor, explain
 from lineal.solvers.parts.proximal_newton import Rows, Scalars, descend
 
@@ -84,7 +82,7 @@ def solve(
         state = _State(objective, theta, tol, pool.thread_count(n_jobs))
         check_finite(float(state.values.sum()), "the objective at the starting point")
         state.look()
-        iteration, idle = 0, 0
+        iteration, idle, best = 0, 0, state.estimate()
         status = monitor.record(0, state.objective(), state.estimate(), *objective.split(theta))
         while True:
             if state.is_done() or status is not None:
@@ -97,7 +95,8 @@ def solve(
             state.look()
             iteration += 1
             status = monitor.record(iteration, state.objective(), state.estimate(), *objective.split(theta))
-            idle = 0 if state.objective() < before else idle + 1
+            idle = 0 if state.objective() < before * (1.0 - 1e-14) or state.estimate() < 0.9 * best else idle + 1
+            best = min(best, state.estimate())
             if idle >= PATIENCE:
                 status = status or "stalled"
     status = "converged" if certificate.meets(tol) else status or "stalled"
@@ -112,7 +111,7 @@ class _State:
     def __init__(self, objective: Objective, theta: np.ndarray, tol: float, threads: int) -> None:
         engine = objective.engine
         if not isinstance(engine, LocalEngine):
-            raise OptionError(f"block_cd needs all rows in this process, and {type(engine).__name__} has them elsewhere")
+            raise OptionError(f"block_cd needs all rows in this process: {type(engine).__name__} has them elsewhere")
         self.theta, self.tol, self.threads = theta, tol, threads
         self.X = by_columns(engine.X, threads)
         self.objective_by_columns = replace(objective, engine=replace(engine, X=self.X, threads=threads))
@@ -122,7 +121,7 @@ class _State:
         self.penalty = _scalars(objective)
         self.sizes = _sizes(self.X)
         n, k = engine.shape[0], engine.n_columns
-        self.positive = _by_label(engine.targets, n, k)
+        self.positive = score_columns.by_label(engine.targets, n, k)
         self.is_gap = bool(np.all(objective.regulariser.strengths > 0.0))
         self.reference = 1.0 if self.is_gap else _reference(objective) / math.sqrt(k)
         self.share = 0.9  # of tol, that a column must reach
@@ -168,14 +167,19 @@ class _State:
         if self.is_gap and np.isfinite(self.gaps).all():
             dual_point = np.empty(self.Z.T.shape)
             keep = 1.0 - min(1e-8, 1e-2 * self.tol)  # inside of the feasible set also after rounding
-            self._each(lambda r: _dual_column(self.loss, self._signs(r), self.Z[r], keep * self.scales[r], dual_point, r))
+            scales = keep * self.scales
+
+            def fill(r: int) -> None:
+                score_columns.dual_column(self.loss, self._signs(r), self.Z[r], scales[r], dual_point, r)
+
+            self._each(fill, every=True)
         return self.objective_by_columns.certificate(self.theta, self.tol, dual_point)
 
     def look(self) -> None:
         """Gradients, violations and gaps of the open columns; those that are good enough are closed."""
         n, (d, _) = len(self.weights), self.W.shape
         R = np.empty((n, len(self.open)), self.theta.dtype)
-        self._each(lambda r, c: _slopes(self.loss, self._signs(r), self.weights, self.Z[r], R, c))
+        self._each(lambda r, c: score_columns.slopes(self.loss, self._signs(r), self.weights, self.Z[r], R, c))
         self.G = rmatmul(self.X, R, threads=self.threads)
 
         def one(r: int, c: int) -> None:
@@ -184,7 +188,7 @@ class _State:
             off_balance = abs(float(R[:, c].sum(dtype=np.float64))) if self.fit_intercept else 0.0
             self.violations[r], self.penalties[r] = max(largest, off_balance), total
             if self.is_gap:
-                self._gap(r, c, excess)
+                self._gap(r, c, excess, off_balance)
             least = int(LEAST * self.sizes.sum())
             self.sets[r] = working_set.choose(self.penalty, r, self.W, violations, largest, self.sizes, least, GROWTH)
 
@@ -196,16 +200,18 @@ class _State:
             done = self.violations <= self.share * self.tol * self.reference
         self.open = self.open[~done[self.open]]
 
-    def _gap(self, r: int, c: int, excess: float) -> None:
+    def _gap(self, r: int, c: int, excess: float, off_balance: float) -> None:
+        """Of column r; Σ s u ≠ 0 is charged to the intercept, as the certificate's repair will."""
         scale = 1.0 / excess if excess > 1.0 else 1.0
         offsets = np.zeros(0) if self.offsets is None else self.offsets[:, r]
-        dual = _dual_value(self.loss, self._signs(r), self.weights, self.Z[r], scale, offsets)
+        dual = score_columns.dual_value(self.loss, self._signs(r), self.weights, self.Z[r], scale, offsets)
         dual -= working_set.conjugate(self.penalty, r, self.G, c, scale)
-        self.scales[r], self.gaps[r] = scale, self.values[r] + self.penalties[r] - dual
+        gap = self.values[r] + self.penalties[r] - dual
+        self.scales[r], self.gaps[r] = scale, abs(gap) + off_balance * abs(float(self.b[r]))
 
     def improve(self) -> None:
         """Proximal Newton steps of every open column on its working set."""
-        self._each(lambda r: self._descend(r, self.sets[r], SET_SHARE * self.violations[r], STEPS))
+        self._each(lambda r: self._descend(r, self.sets[r], SET_SHARE * float(self.violations[r]), STEPS))
 
     def _first(self, r: int) -> None:
         """The loss at the start; with the intercept moved to its best, so that zero weights are judged by that."""
@@ -231,12 +237,13 @@ class _State:
         signs[rows[starts[r] : starts[r + 1]]] = 1.0
         return signs
 
-    def _each(self, task: Any) -> None:
-        """Run a task for every open column, with its number and, if it takes two, its place among the open ones."""
+    def _each(self, task: Any, every: bool = False) -> None:
+        """Run a task for the open columns (or all): it takes the column's number and, if two, its place among them."""
+        columns = np.arange(len(self.values)) if every else self.open
         if task.__code__.co_argcount - hasattr(task, "__self__") == 2:
-            tasks = [partial(task, int(r), c) for c, r in enumerate(self.open)]
+            tasks = [partial(task, int(r), c) for c, r in enumerate(columns)]
         else:
-            tasks = [partial(task, int(r)) for r in self.open]
+            tasks = [partial(task, int(r)) for r in columns]
         pool.run(tasks, self.threads)
 
 
@@ -248,8 +255,8 @@ def _sizes(X: Design) -> np.ndarray:
 def _scalars(objective: Objective) -> Scalars:
     """The penalty of single weights as λ1 and λ2 of every feature."""
     regulariser = objective.regulariser
-    name = regulariser.penalty.name
-    ratio = {"l1": 1.0, "l2": 0.0}.get(name) if name != "elastic_net" else regulariser.penalty.l1_ratio
+    penalty = regulariser.penalty
+    ratio = penalty.l1_ratio if penalty.name == "elastic_net" else float(penalty.name == "l1")
     centres = np.zeros((0, 0)) if regulariser.centre is None else regulariser.centre.astype(np.float64)
     return Scalars(ratio * regulariser.strengths, (1.0 - ratio) * regulariser.strengths, centres)
 
@@ -261,59 +268,3 @@ def _reference(objective: Objective) -> float:
     W, b = objective.split(gradient)
     largest = float(np.max(objective.regulariser.violation(objective.split(zero)[0], W), initial=0.0))
     return max(largest, float(np.linalg.norm(b)))
-
-
-def _by_label(targets: Any, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of every label column: row numbers and where those of each column start."""
-    starts = np.zeros(k + 2, np.int64)
-    _count_labels(targets, n, starts)
-    np.cumsum(starts, out=starts)
-    rows = np.empty(starts[-1], np.int64)
-    _place_labels(targets, n, starts, rows)
-    return rows, starts[:-1]
-
-
-@kernel
-def _count_labels(targets, n, starts):
-    for i in range(n):
-        labels = targets.labels(i)
-        for p in range(labels.shape[0]):
-            if labels[p] >= 0:
-                starts[labels[p] + 2] += 1
-
-
-@kernel
-def _place_labels(targets, n, starts, rows):
-    for i in range(n):
-        labels = targets.labels(i)
-        for p in range(labels.shape[0]):
-            if labels[p] >= 0:
-                rows[starts[labels[p] + 1]] = i
-                starts[labels[p] + 1] += 1
-
-
-@kernel
-def _slopes(loss, signs, weights, z, R, c):
-    """Column c of R: s·ℓ'."""
-    for i in range(np.uintp(z.shape[0])):
-        R[i, c] = weights[i] * loss.derivative(signs[i], wide(z[i]))
-
-
-@kernel
-def _dual_column(loss, signs, z, scale, U, r):
-    """Column r of U: the scaled dual point."""
-    for i in range(np.uintp(z.shape[0])):
-        U[i, r] = scale * loss.derivative(signs[i], wide(z[i]))
-
-
-@kernel
-def _dual_value(loss, signs, weights, z, scale, offsets):
-    """Σ s(u·o − ℓ*(u)) of u = scale·ℓ'."""
-    total = 0.0
-    for i in range(np.uintp(z.shape[0])):
-        u = scale * loss.derivative(signs[i], wide(z[i]))
-        here = -loss.conjugate(signs[i], u)
-        if offsets.shape[0] > 0:
-            here += u * wide(offsets[i])
-        total += weights[i] * here
-    return total

@@ -36,7 +36,7 @@ MODEL_SHARE = 0.1
 #: A zero weight whose slope is below this share of its threshold is left alone by the rest of a model's sweeps, ...
 FAR = 0.7
 
-#: ... and so is a weight that moved by less than this share of what is good enough: a third of the time on wiki_toxicity.
+#: ... and so is a weight that moved by less than this share of what is good enough (a quarter of the time on text).
 SETTLED = 0.3
 
 #: A column that the intercept explains up to rounding has no curvature of its own.
@@ -144,9 +144,8 @@ def _prepare(layout, penalty, r, chosen, w, slopes, means, bends, rows, sums):
         own = bend - mean * mean * sums[1]
         bends[a] = own if own > CONSTANT * bend else 0.0
         slope += penalty_slope(penalty, j, r, w[a]) - mean * sums[0] * sums[1]
-        if bends[a] == 0.0 and penalty.square[j] == 0.0:
-            if penalty.absolute[j] > 0.0:
-                bends[a] = 1e-12 * (bend + 1.0)  # nothing but the penalty acts on it
+        if bends[a] == 0.0 and penalty.square[j] == 0.0 and penalty.absolute[j] > 0.0:
+            bends[a] = 1e-12 * (bend + 1.0)  # nothing but the penalty acts on it
         largest = max(largest, abs(l1_residual(w[a], slope, penalty.absolute[j])))
     return largest
 
@@ -182,7 +181,9 @@ def descend(layout, loss, penalty, r, rows, z, chosen, w, intercept, goal, share
         count = p
         enough = max(MODEL_SHARE * largest, 0.3 * goal)
         for _ in range(MAX_SWEEPS):
-            moved, count = _sweep(layout, penalty, r, chosen, live, count, w, means, bends, rows, sums, SETTLED * enough)
+            moved, count = _sweep(
+                layout, penalty, r, chosen, live, count, w, means, bends, rows, sums, SETTLED * enough
+            )
             if moved <= enough:
                 break
         shift = -sums[0] * sums[1]
@@ -218,7 +219,7 @@ def _balance(loss, rows, z, intercept, value, slope_sum, bend_sum):
         shift = -slope_sum / bend_sum
         rows.change[:] = shift
         there = _line_value(loss, rows, z, 1.0)
-        if not there <= value or shift == 0.0:
+        if not there <= value * (1.0 + 4.0 * np.finfo(z.dtype).eps) or shift == 0.0:
             break
         for i in range(np.uintp(z.shape[0])):
             z[i] += rows.change[i]
@@ -230,17 +231,18 @@ def _balance(loss, rows, z, intercept, value, slope_sum, bend_sum):
 @kernel
 def _search(loss, penalty, r, chosen, rows, z, w, old, value, promise, noise):
     """The longest of the steps 1, ½, ¼, … to which the objective falls as promised; zero where none does."""
-    if not promise < 0.0:
-        return 0.0
     here = 0.0
     for a in range(chosen.shape[0]):
         here += penalty_value(penalty, chosen[a], r, old[a])
+    noise *= value + here
+    if not promise < noise:  # near the optimum promises are lost in rounding, and the steps are still good
+        return 0.0
     length = 1.0
     for _ in range(MAX_HALVINGS):
         there = _line_value(loss, rows, z, length)
         for a in range(chosen.shape[0]):
             there += penalty_value(penalty, chosen[a], r, old[a] + length * (w[a] - old[a]))
-        if there <= value + here + DECREASE * length * promise + noise * (value + here):
+        if there <= value + here + DECREASE * length * promise + noise:
             return length
         length *= 0.5
     return 0.0
