@@ -27,6 +27,38 @@ class CSC(NamedTuple):
         """Z[i, :] += x_ij·v[at : at+k] for every non-zero x_ij."""
         scatter_tiles(self.data, self.indices, self.indptr[j], self.indptr[j + 1], v, at, k, Z)
 
+    def column_dot(self, j, v):
+        """Σ_i x_ij·v_i of a vector, in float64."""
+        total = 0.0
+        for p in range(np.uintp(self.indptr[j]), np.uintp(self.indptr[j + 1])):
+            total += np.float64(self.data[p]) * np.float64(v[np.uintp(self.indices[p])])
+        return total
+
+    def column_moments(self, j, slopes, bends):
+        """Σ_i x_ij·slopes_i, Σ_i x_ij·bends_i and Σ_i x_ij²·bends_i, in float64."""
+        slope, mean, square = 0.0, 0.0, 0.0
+        for p in range(np.uintp(self.indptr[j]), np.uintp(self.indptr[j + 1])):
+            i = np.uintp(self.indices[p])
+            x = np.float64(self.data[p])
+            bent = x * np.float64(bends[i])
+            slope += x * np.float64(slopes[i])
+            mean += bent
+            square += x * bent
+        return slope, mean, square
+
+    def column_add(self, j, step, out):
+        """out_i += step·x_ij, of a vector."""
+        step = out.dtype.type(step)
+        for p in range(np.uintp(self.indptr[j]), np.uintp(self.indptr[j + 1])):
+            out[np.uintp(self.indices[p])] += step * self.data[p]
+
+    def column_add_scaled(self, j, step, factors, out):
+        """out_i += step·x_ij·factors_i, of vectors."""
+        step = out.dtype.type(step)
+        for p in range(np.uintp(self.indptr[j]), np.uintp(self.indptr[j + 1])):
+            i = np.uintp(self.indices[p])
+            out[i] += step * self.data[p] * factors[i]
+
     def column_square(self, j):
         """Σ_i x_ij²."""
         total = 0.0

@@ -60,6 +60,36 @@ class Dense(NamedTuple):
             for r in range(k):
                 Z[i * k + r] += x * v[at + r]
 
+    def column_dot(self, j, v):
+        """Σ_i x_ij·v_i of a vector, in float64."""
+        total = 0.0
+        for i in range(np.uintp(self.values.shape[0])):
+            total += np.float64(self.values[i, j]) * np.float64(v[i])
+        return total
+
+    def column_moments(self, j, slopes, bends):
+        """Σ_i x_ij·slopes_i, Σ_i x_ij·bends_i and Σ_i x_ij²·bends_i, in float64."""
+        slope, mean, square = 0.0, 0.0, 0.0
+        for i in range(np.uintp(self.values.shape[0])):
+            x = np.float64(self.values[i, j])
+            bent = x * np.float64(bends[i])
+            slope += x * np.float64(slopes[i])
+            mean += bent
+            square += x * bent
+        return slope, mean, square
+
+    def column_add(self, j, step, out):
+        """out_i += step·x_ij, of a vector."""
+        step = out.dtype.type(step)
+        for i in range(np.uintp(self.values.shape[0])):
+            out[i] += step * self.values[i, j]
+
+    def column_add_scaled(self, j, step, factors, out):
+        """out_i += step·x_ij·factors_i, of vectors."""
+        step = out.dtype.type(step)
+        for i in range(np.uintp(self.values.shape[0])):
+            out[i] += step * self.values[i, j] * factors[i]
+
     def column_square(self, j):
         """Σ_i x_ij²."""
         total = 0.0

@@ -39,6 +39,16 @@ class Logistic(MarginLoss, Fieldless):
             return tail, -t * e / (1.0 + e)
         return tail - margin, -t / (1.0 + e)
 
+    def expansion(self, t, z):
+        """All three from one exponential."""
+        e = math.exp(-abs(z))
+        share = 1.0 / (1.0 + e)
+        margin = t * z
+        tail = math.log1p(e)
+        if margin > 0.0:
+            return tail, -t * e * share, e * share * share
+        return tail - margin, -t * share, e * share * share
+
     def curvature(self, t, z):
         """σ(z)(1 − σ(z))."""
         return sigmoid(z) * sigmoid(-z)

@@ -50,6 +50,11 @@ class MarginLoss:
         """`curvature` where the derivative at z is known already, for losses that can make use of it."""
         return self.curvature(t, z)
 
+    def expansion(self, t, z):
+        """Value, derivative and curvature at once."""
+        value, slope = self.value_and_derivative(t, z)
+        return value, slope, self.curvature_beside(t, z, slope)
+
     def row_value(self, labels, z, work):
         """Loss of one row."""
         self.signs(labels, work)
