@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lineal import calibration, losses, penalties, solvers
+from lineal import calibration, losses, solvers
 from lineal.core.threads import thread_count
 from lineal.design import wrap
 from lineal.engine.local import LocalEngine
@@ -43,10 +43,7 @@ def fit(
     """
     problem = prepare(X, y, options, sample_weight=sample_weight, offsets=offsets, class_names=class_names)
     callbacks = checked_callbacks(callbacks)
-    folds = None
-    if options.probability and calibration.is_needed(problem.objective.loss, problem.encoded):
-        weights = problem.objective.engine.weights  # type: ignore[attr-defined]
-        folds = calibration.fold_numbers(problem.encoded, weights, options.random_state or 0)
+    folds = calibration_folds(problem)
     began, limit = time.perf_counter(), options.max_time
     with blas_threads(options.n_jobs), Progress(options.verbose, options.tol) as progress:
         solution = problem.solve(
@@ -56,11 +53,20 @@ def fit(
         )
         slopes = None
         if folds is not None:
-            solution, slopes = _calibrated(problem, folds, solution, None if limit is None else began + limit)
+            solution, slopes = calibrated(problem, folds, solution, None if limit is None else began + limit)
     return replace(problem.model_of(solution), calibration=slopes), solution
 
 
-def _calibrated(
+def calibration_folds(problem: Problem) -> np.ndarray | None:
+    """The fold of every row for calibrated probabilities; None where none are asked for or needed."""
+    options = problem.options
+    if not (options.probability and calibration.is_needed(problem.objective.loss, problem.encoded)):
+        return None
+    weights = problem.objective.engine.weights  # type: ignore[attr-defined]
+    return calibration.fold_numbers(problem.encoded, weights, options.random_state or 0)
+
+
+def calibrated(
     problem: Problem, folds: np.ndarray, solution: Solution, deadline: float | None
 ) -> tuple[Solution, np.ndarray | None]:
     """The solution with the slopes of its probabilities; without them where Ctrl-C ended one of the fits."""
@@ -83,10 +89,9 @@ def _calibrated(
 
 @dataclass(frozen=True)
 class Problem:
-    """What there is to minimise, with the solver to do it and the meaning of its columns."""
+    """What there is to minimise, with the meaning of its columns."""
 
     objective: Objective
-    solver: Any
     encoded: Encoded
     options: TrainOptions
 
@@ -98,7 +103,7 @@ class Problem:
         start: np.ndarray | Solution | None = None,
     ) -> Solution:
         """The answer of the solver, by the options."""
-        return self.solver.solve(
+        return solvers.pick(self.options.solver, self.objective).solve(
             self.objective,
             tol=self.options.tol,
             max_iter=int(self.options.max_iter),
@@ -145,8 +150,8 @@ def prepare(
 ) -> Problem:
     """Labels encoded, rows wrapped, options checked: all that comes before the solver. X is not copied."""
     options = options.checked()
-    loss, penalty = losses.get(options.loss), penalties.get(options.penalty)
-    solver = solvers.choose(options.solver, loss, penalty)
+    loss, penalty = losses.get(options.loss), options.get_penalty()
+    solvers.choose(options.solver, loss, penalty)  # refuses early what no solver can honour
     encoded = encode(y, direct=loss.is_direct, class_names=class_names)
     if encoded.is_multilabel and not loss.takes_label_sets:
         able = [name for name in losses.names() if losses.get(name).takes_label_sets]
@@ -159,7 +164,7 @@ def prepare(
         thread_count(options.n_jobs),
     )  # fmt: skip
     objective = Objective(engine, loss, Regulariser(penalty, options.alpha, d), bool(options.fit_intercept))
-    return Problem(objective, solver, encoded, options)
+    return Problem(objective, encoded, options)
 
 
 def checked_callbacks(callbacks: Iterable[Callback]) -> tuple[Callback, ...]:

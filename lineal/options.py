@@ -21,6 +21,9 @@ class TrainOptions:
     loss: str = option("squared_hinge", f"loss: {', '.join(losses.names())}")
     penalty: str = option("l2", f"penalty on the weights: {', '.join(penalties.names())}")
     alpha: float = option(1e-4, "strength of the penalty; the loss is a mean, so it keeps its meaning as data grows")
+    l1_ratio: float | None = option(
+        None, "share of the l1 norm in elastic_net and sparse_group, in (0, 1]; None means 0.5"
+    )
     solver: str = option("auto", f"algorithm: auto, {', '.join(solvers.names())}")
     tol: float = option(1e-3, "stop at this relative duality gap (relative violation where no gap exists)")
     fit_intercept: bool = option(True, "fit an intercept; it is never penalised")
@@ -42,6 +45,8 @@ class TrainOptions:
         if self.solver not in ("auto", *solvers.names()):
             raise unknown_value("solver", self.solver, ("auto", *solvers.names()))
         self._need("alpha", lambda v: 0.0 <= v < math.inf, "a finite number ≥ 0")
+        if self.l1_ratio is not None:
+            self.get_penalty()
         self._need("tol", lambda v: 0.0 < v < math.inf, "a number > 0")
         self._need("max_iter", lambda v: v == int(v) and v >= 0, "a whole number ≥ 0")
         if self.max_time is not None:
@@ -54,6 +59,13 @@ class TrainOptions:
         if self.verbose is not True and self.verbose is not False:
             self._need("verbose", lambda v: operator.index(v) >= 0, "a whole number ≥ 0")
         return self
+
+    def get_penalty(self) -> Any:
+        """The penalty with its parameter; refuses one that it does not have."""
+        if self.l1_ratio is None:
+            return penalties.get(self.penalty)
+        self._need("l1_ratio", lambda v: 0.0 < v <= 1.0, "a number in (0, 1], or None")
+        return penalties.get(self.penalty, l1_ratio=float(self.l1_ratio))
 
     def _need(self, name: str, holds: Callable[[Any], bool], expected: str) -> None:
         value = getattr(self, name)

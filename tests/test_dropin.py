@@ -22,12 +22,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from lineal import solvers
 from lineal.dropin import LinearSVC, LogisticRegression
 from lineal.errors import DataError, OptionError
-
-needs_dual_cd = pytest.mark.skipif("dual_cd" not in solvers.names(), reason="hinge losses need dual_cd")
-needs_block_cd = pytest.mark.skipif("block_cd" not in solvers.names(), reason="l1 penalties need block_cd")
 
 PAIRS = [(LinearSVC, svm.LinearSVC), (LogisticRegression, linear_model.LogisticRegression)]
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -140,9 +136,9 @@ def test_importing_lineal_loads_no_scikit_learn():
         {"intercept_scaling": 0.1},
         {"dual": True, "C": 0.01},
         {"class_weight": "balanced"},
-        pytest.param({"loss": "hinge"}, marks=needs_dual_cd),
-        pytest.param({"multi_class": "crammer_singer"}, marks=needs_dual_cd),
-        pytest.param({"penalty": "l1", "C": 0.1}, marks=needs_block_cd),
+        {"loss": "hinge"},
+        {"multi_class": "crammer_singer"},
+        {"penalty": "l1", "C": 0.1},
     ],
     ids=str,
 )
@@ -288,7 +284,7 @@ def test_logistic_regression(data, parameters):
         {"fit_intercept": False},
         {"intercept_scaling": 7.0, "C": 0.1},
         {"class_weight": {0: 3.0}},
-        pytest.param({"l1_ratio": 1.0, "C": 0.1}, marks=needs_block_cd),
+        {"l1_ratio": 1.0, "C": 0.1},
     ],
     ids=str,
 )
@@ -297,18 +293,11 @@ def test_logistic_regression_with_a_penalised_bias(parameters):
     same(mine, theirs, CANCER, atol=3e-4)
 
 
-@needs_block_cd
 @pytest.mark.parametrize("l1_ratio", [1.0, 0.3])
 def test_logistic_regression_with_zeros(l1_ratio):
     mine, theirs = both(LogisticRegression, CANCER, BENIGN, solver="saga", C=0.1, l1_ratio=l1_ratio, tol=1e-8)
     same(mine, theirs, CANCER, atol=1e-3)
     assert 0 < np.count_nonzero(mine.coef_) < mine.coef_.size
-
-
-@pytest.mark.skipif("block_cd" in solvers.names(), reason="the refusal below is then that of softmax alone")
-def test_a_penalty_without_a_solver_is_refused_by_name():
-    with pytest.raises(OptionError, match="l1"):
-        LogisticRegression(solver="saga", l1_ratio=1.0).fit(CANCER, BENIGN)
 
 
 def test_several_classes_with_l1_say_what_to_use_instead():

@@ -11,7 +11,6 @@ from conftest import random_problem
 from scipy import sparse
 
 import lineal
-from lineal import solvers
 from lineal.errors import DataError, OptionError
 from lineal.fit import fit, prepare, row_weights
 from lineal.options import TrainOptions
@@ -21,8 +20,6 @@ from lineal.search.options import PathOptions
 from lineal.search.result import choose, standard_error
 from lineal.search.run import search
 from lineal.targets import encode
-
-needs_block_cd = pytest.mark.skipif("block_cd" not in solvers.names(), reason="no solver for l1 yet")
 
 
 def blobs(n: int = 90, d: int = 6, k: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -198,7 +195,6 @@ def test_features_that_tell_nothing():
     assert (found.nonzero == 0).all()
 
 
-@needs_block_cd
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
 def test_l1_paths_begin_where_the_first_weight_does(loss):
     X, y = blobs()
@@ -209,7 +205,6 @@ def test_l1_paths_begin_where_the_first_weight_does(loss):
         assert solution.weights.any() == nonzero
 
 
-@needs_block_cd
 def test_l1_paths_are_certified_and_gain_weights():
     X, y = blobs(d=20)
     found = search(X, y, TrainOptions(loss="logistic", penalty="l1", tol=1e-6), PathOptions(n_alphas=8, folds=3))[2]

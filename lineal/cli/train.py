@@ -114,9 +114,9 @@ def _options(training: dict[str, Any], verbose: int) -> TrainOptions:
     """Options that can be honoured; what cannot is said before a large file is read."""
     weights = parse_class_weight(training.get("class_weight"))
     options = TrainOptions(**{**training, "class_weight": weights, "verbose": verbose}).checked()
-    from lineal import losses, penalties, solvers
+    from lineal import losses, solvers
 
-    solvers.choose(options.solver, losses.get(options.loss), penalties.get(options.penalty))
+    solvers.choose(options.solver, losses.get(options.loss), options.get_penalty())
     return options
 
 

@@ -53,8 +53,7 @@ class LogisticRegression(linear_model.LogisticRegression):
 
     `tol` becomes a relative duality gap. For the l2 penalty the gap is ‖gradient‖²/(2α), so that scikit-learn's rule, a
     largest gradient entry of `tol`, is met at tol²·C·Σs/2, here divided by the objective of the zero model to be
-    relative; it is never looser than `tol`. With solver="liblinear" it is `tol`², with an l1 penalty `tol`/100, and at
-    most 1e-4.
+    relative; it is never looser than `tol`. With solver="liblinear" or an l1 penalty it is `tol`/100, at most 1e-4.
 
     More than two classes with `l1_ratio` > 0 are refused until lineal has a solver for them.
 
@@ -186,7 +185,7 @@ class LogisticRegression(linear_model.LogisticRegression):
         """What `tol` means as a relative gap, or without a penalty as a violation relative to the zero model's."""
         penalty = objective.regulariser.penalty
         if not penalty.is_smooth or self.solver == "liblinear":
-            return liblinear_gap(self.tol, penalty)
+            return liblinear_gap(self.tol)
         alpha, k = objective.regulariser.alpha, objective.shape[1]
         if alpha == 0.0:
             _, gradient = objective.loss_and_gradient(objective.start())

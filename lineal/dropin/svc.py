@@ -45,8 +45,8 @@ class LinearSVC(svm.LinearSVC):
     """scikit-learn's `LinearSVC` with lineal's solvers: same parameters, same answer, sooner.
 
     Parameters and attributes are those of `sklearn.svm.LinearSVC`. `dual` is checked and decides nothing: lineal's own
-    choice of solver does. `tol` becomes a relative duality gap of `tol`² for the l2 penalty and `tol`/100 for l1, 1e-4
-    at most: at least as accurate as LIBLINEAR's stopping rules at the same `tol`. `max_iter` bounds the iterations of
+    choice of solver does. `tol` becomes a relative duality gap of `tol`/100, 1e-4 at most, which bounds the distance of
+    the objective from its minimum; LIBLINEAR's stopping rules bound a gradient. `max_iter` bounds the iterations of
     lineal's solver, `n_iter_` counts them. `verbose` shows lineal's progress.
 
     Attributes
@@ -72,7 +72,7 @@ class LinearSVC(svm.LinearSVC):
         penalty = penalties.get("l2" if joint else self.penalty)
         features = with_bias(X, self.intercept_scaling) if self.fit_intercept else X
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        settings = Settings(liblinear_gap(self.tol, penalty), self.max_iter, int(self.verbose), seed=seed)
+        settings = Settings(liblinear_gap(self.tol), self.max_iter, int(self.verbose), seed=seed)
         solutions = [
             minimise(objective_of(features, targets, k, loss, penalty, float(self.C), s, False), settings)
             for targets, k, s in _problems(encoded, weights, factors, joint)

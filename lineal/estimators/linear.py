@@ -60,6 +60,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         loss: str = "squared_hinge",
         penalty: str = "l2",
         alpha: float = 1e-4,
+        l1_ratio: float | None = None,
         solver: str = "auto",
         tol: float = 1e-3,
         fit_intercept: bool = True,
@@ -76,6 +77,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         self.loss = loss
         self.penalty = penalty
         self.alpha = alpha
+        self.l1_ratio = l1_ratio
         self.solver = solver
         self.tol = tol
         self.fit_intercept = fit_intercept

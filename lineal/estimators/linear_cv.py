@@ -74,10 +74,12 @@ class LinearClassifierCV(LinearClassifier):
         select: str = "best",
         search: str = "path",
         keep_path: bool = False,
+        l1_ratio: float | None = None,
         solver: str = "auto",
         tol: float = 1e-3,
         fit_intercept: bool = True,
         class_weight: Any = None,
+        probability: bool = False,
         max_iter: int = 1000,
         max_time: float | None = None,
         n_jobs: int | None = None,
@@ -95,10 +97,12 @@ class LinearClassifierCV(LinearClassifier):
         self.select = select
         self.search = search
         self.keep_path = keep_path
+        self.l1_ratio = l1_ratio
         self.solver = solver
         self.tol = tol
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.probability = probability
         self.max_iter = max_iter
         self.max_time = max_time
         self.n_jobs = n_jobs

@@ -19,7 +19,15 @@ from typing import Any
 import numpy as np
 
 from lineal.errors import DataError
-from lineal.fit import Problem, blas_threads, checked_callbacks, prepare, row_weights
+from lineal.fit import (
+    Problem,
+    blas_threads,
+    calibrated,
+    calibration_folds,
+    checked_callbacks,
+    prepare,
+    row_weights,
+)
 from lineal.model import Model
 from lineal.options import TrainOptions
 from lineal.progress import Steps
@@ -66,6 +74,7 @@ def search(
     path_options = path_options.checked()
     callbacks = checked_callbacks(callbacks)
     problem = prepare(X, y, options, sample_weight=sample_weight, offsets=offsets, class_names=class_names)
+    calibration_folds(problem)  # refuses early what cannot be calibrated
     n = problem.objective.engine.shape[0]
     seed = options.random_state or 0
     if folds is None:
@@ -250,4 +259,9 @@ class _Run:
             np.array([nonzero for _, nonzero in ends]), [certificate for certificate, _ in ends],
             np.array(self.seconds), best, chosen, self.missed, self.status, path,
         )  # fmt: skip
-        return problem.model_of(solution), solution, found
+        folds, slopes = calibration_folds(problem), None
+        if folds is not None:
+            limit = self.problem.options.max_time
+            deadline = None if limit is None else time.perf_counter() + limit - self.monitor.seconds
+            solution, slopes = calibrated(problem, folds, solution, deadline)
+        return replace(problem.model_of(solution), calibration=slopes), solution, found

@@ -18,16 +18,57 @@ def names() -> list[str]:
 
 
 def choose(name: str, loss: Any, penalty: Any) -> Any:
-    """The solver called `name`, or for "auto" the first that can honour the loss and the penalty."""
-    refusals = []
-    for candidate in names() if name == "auto" else [name]:
+    """The solver called `name`, or for "auto" some that can honour the loss and the penalty; refuses where none can."""
+    return _first_able([name] if name != "auto" else names(), loss, penalty)
+
+
+def pick(name: str, objective: Any) -> Any:
+    """The solver called `name`, or for "auto" the one that is likely to be the fastest for these rows."""
+    order = [name] if name != "auto" else [*_by_speed(objective), *names()]
+    return _first_able(order, objective.loss, objective.regulariser.penalty)
+
+
+#: Features up to which a d × d Hessian is kept.
+FEW_FEATURES = 600
+
+#: Mean of q = ‖x‖²/(αn), how far a step in one row's dual variable moves its own score, beyond which rows fight.
+LARGEST_Q = 50.0
+
+
+def _by_speed(objective: Any) -> list[str]:
+    """Solvers in the order of their speed, as measured by `benchmarks/liblinear.py`.
+
+    Dual coordinate descent wins on sparse rows with many features, unless α is so small that rows undo each other's
+    steps. With few features a pass over the rows is dear compared to the Hessian. Dense rows are best left to BLAS.
+    """
+    loss, regulariser, engine = objective.loss, objective.regulariser, objective.engine
+    if not regulariser.penalty.is_smooth:
+        return ["block_cd"]
+    if not loss.is_smooth:
+        return ["dual_cd"]
+    (n, d), X = engine.shape, getattr(engine, "X", None)
+    is_sparse = X is not None and not X.is_dense
+    few = d <= FEW_FEATURES if is_sparse else d <= FEW_FEATURES // 6
+    if few and not loss.is_direct and engine.n_columns * d <= 64 * FEW_FEATURES:
+        return ["newton", "lbfgs"]
+    if is_sparse and bool((regulariser.strengths > 0.0).all()):
+        mean_square = float(objective.moments[1].sum())
+        if mean_square <= LARGEST_Q * n * float(regulariser.strengths.min(initial=1.0)):
+            return ["dual_cd", "lbfgs"]
+    return ["lbfgs"] if loss.is_direct else ["newton"] if is_sparse and engine.n_columns == 1 else ["lbfgs"]
+
+
+def _first_able(order: list[str], loss: Any, penalty: Any) -> Any:
+    refusals: dict[str, str] = {}
+    for candidate in order:
         solver = importlib.import_module(f"{__name__}.{candidate}")
         try:
             solver.check(loss, penalty)
         except OptionError as refusal:
-            refusals.append(str(refusal))
+            refusals[candidate] = str(refusal)
         else:
             return solver
-    if name != "auto":
-        raise OptionError(refusals[0])
-    raise OptionError(f"no solver takes loss {loss.name!r} with penalty {penalty.name!r}: {'; '.join(refusals)}")
+    if len(refusals) == 1:
+        raise OptionError(next(iter(refusals.values())))
+    text = "; ".join(refusals.values())
+    raise OptionError(f"no solver takes loss {loss.name!r} with penalty {penalty.name!r}: {text}")
