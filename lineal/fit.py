@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lineal import calibration, losses, solvers
+from lineal import calibration, losses, memory, solvers
 from lineal.core.threads import thread_count
 from lineal.design import wrap
 from lineal.engine.local import LocalEngine
@@ -103,7 +103,9 @@ class Problem:
         start: np.ndarray | Solution | None = None,
     ) -> Solution:
         """The answer of the solver, by the options."""
-        return solvers.pick(self.options.solver, self.objective).solve(
+        solver = solvers.pick(self.options.solver, self.objective, self.options.tol)
+        solvers.check_memory(solver, self.objective)
+        return solver.solve(
             self.objective,
             tol=self.options.tol,
             max_iter=int(self.options.max_iter),
@@ -158,6 +160,7 @@ def prepare(
         raise OptionError(f"loss {loss.name!r} takes one label a row, and y has label sets: use {', '.join(able)}")
     design = wrap(X)
     n, d = design.shape
+    memory.check_fit("any solver", (24 * encoded.n_columns + 16) * d, (n, d), encoded.n_columns)
     weights = row_weights(sample_weight, options.class_weight, encoded, n)
     engine = LocalEngine(
         design, encoded.targets, weights, encoded.n_columns, _offsets(offsets, n, encoded, design.dtype),

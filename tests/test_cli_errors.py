@@ -207,9 +207,9 @@ def test_more_columns_than_memory(trained, tmp_path, monkeypatch):
     _, rows = trained
     message = failed("train", rows, "-m", tmp_path / "m", "--n-features", "3000000000")
     assert "n_features=3000000000 must be a whole number from 1 to 2147483647" in message
-    monkeypatch.setattr("lineal.cli.files.available_memory", lambda: 10**9)
+    monkeypatch.setattr("lineal.memory.available_memory", lambda: 10**9)
     message = failed("train", rows, "-m", tmp_path / "m", "--n-features", "2147483647")
-    assert "training 2147483647 columns needs 412.3 GB of memory, but 1 GB are available" in message
+    assert "any solver needs 85.9 GB of memory (85899345880 bytes) for 2147483647 features × 1 classes" in message
     assert os.listdir(tmp_path) == []
     done("train", rows, "-m", tmp_path / "m", "--n-features", "10", "--quiet")
 

@@ -138,7 +138,6 @@ def test_importing_lineal_loads_no_scikit_learn():
         {"class_weight": "balanced"},
         {"loss": "hinge"},
         {"multi_class": "crammer_singer"},
-        {"penalty": "l1", "C": 0.1},
     ],
     ids=str,
 )
@@ -146,6 +145,19 @@ def test_importing_lineal_loads_no_scikit_learn():
 def test_linear_svc(data, parameters):
     X, y = (CANCER, BENIGN) if data == "binary" else (WINE, np.array(["a", "b", "c"])[SORTS])
     same(*both(LinearSVC, X, y, **parameters), X)
+
+
+def test_linear_svc_with_zeros():
+    X = CANCER[:, [1, 4, 8, 9, 11, 14]]  # features that are not alike: LIBLINEAR does not converge on all of them
+    same(*both(LinearSVC, X, BENIGN, penalty="l1", C=0.1), X)
+    mine, theirs = both(LinearSVC, CANCER, BENIGN, penalty="l1", C=0.1, fit_intercept=False)
+
+    def objective(w):
+        margins = np.where(BENIGN == 1, 1.0, -1.0) * (CANCER @ w)
+        return np.abs(w).sum() + 0.1 * (np.maximum(1.0 - margins, 0.0) ** 2).sum()
+
+    assert objective(mine.coef_[0]) <= objective(theirs.coef_[0]) * (1 + 1e-9)
+    assert 0 < np.count_nonzero(mine.coef_) < mine.coef_.size
 
 
 @pytest.mark.parametrize("data", ["binary", "multi-class"])

@@ -259,7 +259,7 @@ def test_a_keyboard_interrupt_leaves_the_best_so_far():
 
     def interrupt(snapshot):
         calls.append(snapshot.iteration)
-        if len(calls) == 40:
+        if len(calls) == 12:
             signal.raise_signal(signal.SIGINT)
 
     model, _, found = search(X, y, TrainOptions(tol=1e-6), PathOptions(n_alphas=6, folds=3), callbacks=[interrupt])

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lineal import memory
 from lineal.cli import show
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def demo(json: show.Json = False) -> None:
     kernels = f"compiled {compiled} kernels, which are kept on disk" if compiled else "found its kernels compiled"
     print(f"The first fit includes what happens once: lineal {kernels}.")
     print(f"Certificate: {solution.certificate}.")
-    print(f"Saved ({show.size(size)}), loaded again: predictions {'agree' if agree else 'DIFFER'}.\n")
+    print(f"Saved ({memory.size(size)}), loaded again: predictions {'agree' if agree else 'DIFFER'}.\n")
     print(NEXT)
 
 

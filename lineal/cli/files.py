@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 from lineal.cli.shell import say
-from lineal.cli.show import size
 from lineal.errors import DataError, LinealError
 
 if TYPE_CHECKING:
@@ -60,31 +59,6 @@ def check_writable(path: str) -> None:
             pass
     except OSError as error:
         raise LinealError(f"cannot write {path}: {error.strerror or error}") from None
-
-
-def check_memory(needed: int, n_features: int) -> None:
-    """Refuse what the system would end without a word: training `n_features` columns takes `needed` bytes."""
-    available = available_memory()
-    if available is not None and needed > available:
-        raise LinealError(
-            f"training {n_features} columns needs {size(needed)} of memory, but {size(available)} are available: "
-            "use fewer columns (--n-features, --bits) or fewer classes"
-        )
-
-
-def available_memory() -> int | None:
-    """Bytes that can be had without ending other programs; all of the machine's where only that is known."""
-    try:
-        with open("/proc/meminfo") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return None
 
 
 @contextmanager

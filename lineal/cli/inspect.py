@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lineal import memory
 from lineal.cli import show
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def inspect(
             if known.has_probabilities
             else "no",
             "precision": result["dtype"],
-            "file": show.size(result["bytes"]),
+            "file": memory.size(result["bytes"]),
             "non-zero weights": f"{nonzero['weights']} of {known.weights.size}",
             "features used": f"{nonzero['features']} of {known.n_features}",
             "read from": "arrays" if known.schema is None else known.schema.format,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lineal.cli import show
-from lineal.cli.files import check_memory, check_writable, read_labelled
+from lineal.cli.files import check_writable, read_labelled
 from lineal.cli.flags import flags
 from lineal.cli.shell import INTERRUPTED, say
-from lineal.cli.train import PARAMETER_BYTES, _Clock, _options, _typed, _weight_columns
+from lineal.cli.train import _Clock, _options, _typed
 from lineal.data.options import ReadOptions
 from lineal.options import TrainOptions
 from lineal.search.options import PathOptions
@@ -57,7 +57,6 @@ def path(
     clock.lap("read")
     if rows.bad_lines:
         say(f"warning: {rows.bad_lines} malformed lines were skipped")
-    check_memory(rows.X.shape[1] * _weight_columns(rows) * PARAMETER_BYTES, rows.X.shape[1])
     fitted, solution, found = _search(rows, options, wanted, keep_path=plot is not None and _is_small(rows))
     clock.lap("search")
     fitted.save(model)
@@ -73,9 +72,12 @@ def path(
 
 
 def _is_small(rows: Dataset) -> bool:
+    import numpy as np
+
     from lineal.report.path import MAX_LINES
 
-    return rows.X.shape[1] * _weight_columns(rows) <= MAX_LINES
+    k = rows.y.shape[1] if rows.is_multilabel else len(np.unique(rows.y))
+    return rows.X.shape[1] * k <= MAX_LINES
 
 
 def _search(

@@ -84,16 +84,6 @@ def spelled(value: Any) -> str:
     return str(value)
 
 
-def size(count: int) -> str:
-    """Bytes with a unit."""
-    number = float(count)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if number < 1000.0:
-            return f"{number:.4g} {unit}"
-        number /= 1000.0
-    return f"{number:.4g} TB"
-
-
 def _literal(text: str) -> Any:
     """Text that Rich does not search for markup: labels and names are the user's."""
     from rich.text import Text

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lineal.cli import show
-from lineal.cli.files import check_memory, check_writable, read_labelled, unseen_in, warn_unseen
+from lineal.cli.files import check_writable, read_labelled, unseen_in, warn_unseen
 from lineal.cli.flags import flags, parse_class_weight
 from lineal.cli.shell import INTERRUPTED, say
 from lineal.data.options import ReadOptions
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from lineal.data.dataset import Dataset
     from lineal.model import Model
     from lineal.solution import Solution
-
-
-#: Bytes of one weight while training: L-BFGS keeps 24 arrays of parameters in double precision.
-PARAMETER_BYTES = 24 * 8
 
 
 @flags(leave_out=("verbose",), training=TrainOptions, reading=ReadOptions)
@@ -74,7 +70,6 @@ def train(
         from lineal.cli.split import split
 
         (rows, measured), on = split(rows, holdout, options.random_state or 0), "holdout"
-    check_memory(rows.X.shape[1] * _weight_columns(rows) * PARAMETER_BYTES, rows.X.shape[1])
     fitted, solution = _fit(rows, options)
     clock.lap("fit")
     fitted.save(model)
@@ -127,14 +122,6 @@ def _check_split(data: str, validate: str | None, holdout: float | None) -> None
         raise OptionError("DATA and --validate are both standard input, which can be read once: name a file")
     if holdout is not None and not 0.0 < holdout < 1.0:
         raise OptionError(f"--holdout {holdout:g} is not a share between 0 and 1")
-
-
-def _weight_columns(rows: Dataset) -> int:
-    """Columns of the weights: one a class, one for two classes."""
-    import numpy as np
-
-    k = rows.y.shape[1] if rows.is_multilabel else len(np.unique(rows.y))
-    return k if k > 2 or rows.is_multilabel else 1
 
 
 def _fit(rows: Dataset, options: TrainOptions) -> tuple[Model, Solution]:

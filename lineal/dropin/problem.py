@@ -90,10 +90,11 @@ def objective_of(
 
 def minimise(objective: Objective, settings: Settings, start: np.ndarray | None = None) -> Solution:
     """Fit by the solver that lineal takes for this loss and penalty."""
-    solver = solvers.pick("auto", objective)
     if settings.max_iter == 0 and start is None:
         start = np.zeros(objective.shape, objective.engine.dtype)  # what no iteration gives in scikit-learn
     tol = max(settings.tol, SMALLEST_GAP[objective.engine.dtype.str[1:]])
+    solver = solvers.pick("auto", objective, tol)
+    solvers.check_memory(solver, objective)
     with blas_threads(settings.n_jobs), Progress(settings.verbose, tol) as progress:
         return solver.solve(
             objective, tol=tol, max_iter=settings.max_iter, callbacks=progress.callbacks, start=start,

@@ -1,6 +1,7 @@
 """One file an algorithm. A solver takes an `Objective` and returns a `Solution`.
 
-Each file has `check(loss, penalty)`, which refuses by name what the algorithm cannot honour, and `solve`.
+Each file has `check(loss, penalty)`, which refuses by name what the algorithm cannot honour, `memory(n, d, k, size)`,
+the bytes that it takes besides X in the precision of `size` bytes a number, and `solve`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import importlib
 import pkgutil
 from typing import Any
 
+from lineal import memory
 from lineal.errors import OptionError
 
 
@@ -22,9 +24,9 @@ def choose(name: str, loss: Any, penalty: Any) -> Any:
     return _first_able([name] if name != "auto" else names(), loss, penalty)
 
 
-def pick(name: str, objective: Any) -> Any:
+def pick(name: str, objective: Any, tol: float) -> Any:
     """The solver called `name`, or for "auto" the one that is likely to be the fastest for these rows."""
-    order = [name] if name != "auto" else [*_by_speed(objective), *names()]
+    order = [name] if name != "auto" else [*_by_speed(objective, tol), *names()]
     return _first_able(order, objective.loss, objective.regulariser.penalty)
 
 
@@ -35,11 +37,16 @@ FEW_FEATURES = 600
 LARGEST_Q = 50.0
 
 
-def _by_speed(objective: Any) -> list[str]:
+#: Gap below which the rate of coordinate descent, which is only linear, tells.
+TIGHT = 1e-8
+
+
+def _by_speed(objective: Any, tol: float) -> list[str]:
     """Solvers in the order of their speed, as measured by `benchmarks/liblinear.py`.
 
     Dual coordinate descent wins on sparse rows with many features, unless α is so small that rows undo each other's
-    steps. With few features a pass over the rows is dear compared to the Hessian. Dense rows are best left to BLAS.
+    steps or the answer must be exact. With few features a pass over the rows is dear compared to the Hessian. Dense
+    rows are best left to BLAS.
     """
     loss, regulariser, engine = objective.loss, objective.regulariser, objective.engine
     if not regulariser.penalty.is_smooth:
@@ -51,11 +58,20 @@ def _by_speed(objective: Any) -> list[str]:
     few = d <= FEW_FEATURES if is_sparse else d <= FEW_FEATURES // 6
     if few and not loss.is_direct and engine.n_columns * d <= 64 * FEW_FEATURES:
         return ["newton", "lbfgs"]
-    if is_sparse and bool((regulariser.strengths > 0.0).all()):
-        mean_square = float(objective.moments[1].sum())
+    if is_sparse and tol >= TIGHT and bool((regulariser.strengths > 0.0).all()):
+        from lineal.design.products import row_norms
+
+        mean_square = float(engine.weights @ row_norms(X))
         if mean_square <= LARGEST_Q * n * float(regulariser.strengths.min(initial=1.0)):
             return ["dual_cd", "lbfgs"]
     return ["lbfgs"] if loss.is_direct else ["newton"] if is_sparse and engine.n_columns == 1 else ["lbfgs"]
+
+
+def check_memory(solver: Any, objective: Any) -> None:
+    """Refuse a fit that does not fit into memory, before it takes any. The certificate adds 3 parameter arrays."""
+    (n, d), k = objective.engine.shape, objective.engine.n_columns
+    needed = solver.memory(n, d, k, objective.engine.dtype.itemsize) + 24 * d * k
+    memory.check_fit(solver.__name__.rpartition(".")[2], needed, (n, d), k)
 
 
 def _first_able(order: list[str], loss: Any, penalty: Any) -> Any:

@@ -61,6 +61,11 @@ def check(loss: Any, penalty: Any) -> None:
         raise OptionError(f"block_cd needs one of the penalties {', '.join(PENALTIES)}, not {penalty.name!r}")
 
 
+def memory(n: int, d: int, k: int, size: int) -> int:
+    """Bytes besides X."""
+    return (2 * n * k + 2 * d * k) * size
+
+
 def solve(
     objective: Objective,
     *,

@@ -59,6 +59,11 @@ def check(loss: Any, penalty: Any) -> None:
         raise OptionError(f"dual_cd needs penalty 'l2', not {penalty.name!r}")
 
 
+def memory(n: int, d: int, k: int, size: int) -> int:
+    """Bytes besides X."""
+    return (n * k + 2 * d * k + 5 * n) * size
+
+
 def solve(
     objective: Objective,
     *,

@@ -41,6 +41,11 @@ def check(loss: Any, penalty: Any) -> None:
         raise OptionError(f"lbfgs needs penalty 'l2', not {penalty.name!r}")
 
 
+def memory(n: int, d: int, k: int, size: int) -> int:
+    """Bytes besides X."""
+    return (2 * MEMORY + 4) * d * k * size
+
+
 def solve(
     objective: Objective,
     *,

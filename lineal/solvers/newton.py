@@ -53,6 +53,11 @@ def check(loss: Any, penalty: Any) -> None:
         raise OptionError(f"newton needs penalty 'l2', not {penalty.name!r}")
 
 
+def memory(n: int, d: int, k: int, size: int) -> int:
+    """Bytes besides X."""
+    return (5 * d * k + (4 * n * k if n * k * size <= KEPT_BYTES else 0)) * size
+
+
 def solve(
     objective: Objective,
     *,
