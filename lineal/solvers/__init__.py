@@ -58,7 +58,7 @@ def _by_speed(objective: Any, tol: float) -> list[str]:
     few = d <= FEW_FEATURES if is_sparse else d <= FEW_FEATURES // 6
     if few and not loss.is_direct and engine.n_columns * d <= 64 * FEW_FEATURES:
         return ["newton", "lbfgs"]
-    if is_sparse and tol >= TIGHT and bool((regulariser.strengths > 0.0).all()):
+    if X is not None and is_sparse and tol >= TIGHT and bool((regulariser.strengths > 0.0).all()):
         from lineal.design.products import row_norms
 
         mean_square = float(engine.weights @ row_norms(X))
