@@ -70,7 +70,8 @@ def _by_speed(objective: Any, tol: float) -> list[str]:
 def check_memory(solver: Any, objective: Any) -> None:
     """Refuse a fit that does not fit into memory, before it takes any. The certificate adds 3 parameter arrays."""
     (n, d), k = objective.engine.shape, objective.engine.n_columns
-    needed = solver.memory(n, d, k, objective.engine.dtype.itemsize) + 24 * d * k
+    formula = getattr(solver, "memory", None)  # a solver of the user's may have none
+    needed = (formula(n, d, k, objective.engine.dtype.itemsize) if formula is not None else 0) + 24 * d * k
     memory.check_fit(solver.__name__.rpartition(".")[2], needed, (n, d), k)
 
 
