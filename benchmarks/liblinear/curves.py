@@ -127,7 +127,7 @@ def rows_of(plan: Plan) -> tuple[dict[str, list[list[Any]]], dict[str, Any]]:
 def _costs(plan: Plan, name: str) -> list[list[Any]]:
     rows, table = plan.load(name), []
     able = algorithms()
-    for cost in COSTS:
+    for cost in COSTS[:3] if plan.is_quick else COSTS:
         row: list[Any] = [name, f"{cost:g}"]
         for label in ("dual CD", "Newton, line search"):
             point = time_to(trace(plan, rows, able[label], cost=cost, last=1e-3), 1e-3)

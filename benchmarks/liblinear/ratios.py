@@ -55,8 +55,9 @@ def compare(plan: Plan, task: Task) -> dict[str, Any]:
 def _tests(plan: Plan, rows: Rows, task: Task) -> list[tuple[str, Any, dict[str, Any], int]]:
     """Name, X, options and repetitions: solver="auto" in every setting, the other solvers in the first, once each."""
     common = {"alpha": 1.0 / len(rows.y), "max_time": plan.max_time}
+    matrices = {dtype: rows.as_type(dtype) for _, dtype, _ in ours.SETTINGS}
     tests = [
-        (name, rows.as_type(dtype), {**common, "solver": "auto", "n_jobs": n_jobs}, plan.repeats)
+        (name, matrices[dtype], {**common, "solver": "auto", "n_jobs": n_jobs}, plan.repeats)
         for name, dtype, n_jobs in ours.SETTINGS
     ]
     name, X, options, _ = tests[0]

@@ -77,8 +77,8 @@ def _peers(plan: Plan, rows: Rows) -> tuple[dict[str, float], list[dict[str, Any
                     levels[f"tol={tol:g}"] = value
                 setting = f"{name} {np.dtype(dtype).name} tol={tol:g}"
                 tries.append({"peer": "scikit-learn", "setting": setting, "seconds": seconds, "objective": value})
-                best = min((t["seconds"] for t in tries if t["objective"] <= min(levels.values())), default=np.inf)
-                if seconds > best:  # the next would be slower still
+                best = ours.fastest(tries, min(levels.values()) * (1.0 + SLACK))
+                if best is not None and seconds > best["seconds"]:  # the next would be slower still
                     break
     return levels, tries
 
