@@ -79,7 +79,7 @@ def reference(plan: Plan, rows: Rows, task: Task, cost: float = 1.0) -> tuple[fl
         alpha = 1.0 / (cost * len(rows.y))
         answers = []
         for solver in [name for name in REFERENCES if name in capable(task)][:2]:
-            options = {"tol": 1e-9, "max_time": plan.max_time, "alpha": alpha}
+            options = {"tol": 1e-9, "max_time": 0.5 * plan.max_time, "alpha": alpha}
             _, model, solution = run(rows.as_type(np.float64), rows.y, task, solver=solver, **options)
             value = objective(rows.X, rows.y, model.weights, task.loss, task.penalty, alpha)
             answers.append((value, solution.certificate.value))

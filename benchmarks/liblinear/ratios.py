@@ -14,6 +14,9 @@ COLUMNS = (
     "1 thread f32 ratio", "asked for", "met",
 )  # fmt: skip
 
+#: A reference whose gap is larger deserves a remark.
+DOUBTFUL = 1e-5
+
 
 def rows_of(plan: Plan) -> tuple[list[list[Any]], list[dict[str, Any]]]:
     """The table and, for the file, everything that was tried."""
@@ -26,7 +29,9 @@ def rows_of(plan: Plan) -> tuple[list[list[Any]], list[dict[str, Any]]]:
         detail = compare(plan, task)
         details.append(detail)
         table += detail.pop("table")
-        print(f"{task.data}, {task}: ratios {[row[6] and round(row[6], 2) for row in table[-2:]]}", flush=True)
+        found = ", ".join("–" if row[6] is None else f"{row[6]:.2f}" for row in table[-len(TARGETS) :])
+        doubt = f"; the least objective is known to {detail['reference_gap']:.1e} only"
+        print(f"{task.data}, {task}: ratios {found}{doubt if detail['reference_gap'] > DOUBTFUL else ''}", flush=True)
     return table, details
 
 
@@ -72,7 +77,7 @@ def _row(
     seconds = [(ours.fastest(found[name], goal) or {}).get("seconds") for name, _, _ in ours.SETTINGS]
     single, double, one_thread = (peer["seconds"] / one if peer and one else None for one in seconds)
     bar = None if plan.is_quick else bar_of(task, target)
-    met = None if bar is None or peer is None else "yes" if bar.is_met(single, one_thread, double) else "no"
+    met = None if bar is None else "no peer gets there" if peer is None else "yes" if bar.is_met(single, one_thread, double) else "no"
     label = f"{peer['peer']} {peer['setting']}" if peer else None
     return [
         task.data, str(task), f"{target:g}", label, peer and peer["seconds"], seconds[0], single, seconds[1], double,
