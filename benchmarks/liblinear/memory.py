@@ -46,7 +46,7 @@ def rows_of(plan: Plan) -> tuple[list[list[Any]], list[dict[str, Any]]]:
             dual = n * k * size
             parts = [data, model.weights.nbytes, dual, extra]
             table.append(
-                [name, np.dtype(dtype).name, ours.default(X, rows.y, task), *(part / 2**20 for part in parts),
+                [name, np.dtype(dtype).name, ours.default(X, rows.y, task, 1.0 / n), *(part / 2**20 for part in parts),
                  extra / (model.weights.nbytes + dual)]
             )  # fmt: skip
     return table, []

@@ -42,9 +42,9 @@ def capable(task: Task) -> list[str]:
     return found
 
 
-def default(X: Any, y: np.ndarray, task: Task) -> str:
+def default(X: Any, y: np.ndarray, task: Task, alpha: float) -> str:
     """The solver that "auto" stands for on this data."""
-    problem = prepare(X, y, TrainOptions(loss=task.loss, penalty=task.penalty, fit_intercept=False))
+    problem = prepare(X, y, TrainOptions(loss=task.loss, penalty=task.penalty, alpha=alpha, fit_intercept=False))
     return str(problem.solver.__name__.rpartition(".")[2])
 
 

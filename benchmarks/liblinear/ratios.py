@@ -52,7 +52,7 @@ def compare(plan: Plan, task: Task) -> dict[str, Any]:
     theirs = peers.race(rows, task, goals, plan.is_quick)
     return {
         "data": task.data, "problem": str(task), "reference": least, "reference_gap": gap, "warm_up_seconds": warm,
-        "auto": ours.default(rows.X, rows.y, task), "lineal": found, "peers": theirs,
+        "auto": ours.default(rows.X, rows.y, task, 1.0 / len(rows.y)), "lineal": found, "peers": theirs,
         "table": [_row(plan, task, target, goal, found, theirs) for target, goal in zip(TARGETS, goals)],
     }  # fmt: skip
 
@@ -66,7 +66,7 @@ def _tests(plan: Plan, rows: Rows, task: Task) -> list[tuple[str, Any, dict[str,
         for name, dtype, n_jobs in ours.SETTINGS
     ]
     name, X, options, _ = tests[0]
-    others = [solver for solver in ours.capable(task) if solver != ours.default(X, rows.y, task)]
+    others = [solver for solver in ours.capable(task) if solver != ours.default(X, rows.y, task, options["alpha"])]
     return tests + [(f"{name}, {solver}", X, {**options, "solver": solver}, 1) for solver in others]
 
 
@@ -77,7 +77,15 @@ def _row(
     seconds = [(ours.fastest(found[name], goal) or {}).get("seconds") for name, _, _ in ours.SETTINGS]
     single, double, one_thread = (peer["seconds"] / one if peer and one else None for one in seconds)
     bar = None if plan.is_quick else bar_of(task, target)
-    met = None if bar is None else "no peer gets there" if peer is None else "yes" if bar.is_met(single, one_thread, double) else "no"
+    met = (
+        None
+        if bar is None
+        else "no peer gets there"
+        if peer is None
+        else "yes"
+        if bar.is_met(single, one_thread, double)
+        else "no"
+    )
     label = f"{peer['peer']} {peer['setting']}" if peer else None
     return [
         task.data, str(task), f"{target:g}", label, peer and peer["seconds"], seconds[0], single, seconds[1], double,
