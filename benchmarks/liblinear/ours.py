@@ -45,7 +45,7 @@ def capable(task: Task) -> list[str]:
 def default(X: Any, y: np.ndarray, task: Task, alpha: float) -> str:
     """The solver that "auto" stands for on this data."""
     problem = prepare(X, y, TrainOptions(loss=task.loss, penalty=task.penalty, alpha=alpha, fit_intercept=False))
-    return str(problem.solver.__name__.rpartition(".")[2])
+    return str(solvers.pick("auto", problem.objective).__name__.rpartition(".")[2])
 
 
 def run(X: Any, y: np.ndarray, task: Task, **options: Any) -> tuple[float, Model, Solution]:

@@ -66,7 +66,8 @@ def _tests(plan: Plan, rows: Rows, task: Task) -> list[tuple[str, Any, dict[str,
         for name, dtype, n_jobs in ours.SETTINGS
     ]
     name, X, options, _ = tests[0]
-    others = [solver for solver in ours.capable(task) if solver != ours.default(X, rows.y, task, options["alpha"])]
+    default = ours.default(X, rows.y, task, common["alpha"])
+    others = [solver for solver in ours.capable(task) if solver != default]
     return tests + [(f"{name}, {solver}", X, {**options, "solver": solver}, 1) for solver in others]
 
 
@@ -77,15 +78,12 @@ def _row(
     seconds = [(ours.fastest(found[name], goal) or {}).get("seconds") for name, _, _ in ours.SETTINGS]
     single, double, one_thread = (peer["seconds"] / one if peer and one else None for one in seconds)
     bar = None if plan.is_quick else bar_of(task, target)
-    met = (
-        None
-        if bar is None
-        else "no peer gets there"
-        if peer is None
-        else "yes"
-        if bar.is_met(single, one_thread, double)
-        else "no"
-    )
+    if bar is None:
+        met = None
+    elif peer is None:
+        met = "no peer gets there"
+    else:
+        met = "yes" if bar.is_met(single, one_thread, double) else "no"
     label = f"{peer['peer']} {peer['setting']}" if peer else None
     return [
         task.data, str(task), f"{target:g}", label, peer and peer["seconds"], seconds[0], single, seconds[1], double,
