@@ -151,7 +151,7 @@ class Plan:
 
 def _cut(rows: Rows) -> Rows:
     kept = np.flatnonzero(rows.y < 10)[:2000]
-    return Rows(rows.name, rows.X[kept], rows.y[kept])
+    return Rows(rows.name, rows.X[kept], np.unique(rows.y[kept], return_inverse=True)[1])
 
 
 def _pixels(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
