@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from benchmarks.liblinear.exact import objective
-from benchmarks.liblinear.problems import Plan, Rows
+from benchmarks.liblinear.problems import Plan, Rows, spread
 from lineal import LinearClassifier, dropin
 
 TITLE = "Default against default"
@@ -64,7 +64,8 @@ def _seconds(model: Any, rows: Rows, repeats: int) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if type(model).__module__.startswith("lineal"):
-            clone(model).fit(rows.X[:500], rows.y[:500])
+            few = spread(len(rows.y), 500)
+            clone(model).fit(rows.X[few], rows.y[few])
             clone(model).set_params(max_iter=2).fit(rows.X, rows.y)
         for _ in range(repeats):
             start = time.perf_counter()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.liblinear.exact import objective
-from benchmarks.liblinear.problems import Plan, Rows, Task
+from benchmarks.liblinear.problems import Plan, Rows, Task, spread
 from lineal import losses, penalties, solvers
 from lineal.errors import OptionError
 from lineal.fit import fit, prepare
@@ -66,8 +66,8 @@ def warm_up(X: Any, y: np.ndarray, task: Task, **options: Any) -> float:
         return 0.0
     _WARM.add(kind)
     start = time.perf_counter()
-    few = min(len(y), 1000)
-    run(X[:few], y[:few], task, **{**options, "tol": 1e-4, "max_time": 10.0})
+    few = spread(len(y), 1000)
+    run(X[few], y[few], task, **{**options, "tol": 1e-4, "max_time": 10.0})
     run(X, y, task, **{**options, "max_iter": 2})
     return time.perf_counter() - start
 

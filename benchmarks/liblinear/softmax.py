@@ -107,5 +107,6 @@ def _row(
     met = None if bar is None or peer is None else "yes" if bar.is_met(single, one_thread, double) else "no"
     return [
         name, f"{tol:g}", f"{goal:.7g}", f"{goal / least - 1.0:.1e}", peer and peer["setting"],
-        peer and peer["seconds"], seconds[0], single, seconds[1], double, one_thread, None if bar is None else str(bar), met,
+        peer and peer["seconds"], seconds[0], single, seconds[1], double, one_thread,
+        None if bar is None else str(bar), met,
     ]  # fmt: skip
