@@ -31,21 +31,31 @@ def measure(function: Callable[[], Any], repeats: int = 3) -> float:
 
 
 def print_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
-    """Print rows; floats with three significant digits, ratios (a column named "ratio") with a ×."""
+    """Print rows; floats with three significant digits, ratios (columns named "… ratio") with a ×."""
     names = list(columns)
     table = Table(title=title, title_justify="left")
     for number, name in enumerate(names):
         table.add_column(name, justify="left" if number == 0 else "right")
     for row in rows:
         table.add_row(*(_cell(name, value) for name, value in zip(names, row)))
-    Console().print(table)
+    console = Console()
+    console.width = max(console.width, console.width if console.is_terminal else 180)  # files have room
+    console.print(table)
+
+
+def markdown_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """The same rows as a Markdown table below a heading, for the documentation."""
+    names = list(columns)
+    lines = [f"### {title}", "", f"| {' | '.join(names)} |", f"|---|{'--:|' * (len(names) - 1)}"]
+    lines += [f"| {' | '.join(_cell(name, value) for name, value in zip(names, row))} |" for row in rows]
+    return "\n".join(lines) + "\n"
 
 
 def _cell(name: str, value: Any) -> str:
     if value is None:
         return "–"
     if isinstance(value, float):
-        return f"{value:.1f}×" if name == "ratio" else f"{value:.3g}"
+        return f"{value:.1f}×" if name.endswith("ratio") else f"{value:.3g}"
     return str(value)
 
 
