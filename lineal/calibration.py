@@ -15,8 +15,9 @@ Platt's sigmoid has an offset too, σ(a·z + c). It is left out on purpose: its 
 (0, ½) that rises keeps them together, and so does one slope shared by the columns of a softmax. The intercept of the
 model, which is not penalised, already does most of the offset's work.
 
-A fold is held out by giving its rows the weight zero: X is neither cut nor copied. Every held-out fit starts from the
-fit to all rows. Memory: MAX_SCORES scores, and what a fit needs.
+A fold is held out by giving its rows the weight zero: X is neither cut nor copied. Held-out fits start from nothing:
+the fit to all rows has seen the rows that are held out, and one that ends early would remember them. Memory: MAX_SCORES
+scores, and what a fit needs.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ MAX_SCORES = 1 << 22
 #: Smallest slope, for scores of mean square one: probabilities of scores that are worth nothing.
 LEAST_SLOPE = 1e-6
 
-#: Fits the objective from a start.
-Refit = Callable[[Objective, Solution], Solution]
+#: Fits the objective.
+Refit = Callable[[Objective], Solution]
 
 
 def is_needed(loss: Any, encoded: Encoded) -> bool:
@@ -81,8 +82,8 @@ def fold_numbers(encoded: Encoded, weights: np.ndarray, seed: int) -> np.ndarray
     return numbers_of_folds
 
 
-def held_out_slopes(objective: Objective, encoded: Encoded, folds: np.ndarray, full: Solution, refit: Refit) -> Any:
-    """(1,) slope of the scores, (k,) for label sets; None where a fit was interrupted. `full` is the fit to all rows.
+def held_out_slopes(objective: Objective, encoded: Encoded, folds: np.ndarray, refit: Refit) -> Any:
+    """(1,) slope of the scores, (k,) for label sets; None where a fit was interrupted.
 
     The engine must be a `LocalEngine`, whose weights can be replaced.
     """
@@ -96,7 +97,7 @@ def held_out_slopes(objective: Objective, encoded: Encoded, folds: np.ndarray, f
     for fold in range(n_folds):
         weights = np.where(folds == fold, 0.0, engine.weights)
         part = dataclasses.replace(engine, weights=weights / weights.sum())
-        fitted = refit(dataclasses.replace(objective, engine=part), full)
+        fitted = refit(dataclasses.replace(objective, engine=part))
         if fitted.status == "interrupted":
             return None
         for block in part.blocks():

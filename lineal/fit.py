@@ -72,15 +72,15 @@ def calibrated(
     """The solution with the slopes of its probabilities; without them where Ctrl-C ended one of the fits."""
     left = int(folds.max()) + 1
 
-    def refit(part: Objective, start: Solution) -> Solution:
+    def refit(part: Objective) -> Solution:
         nonlocal left
         share = None if deadline is None else max(deadline - time.perf_counter(), 0.0) / left + 1e-3
         left -= 1
-        return replace(problem, objective=part).solve(max_time=share, start=start)
+        return replace(problem, objective=part).solve(max_time=share)
 
     slopes = None
     if solution.status != "interrupted":
-        slopes = calibration.held_out_slopes(problem.objective, problem.encoded, folds, solution, refit)
+        slopes = calibration.held_out_slopes(problem.objective, problem.encoded, folds, refit)
     if slopes is None:
         message = "interrupted before its probabilities were calibrated: there are none"
         solution = replace(solution, status="interrupted", message=message)

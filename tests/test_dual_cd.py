@@ -312,3 +312,30 @@ def test_edges(name):
             assert found.status in ("converged", "max_iter"), what
             if what != "huge values":
                 assert found.status == "converged", (what, fit_intercept, found.message)
+
+
+@pytest.mark.parametrize("name", ["hinge", "crammer_singer"])
+@pytest.mark.parametrize("alpha", [1.0, 10.0])
+def test_an_intercept_alone_is_found_where_all_variables_sit_at_their_bounds(name, alpha):
+    for seed in range(190, 210):
+        X, y = np.random.default_rng(seed).standard_normal((50, 4)), np.arange(50) % 2
+        found = dual_cd.solve(problem(X, y, name, alpha), tol=1e-3)
+        assert found.status == "converged", (seed, found.message)
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_array])
+def test_entries_stored_in_parts_are_added_up(kind):
+    X, y = random_problem(15, n=30, d=5, k=3)
+    parts = sparse.coo_array(
+        (np.r_[0.25 * X.tocoo().data, 0.75 * X.tocoo().data], (np.tile(X.tocoo().row, 2), np.tile(X.tocoo().col, 2))),
+        X.shape,
+    )
+    order = np.lexsort((parts.col, parts.row)) if kind is sparse.csr_array else np.lexsort((parts.row, parts.col))
+    majors, minors = (parts.row, parts.col) if kind is sparse.csr_array else (parts.col, parts.row)
+    starts = np.searchsorted(majors[order], np.arange((X.shape[0] if kind is sparse.csr_array else X.shape[1]) + 1))
+    repeated = kind((parts.data[order], minors[order], starts), shape=X.shape)
+    assert repeated.nnz == 2 * X.nnz
+    one = dual_cd.solve(problem(X, y, "squared_hinge", 0.05), tol=1e-7, max_iter=5000)
+    other = dual_cd.solve(problem(repeated, y, "squared_hinge", 0.05), tol=1e-7, max_iter=5000)
+    np.testing.assert_allclose(other.weights, one.weights, atol=1e-6)
+    assert repeated.nnz == 2 * X.nnz  # the user's own matrix is left as it was

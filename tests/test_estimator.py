@@ -151,7 +151,7 @@ def test_class_weights():
         ({"max_time": 0}, "max_time=0"),
         ({"n_jobs": 0}, "n_jobs=0"),
         ({"class_weight": "even"}, "class_weight='even'"),
-        ({"loss": "hinge"}, "lbfgs needs a smooth loss"),
+        ({"loss": "hinge", "solver": "lbfgs"}, "lbfgs needs a smooth loss"),
         ({"penalty": "l1/l2"}, "lbfgs needs penalty 'l2'"),
     ],
 )

@@ -314,3 +314,13 @@ def test_conjugate_gradients_solve_every_column_and_respect_the_border():
     assert bound.on_border.tolist() == [False, True, False, True]
     np.testing.assert_allclose(np.linalg.norm(bound.direction[:, [1, 3]], axis=0), [0.1, 0.2])
     np.testing.assert_allclose(np.linalg.norm(bound.direction, axis=0), bound.norm)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_columns_that_were_left_too_early_come_back(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((200, 10))
+    y = np.argmax(X @ rng.standard_normal((10, 4)) * 0.3 + rng.standard_normal((200, 4)) + [0, 0, 1, 2], 1)
+    model, solution = fit(X + 3.0, y, TrainOptions(loss="logistic", alpha=0.1, solver="newton"))
+    assert solution.status == "converged"
+    assert model.certificate.value <= 1e-3

@@ -65,8 +65,9 @@ class Design:
 def wrap(X: Any) -> Design:
     """View a matrix as a `Design`: float32 or float64; ndarray, or SciPy CSR/CSC with int32 or int64 indices.
 
-    Nothing is copied, except that dense views which are neither C- nor F-contiguous become C-contiguous. Sparse
-    structure is checked once (indices in range, pointers ascending), since kernels do not check bounds.
+    Nothing is copied, except that dense views which are neither C- nor F-contiguous become C-contiguous, and entries
+    that are stored in several parts are added up. Sparse structure is checked once (indices in range, pointers
+    ascending), since kernels do not check bounds.
     """
     if isinstance(X, Design):
         return X
@@ -87,24 +88,45 @@ def wrap(X: Any) -> Design:
     state = check_structure(X.indices, X.indptr, other)
     if state < 0:
         raise DataError("X is a damaged sparse matrix: an index or pointer is out of range")
-    return Design(layout(X.data, X.indices, X.indptr, other), X.shape, X.dtype, bool(state))
+    if state == REPEATED or (state == UNSORTED and has_repeats(X.indices, X.indptr, other)):
+        X, state = X.copy(), SORTED
+        X.sum_duplicates()
+    return Design(layout(X.data, X.indices, X.indptr, other), X.shape, X.dtype, state == SORTED)
+
+
+#: What `check_structure` finds: indices of each row ascend; do not; are out of range; ascend, but some twice.
+SORTED, UNSORTED, DAMAGED, REPEATED = 1, 0, -1, 2
 
 
 @kernel
 def check_structure(indices, indptr, n_columns):
-    """1 if all is in range and every row sorted, 0 if in range but unsorted, -1 if kernels would leave the arrays."""
+    """The state of a compressed matrix, see above."""
     size = indices.shape[0]
-    is_sorted = 1
+    is_sorted, is_repeated = True, False
     for i in range(indptr.shape[0] - 1):
         start, stop = indptr[i], indptr[i + 1]
         if start < 0 or stop < start or stop > size:
-            return -1
+            return DAMAGED
         before = -1
         for p in range(start, stop):
             j = indices[p]
             if j < 0 or j >= n_columns:
-                return -1
+                return DAMAGED
             if j < before:
-                is_sorted = 0
+                is_sorted = False
+            elif j == before:
+                is_repeated = True
             before = j
-    return is_sorted
+    return UNSORTED if not is_sorted else REPEATED if is_repeated else SORTED
+
+
+@kernel
+def has_repeats(indices, indptr, n_columns):
+    """Whether an unsorted row holds an index twice."""
+    seen_in = np.full(n_columns, -1, np.int64)
+    for i in range(indptr.shape[0] - 1):
+        for p in range(indptr[i], indptr[i + 1]):
+            if seen_in[indices[p]] == i:
+                return True
+            seen_in[indices[p]] = i
+    return False

@@ -82,17 +82,17 @@ class CrammerSinger(SimplexLoss, Fieldless):
             best[r] = max(v[r] - tau, zero)
             total += best[r]
         scale = one / total
-        winner, ahead, next_ahead = 0, lead[0], lead[0] - z.dtype.type(1e30)
         for r in range(k):
             best[r] *= scale
-        for r in range(1, k):
-            if lead[r] > ahead:
-                next_ahead = ahead
-                ahead = lead[r]
-                winner = r
-            else:
-                next_ahead = max(next_ahead, lead[r])
-        return ahead - next_ahead if best[winner] >= one else zero
+        if above > 1:
+            return zero
+        ahead, runner_up, winner = zero, lead[0] - z.dtype.type(1e30), 0
+        for r in range(k):
+            if best[r] > zero:
+                winner, ahead = r, lead[r]
+        for r in range(k):
+            runner_up = max(runner_up, lead[r] if r != winner else runner_up)
+        return ahead - runner_up
 
     def lipschitz(self, k: int) -> float | None:
         """The gradient jumps: there is none."""

@@ -46,6 +46,9 @@ PATH_BYTES = 256 << 20
 #: Steps that change nothing before the quick search ends.
 QUICK_PATIENCE = 5
 
+#: Seconds for the model that is owed to a user who ended the search before there was any.
+LAST_SECONDS = 1.0
+
 #: Statuses of a fit that end the whole search.
 ENDINGS = ("max_time", "interrupted", "stopped")
 
@@ -204,7 +207,7 @@ class _Run:
         lane = self.lanes[-1]
         if lane.last is None:
             lane.problem = lane.problem.with_alpha(self.alphas[position])
-            self._keep(position, self._solve(lane))
+            self._keep(position, lane.problem.solve(max_time=LAST_SECONDS))
         return status
 
     def _keep(self, position: int, solution: Solution) -> None:
@@ -260,7 +263,7 @@ class _Run:
             np.array(self.seconds), best, chosen, self.missed, self.status, path,
         )  # fmt: skip
         folds, slopes = calibration_folds(problem), None
-        if folds is not None:
+        if folds is not None and self.status != "interrupted":
             limit = self.problem.options.max_time
             deadline = None if limit is None else time.perf_counter() + limit - self.monitor.seconds
             solution, slopes = calibrated(problem, folds, solution, deadline)

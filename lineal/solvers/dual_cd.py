@@ -47,6 +47,9 @@ GROUP_COLUMNS = 64
 #: Neighbouring rows that are visited together.
 BLOCK_ROWS = 64
 
+#: Passes without any gain after which rounding is to blame.
+PATIENCE = 3
+
 #: β in units of mean‖x‖²/α. Larger values balance the intercept sooner and slow the steps.
 BALANCE = 0.1
 
@@ -215,6 +218,13 @@ class _Ascent:
         self.passes += 1
 
     @property
+    def imbalance(self) -> float:
+        """max |Σ s u|, which an intercept brings to zero."""
+        if self.beta == 0.0:
+            return 0.0
+        return self.alpha * max(float(np.abs(group.M).max(initial=0.0)) for group in self.groups)
+
+    @property
     def relative_gain(self) -> float:
         """Gain of the last pass over that of all passes."""
         return self.gain / self.gained if self.gained > 0.0 else 0.0 if self.passes else math.inf
@@ -261,8 +271,9 @@ class _Gap:
     def __init__(self, objective: Objective, tol: float) -> None:
         self.objective, self.tol = objective, tol
         self.power = 1.0 if objective.loss.is_smooth else 0.5
-        self.ratio, self.checks = (1.0 if objective.loss.is_smooth else 0.25), 0
+        self.ratio = 1.0 if objective.loss.is_smooth else 0.25
         self.failed: tuple[float, float] | None = None
+        self.idle = 0
         self.found: tuple[int, np.ndarray, Certificate] | None = None
 
     def estimate(self, ascent: _Ascent) -> float:
@@ -284,18 +295,25 @@ class _Gap:
 
     def _learn(self, gap: float, ascent: _Ascent) -> None:
         """What a gap that is too large tells: when to look again, and whether rows that were left out are missed."""
-        self.checks += 1
         gain = ascent.relative_gain
         before, self.failed = self.failed, (gap, gain)
         if gain > 0.0:
             self.ratio = 1.2 * gap / gain**self.power
-        if gain == 0.0 or (before is not None and gap > before[0] * (gain / before[1]) ** (0.5 * self.power)):
+        if before is None or before[1] == 0.0:
+            is_missed = gain == 0.0
+        else:
+            is_missed = gap > before[0] * (gain / before[1]) ** (0.5 * self.power)
+        if is_missed:
             ascent.reactivate()
 
     def is_stuck(self, ascent: _Ascent) -> bool:
         """Whether passes gain nothing but rounding."""
-        noise = float(np.finfo(ascent.U.dtype).eps) ** 2
-        return self.checks > 2 and ascent.gain <= noise * ascent.gained
+        eps = float(np.finfo(ascent.U.dtype).eps)
+        if ascent.gain > eps**2 * ascent.gained or ascent.imbalance > eps:  # b moves while Σ s u is not zero
+            self.idle = 0
+        else:
+            self.idle += 1
+        return self.idle > PATIENCE
 
     def last(self, ascent: _Ascent) -> tuple[np.ndarray, Certificate]:
         """θ and its certificate."""

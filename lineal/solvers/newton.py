@@ -32,7 +32,7 @@ from lineal.solvers.parts.curvature_metric import CurvatureMetric
 from lineal.solvers.parts.globalise import GLOBALISATIONS, Line
 from lineal.solvers.parts.monitor import Callback, Monitor, explain
 from lineal.solvers.parts.score_rows import PassedRows, ScoreRows
-from lineal.solvers.parts.small_hessian import SmallHessian, is_worthwhile
+from lineal.solvers.parts.small_hessian import MAX_SIZE, SmallHessian, is_worthwhile
 
 #: Bytes of an (n, k) array of scores up to which it is kept between products.
 KEPT_BYTES = 256 << 20
@@ -55,7 +55,8 @@ def check(loss: Any, penalty: Any) -> None:
 
 def memory(n: int, d: int, k: int, size: int) -> int:
     """Bytes besides X."""
-    return (5 * d * k + (4 * n * k if n * k * size <= KEPT_BYTES else 0)) * size
+    hessians = 8 * k * (d + 1) ** 2 if k * (d + 1) ** 2 <= MAX_SIZE else 0
+    return (5 * d * k + (4 * n * k if n * k * size <= KEPT_BYTES else 0)) * size + hessians
 
 
 def solve(
@@ -80,7 +81,8 @@ def solve(
         raise OptionError(f"globalisation={globalisation!r} is none of {', '.join(map(repr, GLOBALISATIONS))}")
     with Monitor(max_iter, max_time, callbacks) as monitor:
         centred = Centred(objective)
-        run = _Run(centred, objective.theta_of(start), pool.thread_count(n_jobs), tol, globalisation, seed)
+        threads = pool.thread_count(n_jobs)
+        run = _Run(centred, objective.theta_of(start), threads, tol, globalisation, seed)
         check_finite(run.value, "the objective at the starting point")
 
         def record(iteration: int) -> str | None:
@@ -91,6 +93,9 @@ def solve(
         while not run.gap.is_reached(run.theta(), run.estimate) and status is None:
             run.drop_done_columns()
             status = run.step(partial(monitor.must_end, iteration))
+            if status == "stalled" and run.has_dropped:  # a column was left too early: bring all of them back
+                run = _Run(centred, centred.outside(run.theta()), threads, tol, globalisation, seed, may_drop=False)
+                status = None
             if status is None:
                 iteration += 1
                 status = record(iteration)
@@ -111,10 +116,17 @@ class _Run:
     shares: np.ndarray
 
     def __init__(
-        self, centred: Centred, theta: np.ndarray, threads: int, tol: float, globalisation: str, seed: int
+        self,
+        centred: Centred,
+        theta: np.ndarray,
+        threads: int,
+        tol: float,
+        globalisation: str,
+        seed: int,
+        may_drop: bool = True,
     ) -> None:
         objective, engine = centred.objective, centred.objective.engine
-        self.seed = seed
+        self.seed, self.may_drop, self.has_dropped = seed, may_drop, False
         size = engine.shape[0] * engine.n_columns * engine.dtype.itemsize
         is_kept = isinstance(engine, LocalEngine) and size <= KEPT_BYTES
         rows: Any = ScoreRows(centred, threads) if is_kept else PassedRows(centred)
@@ -154,12 +166,15 @@ class _Run:
 
     def drop_done_columns(self) -> None:
         """Go on without the problems whose part of the gap is small."""
-        m = self.rows.groups
-        if m == 1:
+        if self.rows.groups == 1 or not self.may_drop:
             return
-        is_done = self.shares <= 0.5 * self.gap.target / self.full.shape[1]
+        k = self.full.shape[1]
+        is_done = self.shares <= 0.5 * self.gap.target / k
+        if self.rows.objective.fit_intercept:  # the shares know nothing of the intercept's balance
+            is_done &= np.abs(self.gradient[-1]) <= 0.1 * self.gap.tol * self.value / k
         if not is_done.any() or is_done.all():
             return
+        self.has_dropped = True
         kept = np.flatnonzero(~is_done)
         self.full = self.theta().copy()
         self.others += float(self.values[is_done].sum())
