@@ -58,7 +58,7 @@ def compare(plan: Plan, task: Task) -> dict[str, Any]:
 
 
 def _tests(plan: Plan, rows: Rows, task: Task) -> list[tuple[str, Any, dict[str, Any], int]]:
-    """Name, X, options and repetitions: solver="auto" in every setting, the other solvers in the first, once each."""
+    """Name, X, options and repetitions: solver="auto" in every setting; with --slow the other solvers in the first, once each."""
     common = {"alpha": 1.0 / len(rows.y), "max_time": plan.max_time}
     matrices = {dtype: rows.as_type(dtype) for _, dtype, _ in ours.SETTINGS}
     tests = [
@@ -67,7 +67,7 @@ def _tests(plan: Plan, rows: Rows, task: Task) -> list[tuple[str, Any, dict[str,
     ]
     name, X, options, _ = tests[0]
     default = ours.default(X, rows.y, task, common["alpha"])
-    others = [solver for solver in ours.capable(task) if solver != default]
+    others = [solver for solver in ours.capable(task) if solver != default] if plan.is_slow else []
     return tests + [(f"{name}, {solver}", X, {**options, "solver": solver}, 1) for solver in others]
 
 
