@@ -295,16 +295,15 @@ class _Gap:
 
     def _learn(self, gap: float, ascent: _Ascent) -> None:
         """What a gap that is too large tells: when to look again, and whether rows that were left out are missed."""
-        gain = ascent.relative_gain
+        gain, expected = ascent.relative_gain, self.estimate(ascent)
         before, self.failed = self.failed, (gap, gain)
+        is_missed = gap > 10.0 * expected
+        if before is not None and before[1] > 0.0:
+            is_missed |= gap > before[0] * (gain / before[1]) ** (0.5 * self.power)
+        if is_missed and ascent.reactivate():
+            return  # the next passes gain more again
         if gain > 0.0:
             self.ratio = 1.2 * gap / gain**self.power
-        if before is None or before[1] == 0.0:
-            is_missed = gain == 0.0
-        else:
-            is_missed = gap > before[0] * (gain / before[1]) ** (0.5 * self.power)
-        if is_missed:
-            ascent.reactivate()
 
     def is_stuck(self, ascent: _Ascent) -> bool:
         """Whether passes gain nothing but rounding."""
@@ -313,6 +312,8 @@ class _Gap:
             self.idle = 0
         else:
             self.idle += 1
+        if self.idle > PATIENCE and ascent.reactivate():
+            self.idle = 0
         return self.idle > PATIENCE
 
     def last(self, ascent: _Ascent) -> tuple[np.ndarray, Certificate]:
