@@ -58,7 +58,7 @@ def compare(plan: Plan, task: Task) -> dict[str, Any]:
 
 
 def _tests(plan: Plan, rows: Rows, task: Task) -> list[tuple[str, Any, dict[str, Any], int]]:
-    """Name, X, options and repetitions: solver="auto" in every setting; with --slow the other solvers in the first, once each."""
+    """Name, X, options and repetitions: solver="auto" in every setting; with --slow the others in the first, once."""
     common = {"alpha": 1.0 / len(rows.y), "max_time": plan.max_time}
     matrices = {dtype: rows.as_type(dtype) for _, dtype, _ in ours.SETTINGS}
     tests = [

@@ -36,13 +36,10 @@ from lineal.engine.local import LocalEngine
 from lineal.errors import OptionError
 from lineal.objective import Objective, check_finite
 from lineal.solution import Certificate, Solution
-from lineal.solvers.parts.dual_margin import margin_pass
+from lineal.solvers.parts.dual_margin import GROUP_COLUMNS, margin_pass
 from lineal.solvers.parts.dual_simplex import simplex_pass
 from lineal.solvers.parts.monitor import Callback, Monitor, explain
 from lineal.targets import OneLabel
-
-#: Columns of a group at most: the scores of a row stay in registers and first-level cache.
-GROUP_COLUMNS = 64
 
 #: Neighbouring rows that are visited together.
 BLOCK_ROWS = 64
@@ -118,7 +115,7 @@ class _Group:
 
     def __init__(self, first: int, last: int, W: np.ndarray, b: np.ndarray, active: np.ndarray) -> None:
         self.first, self.last = first, last
-        self.W, self.b, self.M, self.active = W, b, np.zeros_like(b), active.copy()
+        self.W, self.b, self.M, self.active = W, b.copy(), np.zeros_like(b), active.copy()
         self.slack, self.gain = math.inf, 0.0
 
 
@@ -184,7 +181,7 @@ class _Ascent:
         _, b = self.objective.split(theta)
         W = self._weights()
         groups = [
-            _Group(first, last, np.ascontiguousarray(W[:, first:last]), b[first:last].copy(), self.active)
+            _Group(first, last, np.ascontiguousarray(W[:, first:last]), b[first:last], self.active)
             for first, last in pool.ranges(k, pieces)
         ]
         for group in groups:

@@ -16,6 +16,14 @@ from lineal.core.jit import kernel
 # Unsigned cursors: Numba then leaves out the test for negative (wrap-around) indices.
 _U = np.uintp
 
+#: Columns of a group at most.
+GROUP_COLUMNS = 64
+
+# What the columns of a row need is kept in one array, a fixed distance apart: scores z, signs t, duals u, intercepts b,
+# means M, the best a. Numbers a fixed distance apart in one array cannot overlap; with an array for each the compiler
+# could not know, and would leave the loops over columns as they are instead of using vector instructions.
+_T, _DUAL, _BIAS, _MEAN, _BEST, _END = (_U(field * GROUP_COLUMNS) for field in range(1, 7))
+
 
 @kernel
 def margin_pass(
@@ -29,9 +37,13 @@ def margin_pass(
     """
     k, first, stride = _U(k), _U(first), _U(U.shape[1])
     flat = U.reshape(-1)
-    z, best = np.empty(k, W.dtype), np.empty(k, W.dtype)
-    signs = np.full(k, W.dtype.type(-1.0))
+    S = np.zeros(_END, W.dtype)
+    for r in range(k):
+        S[_T + r] = -1.0
+        S[_BIAS + r] = b[r]
+        S[_MEAN + r] = M[r]
     one, zero, least = W.dtype.type(1.0), W.dtype.type(0.0), W.dtype.type(curvature)
+    limit = W.dtype.type(slack)
     has_offsets = offsets.shape[0] > 0
     gain, worst = 0.0, 0.0
     for position in range(rows.shape[0]):
@@ -40,31 +52,36 @@ def margin_pass(
         for p in range(_U(starts[i]), _U(starts[i + _U(1)])):
             column = _U(columns[p]) - first  # -1, no label, and labels of other groups wrap to large numbers
             if column < k:
-                signs[column] = one
-        layout.row_scores(i, W, k, z, 0)
+                S[_T + column] = one
+        layout.row_scores(i, W, k, S, 0)
         if has_offsets:
             for r in range(k):
-                z[r] += offsets[i, first + r]
+                S[r] += offsets[i, first + r]
+        for r in range(k):
+            S[_DUAL + r] = flat[at + r]
         q_i, scale_i, shift_i, tilt_i = q[i], scale[i], shift[i], tilt[i]
         for r in range(k):
-            z[r] = signs[r] * (z[r] + b[r] + tilt_i * M[r])
+            S[r] = S[_T + r] * (S[r] + S[_BIAS + r] + tilt_i * S[_MEAN + r])
         if k > _U(1) and q_i <= W.dtype.type(4.0):
             for r in range(k):
-                best[r] = loss.dual_ascent_lanes(-signs[r] * flat[at + r], z[r], q_i, one)
+                S[_BEST + r] = loss.dual_ascent_lanes(-S[_T + r] * S[_DUAL + r], S[r], q_i, one)
         else:
             for r in range(k):
-                best[r] = loss.dual_ascent(-signs[r] * flat[at + r], z[r], q_i, one)
+                S[_BEST + r] = loss.dual_ascent(-S[_T + r] * S[_DUAL + r], S[r], q_i, one)
         squares, free = zero, zero
         for r in range(k):
-            free += zero if loss.dual_is_bound(best[r], z[r], slack, one) else one
-            step = signs[r] * best[r] + flat[at + r]
+            t, best = S[_T + r], S[_BEST + r]
+            free += zero if loss.dual_is_bound(best, S[r], limit, one) else one
+            step = t * best + S[_DUAL + r]
             squares += step * step
-            flat[at + r] = -signs[r] * best[r]
-            z[r] = scale_i * step
-            b[r] += shift_i * step
-            M[r] -= scale_i * step
+            S[_DUAL + r] = -t * best
+            S[r] = scale_i * step
+            S[_BIAS + r] += shift_i * step
+            S[_MEAN + r] -= scale_i * step
+        for r in range(k):
+            flat[at + r] = S[_DUAL + r]
         if squares > zero:
-            layout.row_update(i, z, 0, k, W)
+            layout.row_update(i, S, 0, k, W)
             gain += np.float64(scale_i) * np.float64(q_i + least) * np.float64(squares)
             worst = max(worst, np.float64(q_i + least) * math.sqrt(np.float64(squares)))
         if free == zero:
@@ -72,5 +89,8 @@ def margin_pass(
         for p in range(_U(starts[i]), _U(starts[i + _U(1)])):
             column = _U(columns[p]) - first
             if column < k:
-                signs[column] = -one
+                S[_T + column] = -one
+    for r in range(k):
+        b[r] = S[_BIAS + r]
+        M[r] = S[_MEAN + r]
     return gain, worst
