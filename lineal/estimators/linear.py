@@ -156,7 +156,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of `predict_proba`."""
-        return np.log(self.predict_proba(X))
+        with np.errstate(divide="ignore"):  # of a probability that rounds to zero: −∞
+            return np.log(self.predict_proba(X))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file that `lineal.load` reads."""

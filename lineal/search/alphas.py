@@ -64,11 +64,13 @@ def largest_alpha(objective: Objective) -> float:
     else:
         means, squares = objective.moments
         variances = np.maximum(squares - means**2, 0.0) if objective.fit_intercept else squares
+        variances = np.where(variances > 1e-12 * squares, variances, 0.0)  # a constant column, but for rounding
         # Weights √f·w with features x/√f have the plain penalty; features without a penalty have no say.
         inverse = np.divide(1.0, regulariser.factors, where=regulariser.factors > 0.0, out=np.zeros(d))
         slopes = np.sqrt(inverse @ G**2).max(initial=0.0)
         alpha = float(np.sqrt(inverse @ variances[:, 0])) * float(slopes) / NEGLIGIBLE
-    return alpha if alpha > 0.0 and np.isfinite(alpha) else 1.0  # features that tell nothing: any α will do
+    least = 1e-14 * float(np.sqrt(objective.moments[1]).max(initial=0.0))
+    return alpha if alpha > least and np.isfinite(alpha) else 1.0  # features that tell nothing: any α will do
 
 
 def path_alphas(objective: Objective, n_alphas: int, min_ratio: float | None) -> np.ndarray:
