@@ -37,6 +37,9 @@ MAX_INTERCEPT_WORK = 2e9
 #: Relative rounding error that a certificate allows for in a sum of float64 products.
 ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
 
+#: Scores below which a second thread is not worth its start.
+WORTH_A_THREAD = 1 << 18
+
 #: Features of a piece of the rounding bounds.
 ROUNDING_ROWS = 8192
 
@@ -111,7 +114,7 @@ class Objective:
 
         def step(block: Block) -> tuple[float]:
             Z = scores(block, W, b)
-            return (_over_rows(block, lambda a, c: _values(self.loss, block.targets, block.weights, Z, a, c)),)
+            return (_over_rows(block, Z, lambda a, c: _values(self.loss, block.targets, block.weights, Z, a, c)),)
 
         return float(self.engine.sum(step)[0]) + self.regulariser.value(W)
 
@@ -129,7 +132,7 @@ class Objective:
         def step(block: Block) -> tuple[float, np.ndarray]:
             Z = scores(block, W, b)
             R = np.empty_like(Z)
-            value = _over_rows(block, lambda a, c: _gradients(self.loss, block.targets, block.weights, Z, R, a, c))
+            value = _over_rows(block, Z, lambda a, c: _gradients(self.loss, block.targets, block.weights, Z, R, a, c))
             return value, self._pull_back(block, R)
 
         value, gradient = self.engine.sum(step)
@@ -143,7 +146,7 @@ class Objective:
             rows = U[block.first : block.first + block.X.shape[0]]
             ones = np.ones(len(rows))
             Z = scores(block, W, b)
-            return (_over_rows(block, lambda a, c: _gradients(self.loss, block.targets, ones, Z, rows, a, c)),)
+            return (_over_rows(block, Z, lambda a, c: _gradients(self.loss, block.targets, ones, Z, rows, a, c)),)
 
         self.engine.sum(step)
 
@@ -156,7 +159,7 @@ class Objective:
             Z, Y = scores(block, W, b), matmul(block.X, V, threads=block.threads)
             Y += v
             R = np.empty_like(Z)
-            _over_rows(block, lambda a, c: _curvatures(self.loss, block.targets, block.weights, Z, Y, R, a, c))
+            _over_rows(block, Z, lambda a, c: _curvatures(self.loss, block.targets, block.weights, Z, Y, R, a, c))
             return (self._pull_back(block, R),)
 
         (product,) = self.engine.sum(step)
@@ -178,9 +181,8 @@ class Objective:
         """A relative duality gap, or a relative violation where some weights are not penalised.
 
         A solver that has dual variables gives them as `dual_point`: (n, k), a u_i in the domain of ℓ* a row. Without,
-        or where their gap exceeds `tol`, the dual point is ∇ℓ; and where that exceeds it too, ∇ℓ at an intercept one
-        Newton step nearer to the best one for these weights: a gap is as sensitive to the balance of the intercept as
-        its logarithm.
+        the dual point is ∇ℓ, and where its gap exceeds `tol` also ∇ℓ at an intercept one Newton step nearer to the
+        best one for these weights: a gap is as sensitive to the balance of the intercept as its logarithm.
         """
         W, b = (part.astype(np.float64) for part in self.split(theta))
         if not np.all(self.regulariser.strengths > 0.0):
@@ -188,13 +190,9 @@ class Objective:
         if dual_point is not None:
             primal = self.value(self._joined(W, b))
             dual = self.dual_value(dual_point, W, b, primal)
-            if primal - dual <= tol * primal or not self.loss.is_smooth:
+            if math.isfinite(dual):
                 return _gap_certificate(primal, dual)
-            given = dual
-        else:
-            given = -math.inf
         primal, dual = self.primal_and_dual(W, b)
-        dual = max(dual, given)
         if primal - dual > tol * primal and self.fit_intercept and self.loss.is_smooth:
             nearer = self.newton_intercept(W, b)
             if nearer is not None:
@@ -228,6 +226,7 @@ class Objective:
                 out = np.empty(rows.shape)
                 dual = _over_rows(
                     block,
+                    rows,
                     lambda a, c: _repairs(self.loss, block.targets, block.weights, rows, repair, scale, out, a, c),
                 )
                 return self._pulled(block, out, dual)
@@ -316,9 +315,9 @@ class Objective:
         def step(block: Block) -> tuple[Any, ...]:
             Z = scores(block, W, b)
             U = np.empty_like(Z)
-            primal = _over_rows(block, lambda a, c: _values(self.loss, block.targets, block.weights, Z, a, c))
+            primal = _over_rows(block, Z, lambda a, c: _values(self.loss, block.targets, block.weights, Z, a, c))
             dual = _over_rows(
-                block, lambda a, c: _duals(self.loss, block.targets, block.weights, Z, repair, scale, U, a, c)
+                block, Z, lambda a, c: _duals(self.loss, block.targets, block.weights, Z, repair, scale, U, a, c)
             )
             return primal, *self._pulled(block, U, dual)
 
@@ -370,10 +369,11 @@ def check_finite(value: float, what: str) -> None:
         raise DataError(f"{what} is not finite: X has NaN or values too large for its precision; scale the features")
 
 
-def _over_rows(block: Block, task: Callable[[int, int], float]) -> float:
-    n = block.X.shape[0]
+def _over_rows(block: Block, Z: np.ndarray, task: Callable[[int, int], float]) -> float:
+    """Σ of a task over chunks of the rows of Z, which are those of the block."""
+    n, threads = len(Z), block.threads if Z.size >= WORTH_A_THREAD else 1
     chunks = [(start, min(start + CHUNK_ROWS, n)) for start in range(0, n, CHUNK_ROWS)]
-    parts = pool.run([partial(task, *chunk) for chunk in chunks], block.threads)
+    parts = pool.run([partial(task, *chunk) for chunk in chunks], threads)
     return math.fsum(parts) if np.all(np.isfinite(parts)) else math.inf
 
 

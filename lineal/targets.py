@@ -76,7 +76,7 @@ def encode(y: Any, *, direct: bool, class_names: list[Any] | None = None) -> Enc
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise DataError(f"y has a missing or infinite label at row {int(np.flatnonzero(~np.isfinite(values))[0])}")
     try:
-        classes, found = np.unique(values, return_inverse=True)
+        classes, found = _unique(values)
     except TypeError:
         kinds = sorted({type(value).__name__ for value in values.tolist()})
         raise DataError(f"y mixes labels of types {', '.join(kinds)}: convert them to one type") from None
@@ -90,6 +90,19 @@ def encode(y: Any, *, direct: bool, class_names: list[Any] | None = None) -> Enc
     if len(classes) == 2 and not direct:
         return Encoded(OneLabel(columns - np.int32(1)), classes, 1, False)
     return Encoded(OneLabel(columns), classes, len(classes), False)
+
+
+def _unique(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`np.unique` with inverse; small whole numbers, the usual labels, are counted instead of sorted."""
+    if values.dtype.kind in "iuf" and values.ndim == 1 and len(values):
+        low, high = float(values.min()), float(values.max())
+        if max(abs(low), abs(high)) < 2**31 and high - low < 65_536:
+            whole = values.astype(np.int64)
+            if values.dtype.kind in "iu" or np.array_equal(whole, values):
+                numbers = whole - int(low)
+                present = np.bincount(numbers) > 0
+                return (np.flatnonzero(present) + int(low)).astype(values.dtype), (np.cumsum(present) - 1)[numbers]
+    return np.unique(values, return_inverse=True)
 
 
 def _encode_sets(y: Any, class_names: list[Any] | None) -> Encoded:

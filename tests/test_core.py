@@ -14,7 +14,9 @@ from scipy import special
 from lineal.core import maths, rng, threads
 from lineal.core.jit import kernel
 from lineal.core.protocol import protocol
+from lineal.core.simd import lane_exp
 from lineal.errors import OptionError
+from lineal.targets import encode
 
 pytestmark = pytest.mark.core
 
@@ -202,3 +204,37 @@ def test_a_method_has_one_signature():
 def test_x_log_x():
     assert maths.x_log_x(0.0) == 0.0
     assert maths.x_log_x(0.5) == pytest.approx(0.5 * math.log(0.5))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_lane_exp_is_exp(dtype):
+    x = np.linspace(-80, 80, 4001).astype(dtype)
+    out = np.empty_like(x)
+    _lane_exps(x, out)
+    np.testing.assert_allclose(out, np.exp(x.astype(np.float64)), rtol=1e-6 if dtype == np.float32 else 5e-14)
+
+
+@kernel
+def _lane_exps(x, out):
+    for i in range(x.shape[0]):
+        out[i] = lane_exp(x[i])
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [[3, 1, 1, -2], [1.0, -1.0, 1.0], [0.5, 1.0], [2.5, 2.5, 3.5], [10**12, 5], ["b", "a", "b"], [True, False]],
+)
+def test_classes_are_those_of_numpy(labels):
+    y = np.array(labels)
+    encoded = encode(y, direct=True)
+    classes, numbers = np.unique(y, return_inverse=True)
+    assert encoded.classes.dtype == classes.dtype
+    np.testing.assert_array_equal(encoded.classes, classes)
+    np.testing.assert_array_equal(encoded.targets.columns, numbers)
+
+
+def test_classes_of_narrow_integers():
+    y = np.array([-128, 127, 3, 3], np.int8)
+    encoded = encode(y, direct=True)
+    np.testing.assert_array_equal(encoded.classes, [-128, 3, 127])
+    np.testing.assert_array_equal(encoded.targets.columns, [0, 2, 1, 1])

@@ -268,7 +268,7 @@ class _Gap:
     def __init__(self, objective: Objective, tol: float) -> None:
         self.objective, self.tol = objective, tol
         self.power = 1.0 if objective.loss.is_smooth else 0.5
-        self.ratio = 1.0 if objective.loss.is_smooth else 0.25
+        self.ratio = 1.5 if objective.loss.is_smooth else 0.25
         self.failed: tuple[float, float] | None = None
         self.idle = 0
         self.found: tuple[int, np.ndarray, Certificate] | None = None

@@ -31,7 +31,7 @@ from lineal.solvers.parts.column_gap import ColumnGap
 from lineal.solvers.parts.curvature_metric import CurvatureMetric
 from lineal.solvers.parts.globalise import GLOBALISATIONS, Line
 from lineal.solvers.parts.monitor import Callback, Monitor, explain
-from lineal.solvers.parts.score_rows import PassedRows, ScoreRows
+from lineal.solvers.parts.score_rows import PassedRows, ScoreRows, is_worth_threads
 from lineal.solvers.parts.small_hessian import MAX_SIZE, SmallHessian, is_worthwhile
 
 #: Bytes of an (n, k) array of scores up to which it is kept between products.
@@ -81,7 +81,7 @@ def solve(
         raise OptionError(f"globalisation={globalisation!r} is none of {', '.join(map(repr, GLOBALISATIONS))}")
     with Monitor(max_iter, max_time, callbacks) as monitor:
         centred = Centred(objective)
-        threads = pool.thread_count(n_jobs)
+        threads = pool.thread_count(n_jobs) if is_worth_threads(objective) else 1
         run = _Run(centred, objective.theta_of(start), threads, tol, globalisation, seed)
         check_finite(run.value, "the objective at the starting point")
 

@@ -31,6 +31,12 @@ WORTH_A_THREAD = 200_000
 _U = np.uintp
 
 
+def is_worth_threads(objective: Any) -> bool:
+    """Whether a pass over the rows takes longer than waking a thread up."""
+    (stored,) = objective.engine.sum(lambda block: (block.X.stored,))
+    return stored * objective.engine.n_columns >= 4 * WORTH_A_THREAD
+
+
 class ScoreRows:
     """All rows of a local engine seen from θ = (W, b̃). Arrays have the `columns` that still take part."""
 

@@ -46,7 +46,7 @@ def is_worthwhile(rows: ScoreRows) -> bool:
     if not (isinstance(X.layout, CSR) and X.is_sorted and d <= MAX_SPARSE):
         return False
     lengths = np.diff(X.layout.indptr).astype(np.float64)
-    return float(lengths @ lengths) <= MAX_STORED**2 * n
+    return float(np.square(lengths).sum()) <= MAX_STORED**2 * n
 
 
 class SmallHessian:
