@@ -44,6 +44,15 @@ class Squared(MarginLoss, Fieldless):
             total -= self.conjugate(work[r], wide(u[r]))
         return total
 
+    def row_dual_repair(self, labels, u, repair, scale, work, out):
+        """Write a given dual point, shifted, to `out` and return −ℓ* of it."""
+        self.signs(labels, work)
+        total = 0.0
+        for r in range(u.shape[0]):
+            out[r] = scale * (wide(u[r]) + repair[0, r])
+            total -= self.conjugate(work[r], wide(out[r]))
+        return total
+
     def lipschitz(self, k: int) -> float | None:
         """Of the gradient of a row in its scores."""
         return 1.0

@@ -10,8 +10,6 @@ import importlib
 import pkgutil
 from typing import Any
 
-import numpy as np
-
 from lineal import memory
 from lineal.errors import OptionError
 
@@ -61,6 +59,8 @@ def _by_speed(objective: Any, tol: float) -> list[str]:
     if few and not loss.is_direct and engine.n_columns * d <= 64 * FEW_FEATURES:
         return ["newton", "lbfgs"]
     if X is not None and is_sparse and tol >= TIGHT and bool((regulariser.strengths > 0.0).all()):
+        import numpy as np
+
         from lineal.design.products import row_norms
 
         # Rows of even distance tell the mean well enough, where rows are cheap to pick.
