@@ -30,7 +30,8 @@ import numpy as np
 
 from lineal.core.rng import generator, shuffle
 from lineal.errors import DataError, OptionError
-from lineal.objective import Objective, scores
+from lineal.objective import Objective
+from lineal.row_sums import scores
 from lineal.solution import Solution
 from lineal.targets import Encoded, OneLabel
 

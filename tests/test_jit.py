@@ -62,7 +62,7 @@ import numpy as np
 from lineal import losses
 from lineal.core import jit
 from lineal.core.jit import kernel
-from lineal.objective import _values
+from lineal.row_sums import _values
 from lineal.targets import OneLabel
 print("value", _values(losses.get("hinge"), OneLabel(np.zeros(1, np.int32)), np.ones(1), np.zeros((1, 1)), 0, 1))
 print("compiled", len(jit.compiled))

@@ -52,7 +52,7 @@ def all_conjugates(loss, targets, U, values):
 def all_duals(loss, targets, Z, repair, scale, U, values):
     work = np.empty(Z.shape[1])
     for i in range(Z.shape[0]):
-        values[i] = loss.row_dual(targets.labels(i), Z[i], repair, scale, work, U[i])
+        values[i] = loss.row_dual(targets.labels(i), Z[i], repair, scale, work, U[i])[1]
 
 
 def gradients(name, targets, Z):

@@ -15,6 +15,7 @@ from scipy import optimize, sparse
 
 from lineal import losses, penalties
 from lineal.design import wrap
+from lineal.duality import primal_and_dual
 from lineal.engine.base import add_in_order
 from lineal.engine.local import LocalEngine
 from lineal.errors import DataError
@@ -137,7 +138,7 @@ def test_certificates_agree_with_the_twin_and_are_never_optimistic(name, seed, s
     if certificate.kind == "violation":  # no dual point: some label cannot be balanced
         assert name == "label_ranking"
         return
-    found = objective.primal_and_dual(W, b)[1]
+    found = primal_and_dual(objective, W, b)[1]
     assert found == pytest.approx(dual, rel=1e-9, abs=1e-9 * abs(primal))
     assert certificate.dual >= found
     # weak duality against many other models, among them better ones
@@ -229,7 +230,7 @@ def test_any_engine_gives_the_same_sums(name, sizes):
 def test_threads_change_nothing_at_all(threads, monkeypatch):
     monkeypatch.setattr("lineal.design.products.WORTH_A_THREAD", 1)
     monkeypatch.setattr("lineal.design.products.WORTH_A_SPLIT", 1)
-    monkeypatch.setattr("lineal.objective.CHUNK_ROWS", 7)
+    monkeypatch.setattr("lineal.row_sums.CHUNK_ROWS", 7)
     objective, _ = build("softmax")
     threaded = replace(objective, engine=replace(objective.engine, threads=threads))
     theta = random_theta(objective)

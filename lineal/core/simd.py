@@ -1,7 +1,8 @@
 """Vector-register tiles for sparse products: a few columns of a row kept in registers while its non-zeros stream by.
 
 Numba's loop vectoriser reloads and stores the accumulators at every non-zero; written as LLVM vectors they stay in
-registers. Both operations work on row-major matrices given flat, on `width` neighbouring columns. In plain Python
+registers. Both operations work on row-major matrices given flat, on `width` neighbouring columns, in the precision of
+their output, which is that of the other matrix or wider. In plain Python
 (``NUMBA_DISABLE_JIT=1``) the same functions are slices.
 """
 
@@ -43,6 +44,10 @@ def _element(context: Any, builder: Any, array_type: Any, pointer: Any, index: A
     return context.cast(builder, value, array_type.dtype, wanted)
 
 
+def _widened(builder: Any, value: Any, vector: Any) -> Any:
+    return value if value.type == vector else builder.fpext(value, vector)
+
+
 def _make_gather(width: int) -> Any:
     unrolled = 4 if width <= 2 else 1  # one short sum would wait for each addition to end
 
@@ -57,16 +62,15 @@ def _make_gather(width: int) -> Any:
             values = _pointer(context, builder, data, data_)
             columns = _pointer(context, builder, indices, indices_)
             matrix = _pointer(context, builder, V, V_)
-            size = V.dtype.bitwidth // 8
-            vector = ir.VectorType(context.get_value_type(V.dtype), width)
+            vector, narrow = (ir.VectorType(context.get_value_type(array.dtype), width) for array in (out, V))
             totals = [cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * width)) for _ in range(unrolled)]
 
             def add(p: Any, total: Any) -> None:
-                x = _splat(builder, _element(context, builder, data, values, p, V.dtype), vector)
+                x = _splat(builder, _element(context, builder, data, values, p, out.dtype), vector)
                 row = _element(context, builder, indices, columns, p, types.uintp)
                 offset = builder.add(builder.mul(row, k_), column_)
-                v = builder.load(_vector_at(builder, matrix, offset, vector), align=size)
-                product = builder.fmul(x, v, flags=_FLAGS)
+                v = builder.load(_vector_at(builder, matrix, offset, narrow), align=V.dtype.bitwidth // 8)
+                product = builder.fmul(x, _widened(builder, v, vector), flags=_FLAGS)
                 builder.store(builder.fadd(builder.load(total), product, flags=_FLAGS), total)
 
             def number(value: int) -> Any:
@@ -83,7 +87,7 @@ def _make_gather(width: int) -> Any:
             for total in totals[1:]:
                 result = builder.fadd(result, builder.load(total), flags=_FLAGS)
             target = _vector_at(builder, _pointer(context, builder, out, out_), at_, vector)
-            builder.store(result, target, align=size)
+            builder.store(result, target, align=out.dtype.bitwidth // 8)
             return context.get_dummy_value()
 
         return signature, generate
@@ -103,11 +107,12 @@ def _make_scatter(width: int) -> Any:
             values = _pointer(context, builder, data, data_)
             columns = _pointer(context, builder, indices, indices_)
             matrix = _pointer(context, builder, out, out_)
-            size = U.dtype.bitwidth // 8
-            vector = ir.VectorType(context.get_value_type(U.dtype), width)
-            u = builder.load(_vector_at(builder, _pointer(context, builder, U, U_), at_, vector), align=size)
+            size = out.dtype.bitwidth // 8
+            vector, narrow = (ir.VectorType(context.get_value_type(array.dtype), width) for array in (out, U))
+            source = _vector_at(builder, _pointer(context, builder, U, U_), at_, narrow)
+            u = _widened(builder, builder.load(source, align=U.dtype.bitwidth // 8), vector)
             with cgutils.for_range_slice(builder, start_, stop_, ir.Constant(start_.type, 1), start_.type) as (p, _):
-                x = _splat(builder, _element(context, builder, data, values, p, U.dtype), vector)
+                x = _splat(builder, _element(context, builder, data, values, p, out.dtype), vector)
                 row = _element(context, builder, indices, columns, p, types.uintp)
                 target = _vector_at(builder, matrix, builder.add(builder.mul(row, k_), column_), vector)
                 product = builder.fmul(x, u, flags=_FLAGS)
@@ -122,7 +127,7 @@ def _make_scatter(width: int) -> Any:
 def _plain_gather(width: int) -> Callable[..., None]:
     def gather(data: Any, indices: Any, start: int, stop: int, V: Any, k: int, column: int, out: Any, at: int) -> None:
         rows = V.reshape(-1, int(k))[indices[start:stop], column : column + width]
-        out[at : at + width] = data[start:stop].astype(V.dtype) @ rows
+        out[at : at + width] = data[start:stop].astype(out.dtype) @ rows.astype(out.dtype)
 
     return gather
 
@@ -131,7 +136,7 @@ def _plain_scatter(width: int) -> Callable[..., None]:
     def scatter(data: Any, indices: Any, start: int, stop: int, U: Any, at: int, out: Any, k: int, column: int) -> None:
         matrix = out.reshape(-1, int(k))
         for p in range(start, stop):
-            matrix[indices[p], column : column + width] += data[p] * U[at : at + width]
+            matrix[indices[p], column : column + width] += data[p] * U[at : at + width].astype(out.dtype)
 
     return scatter
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -32,12 +33,12 @@ _U = np.uintp
 CONVERTED_ROWS = 1024
 
 
-def matmul(X: Design, V: np.ndarray, out: np.ndarray | None = None, threads: int = 1) -> np.ndarray:
-    """X @ V for a C-ordered (d, k) matrix V; the result has V's precision."""
+def matmul(X: Design, V: np.ndarray, out: np.ndarray | None = None, threads: int = 1, dtype: Any = None) -> np.ndarray:
+    """X @ V for a C-ordered (d, k) matrix V; the result has V's precision, or a wider `dtype`."""
     k = V.shape[1]
-    out = _output(X.shape, V, out)
+    out = _output(X.shape, V, out, dtype)
     if X.is_dense:
-        return _dense_matmul(X.layout.values, V, out)
+        return _dense_matmul(X.layout.values, V.astype(out.dtype, copy=False), out)
     if isinstance(X.layout, CSR):
         return _gather(X.layout, np.ascontiguousarray(V), out, _useful(X, k, threads))
     return _scatter(_transposed(X), X.is_sorted, np.ascontiguousarray(V), out, _useful(X, k, threads))
@@ -46,7 +47,7 @@ def matmul(X: Design, V: np.ndarray, out: np.ndarray | None = None, threads: int
 def rmatmul(X: Design, R: np.ndarray, out: np.ndarray | None = None, threads: int = 1) -> np.ndarray:
     """X' @ R for a C-ordered (n, k) matrix R; the result has R's precision."""
     k = R.shape[1]
-    out = _output(X.shape[::-1], R, out)
+    out = _output(X.shape[::-1], R, out, None)
     if X.is_dense:
         return _dense_rmatmul(X.layout.values, R, out)
     if isinstance(X.layout, CSR):
@@ -126,13 +127,28 @@ def column_norms(X: Design, weights: np.ndarray | None = None) -> np.ndarray:
     return out
 
 
-def _output(shape: tuple[int, int], V: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+def column_moments(X: Design, weights: np.ndarray) -> np.ndarray:
+    """Σ_i weights_i·x_ij and Σ_i weights_i·x_ij² of every column, (d, 2) in float64."""
+    out = np.zeros((X.shape[1], 2))
+    if X.is_dense:
+        for start in range(0, X.shape[0], CONVERTED_ROWS):
+            block, part = X.layout.values[start : start + CONVERTED_ROWS], weights[start : start + CONVERTED_ROWS]
+            out[:, 0] += part @ block
+            out[:, 1] += np.einsum("ij,ij,i->j", block, block, part, dtype=np.float64)
+    elif isinstance(X.layout, CSR):
+        _moments_by_index(X.layout, weights, out)
+    else:
+        _moments_of_columns(X.layout, weights, out)
+    return out
+
+
+def _output(shape: tuple[int, int], V: np.ndarray, out: np.ndarray | None, dtype: Any) -> np.ndarray:
     """`out` or a new array for the product of a matrix of this shape with V; kernels trust these shapes."""
     if V.ndim != 2 or V.shape[0] != shape[1]:
         raise DataError(f"a matrix of shape {shape} cannot be multiplied with one of shape {V.shape}")
     if out is None:
-        return np.empty((shape[0], V.shape[1]), V.dtype)
-    if out.shape != (shape[0], V.shape[1]) or out.dtype != V.dtype or not out.flags.c_contiguous:
+        return np.empty((shape[0], V.shape[1]), dtype or V.dtype)
+    if out.shape != (shape[0], V.shape[1]) or out.dtype != (dtype or V.dtype) or not out.flags.c_contiguous:
         raise DataError(f"out must be {V.dtype} in C order, of shape {(shape[0], V.shape[1])}, found {out.shape}")
     return out
 
@@ -237,6 +253,24 @@ def _squares_by_index(layout, weights, out):
     for i in range(layout.indptr.shape[0] - 1):
         for p in range(layout.indptr[i], layout.indptr[i + 1]):
             out[layout.indices[p]] += weights[i] * np.float64(layout.data[p]) * np.float64(layout.data[p])
+
+
+@kernel
+def _moments_by_index(layout, weights, out):
+    for i in range(layout.indptr.shape[0] - 1):
+        for p in range(_U(layout.indptr[i]), _U(layout.indptr[i + 1])):
+            j, x = _U(layout.indices[p]), np.float64(layout.data[p])
+            out[j, 0] += weights[i] * x
+            out[j, 1] += weights[i] * x * x
+
+
+@kernel
+def _moments_of_columns(layout, weights, out):
+    for j in range(out.shape[0]):
+        for p in range(layout.indptr[j], layout.indptr[j + 1]):
+            x = np.float64(layout.data[p])
+            out[j, 0] += weights[layout.indices[p]] * x
+            out[j, 1] += weights[layout.indices[p]] * x * x
 
 
 @kernel

@@ -87,45 +87,29 @@ class MarginLoss:
             total += self.conjugate(work[r], wide(u[r]))
         return total
 
-    def row_balance(self, labels, z, weight, hub, work, sums):
-        """Add what `repair` needs of this row: weighted derivatives of its positive and negative columns."""
-        self.signs(labels, work)
-        for r in range(z.shape[0]):
-            slope = weight * self.derivative(work[r], wide(z[r]))
-            if work[r] > 0.0:
-                sums[0, r] += slope
-            else:
-                sums[1, r] += slope
-
-    def row_dual(self, labels, z, repair, scale, work, u):
-        """Write the repaired dual point of the row to `u` and return −ℓ*(u)."""
-        self.signs(labels, work)
-        total = 0.0
-        for r in range(z.shape[0]):
-            side = 0 if work[r] > 0.0 else 1
-            dual = scale * repair[side, r] * self.derivative(work[r], wide(z[r]))
-            u[r] = dual
-            total -= self.conjugate(work[r], wide(u[r]))
-        return total
-
-    def dual_ascent_lanes(self, a, margin, q, one):
-        """`dual_ascent` in a form that loops over columns can turn into vector instructions."""
-        return self.dual_ascent(a, margin, q, one)
-
-    def row_dual_balance(self, labels, u, weight, hub, work, sums):
-        """As `row_balance`, of a given dual point."""
+    def row_balance(self, labels, u, weight, hub, work, sums):
+        """Add what `repair` needs of a row's dual point: the weighted parts of its positive and negative columns."""
         self.signs(labels, work)
         for r in range(u.shape[0]):
             sums[0 if work[r] > 0.0 else 1, r] += weight * wide(u[r])
 
+    def row_dual(self, labels, z, repair, scale, work, u):
+        """Write the repaired gradient at z to `u`; returns ℓ(z) and −ℓ*(u)."""
+        value = self.row_gradient(labels, z, work, u)
+        return value, self.row_dual_repair(labels, u, repair, scale, work, u)
+
     def row_dual_repair(self, labels, u, repair, scale, work, out):
-        """Write a given dual point, repaired, to `out` and return −ℓ* of it."""
+        """Write a given dual point, repaired, to `out` (which may be u) and return −ℓ* of it."""
         self.signs(labels, work)
         total = 0.0
         for r in range(u.shape[0]):
             out[r] = scale * repair[0 if work[r] > 0.0 else 1, r] * wide(u[r])
             total -= self.conjugate(work[r], wide(out[r]))
         return total
+
+    def dual_ascent_lanes(self, a, margin, q, one):
+        """`dual_ascent` in a form that loops over columns can turn into vector instructions."""
+        return self.dual_ascent(a, margin, q, one)
 
     # --- called from Python
 

@@ -74,30 +74,26 @@ class PairLoss:
                     out[q] += flow
                     out[r] -= flow
 
-    def row_balance(self, labels, z, weight, hub, work, sums):
-        """Add the weighted net inflow of each class, and the weights of the rows that can carry to and from the hub."""
-        self.mask_labels(labels, z, work)
-        hub_is_label = work[hub] == -np.inf
+    def row_balance(self, labels, u, weight, hub, work, sums):
+        """Add the weighted net inflow u of each class, and the weight of rows that can carry to and from the hub."""
+        for q in range(u.shape[0]):
+            work[q] = 1.0
+            sums[0, q] += weight * wide(u[q])
         for p in range(labels.shape[0]):
-            r = labels[p]
-            short = 1.0 - wide(z[r])
-            for q in range(z.shape[0]):
-                gap = max(short + work[q], 0.0)
-                sums[0, q] += 2.0 * weight * gap
-                sums[0, r] -= 2.0 * weight * gap
-            if not hub_is_label:
-                sums[1, r] += weight
-        if hub_is_label:
-            for q in range(z.shape[0]):
-                if work[q] != -np.inf:
-                    sums[2, q] += weight
+            work[labels[p]] = 0.0
+        if work[hub] == 0.0:
+            for q in range(u.shape[0]):
+                sums[2, q] += weight * work[q]
+        else:
+            for p in range(labels.shape[0]):
+                sums[1, labels[p]] += weight
 
     def row_dual(self, labels, z, repair, scale, work, u):
-        """Write the mended dual point of the row to `u` and return its pair-variable dual value."""
+        """Write the mended dual point of the row to `u`; returns ℓ(z) and its pair-variable dual value."""
         self.mask_labels(labels, z, work)
         hub = int(repair[2, 0])
         hub_is_label = work[hub] == -np.inf
-        total = 0.0
+        value, total = 0.0, 0.0
         for q in range(z.shape[0]):
             u[q] = 0.0
         for p in range(labels.shape[0]):
@@ -106,6 +102,7 @@ class PairLoss:
             out = 0.0
             for q in range(z.shape[0]):
                 a = 2.0 * max(short + work[q], 0.0)
+                value += 0.25 * a * a
                 if hub_is_label:
                     if r == hub and work[q] != -np.inf:
                         a += repair[1, q]
@@ -116,7 +113,7 @@ class PairLoss:
                 out += a
                 total += a - 0.25 * a * a
             u[r] = -out
-        return total
+        return value, total
 
     def hub(self, class_weights: np.ndarray) -> int:
         """The class that splits the rows most evenly, so that it can carry for most others."""

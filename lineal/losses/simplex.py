@@ -55,29 +55,18 @@ class SimplexLoss:
             value += self.conjugate_term(wide(u[r]), is_label)
         return value if abs(total) < 1e-5 else math.inf
 
-    def row_balance(self, labels, z, weight, hub, work, sums):
-        """Add the weighted p of this row."""
-        self.row_choice(labels, z, work)
-        for r in range(z.shape[0]):
-            sums[0, r] += weight * work[r]
-
-    def row_dual(self, labels, z, repair, scale, work, u):
-        """Write scale·(p' − e_y) to `u` and return −ℓ*(u)."""
-        self.row_choice(labels, z, work)
-        others = 0.0
-        for r in range(z.shape[0]):
-            u[r] = scale * (repair[1, 0] * work[r] + repair[0, r])
-            others += wide(u[r]) if r != labels[0] else 0.0
-        u[labels[0]] = -others
-        return -self.row_conjugate(labels, u, work)
-
-    def row_dual_balance(self, labels, u, weight, hub, work, sums):
-        """As `row_balance`, of a given dual point u = p − e_y."""
+    def row_balance(self, labels, u, weight, hub, work, sums):
+        """Add the weighted p of a row's dual point u = p − e_y."""
         for r in range(u.shape[0]):
             sums[0, r] += weight * (wide(u[r]) + (1.0 if r == labels[0] else 0.0))
 
+    def row_dual(self, labels, z, repair, scale, work, u):
+        """Write the repaired gradient at z to `u`; returns ℓ(z) and −ℓ*(u)."""
+        value = self.row_gradient(labels, z, work, u)
+        return value, self.row_dual_repair(labels, u, repair, scale, work, u)
+
     def row_dual_repair(self, labels, u, repair, scale, work, out):
-        """Write a given dual point, repaired, to `out` and return −ℓ* of it."""
+        """Write a given dual point, repaired, to `out` (which may be u) and return −ℓ* of it."""
         others = 0.0
         for r in range(u.shape[0]):
             if r != labels[0]:

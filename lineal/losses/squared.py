@@ -34,18 +34,8 @@ class Squared(MarginLoss, Fieldless):
         """½u² + tu."""
         return 0.5 * u * u + t * u
 
-    def row_dual(self, labels, z, repair, scale, work, u):
-        """Write the shifted dual point of the row to `u` and return −ℓ*(u)."""
-        self.signs(labels, work)
-        total = 0.0
-        for r in range(z.shape[0]):
-            dual = scale * (wide(z[r]) - work[r] + repair[0, r])
-            u[r] = dual
-            total -= self.conjugate(work[r], wide(u[r]))
-        return total
-
     def row_dual_repair(self, labels, u, repair, scale, work, out):
-        """Write a given dual point, shifted, to `out` and return −ℓ* of it."""
+        """Write a given dual point, shifted, to `out` (which may be u) and return −ℓ* of it."""
         self.signs(labels, work)
         total = 0.0
         for r in range(u.shape[0]):

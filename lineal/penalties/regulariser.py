@@ -85,7 +85,8 @@ class Regulariser:
     def value(self, W: np.ndarray) -> float:
         """αΩ(W)."""
         self._check(W)
-        strengths, (W,) = self._whole(self._from_centre(W))
+        moved = W if self.centre is None else np.subtract(W, self.centre, dtype=np.float64)
+        strengths, (W,) = self._whole(moved)
         return _value(self.penalty, strengths, *self.blocks, W)
 
     def prox(self, W: np.ndarray, step: float, out: np.ndarray | None = None) -> np.ndarray:

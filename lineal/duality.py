@@ -1,0 +1,182 @@
+"""The certificate of every answer: a duality gap, or a violation of optimality where no gap exists.
+
+The Fenchel dual of F (`objective.py`), over one vector u_i in the domain of ℓ* a row, is
+
+    D(u) = (1/Σs) Σ_i s_i [u_i·o_i − ℓ*(u_i)] − (αΩ)*(−C),   C = (1/Σs) Σ_i s_i x_i u_i',
+
+and with a free intercept only u with Σ_i s_i u_i = 0 count. u_i = ∇ℓ(z_i) is nearly such a point near the optimum;
+the loss repairs the rest (`repair`), the penalty may ask to scale it (`dual_scale`), and D(u) ≤ F* ≤ F(W, b) holds for
+whatever W and b, optimal or not. Certificates are computed in float64 also for float32 data.
+
+Memory: d·k sums C, and two blocks of scores (see the engine), all in float64.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lineal import row_sums
+from lineal.core import threads as pool
+from lineal.core.jit import kernel
+from lineal.engine.base import Block
+from lineal.row_sums import DualSums
+from lineal.solution import Certificate
+
+if TYPE_CHECKING:
+    from lineal.objective import Objective
+
+#: Relative rounding error that a certificate allows for in a sum of float64 products.
+ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
+
+#: Features of a piece of the rounding bounds.
+ROUNDING_ROWS = 8192
+
+
+def certify(objective: Objective, theta: np.ndarray, tol: float, dual_point: np.ndarray | None) -> Certificate:
+    """See `Objective.certificate`."""
+    W, b = objective.split(theta)
+    b = b.astype(np.float64)
+    if not np.all(objective.regulariser.strengths > 0.0):
+        return _violation(objective, theta)
+    if dual_point is not None:
+        primal = objective.value(theta, np.float64)
+        dual = dual_value(objective, dual_point, W, b, primal)
+        if math.isfinite(dual):
+            return _gap(primal, dual)
+    primal, dual = primal_and_dual(objective, W, b)
+    if not math.isfinite(dual):
+        return _violation(objective, theta)
+    if primal - dual > tol * primal and objective.fit_intercept and objective.loss.is_smooth:
+        nearer = objective.newton_intercept(W, b)
+        if nearer is not None:
+            dual = max(dual, primal_and_dual(objective, W, nearer)[1])
+    return _gap(primal, dual) if math.isfinite(dual) else _violation(objective, theta)
+
+
+def primal_and_dual(objective: Objective, W: np.ndarray, b: np.ndarray) -> tuple[float, float]:
+    """F(W, b) and a lower bound of the minimum; NaN and −∞ where no feasible dual point was found."""
+    loss = objective.loss
+
+    def slopes(block: Block) -> np.ndarray:
+        Z = row_sums.scores(block, W, b, np.float64)
+        U = np.empty_like(Z)
+        row_sums.gradients(loss, block, np.ones(len(Z)), Z, U)
+        return U
+
+    def sums_of(repair: np.ndarray, scale: float) -> DualSums:
+        def step(block: Block) -> DualSums:
+            return row_sums.duals_at(loss, block, row_sums.scores(block, W, b, np.float64), repair, scale)
+
+        return DualSums(*objective.engine.sum(step))
+
+    repair = _repair(objective, slopes)
+    if repair is None:
+        return math.nan, -math.inf
+    sums, dual = _dual_value(objective, sums_of, repair, W, b, None)
+    return sums.primal + objective.regulariser.value(W), dual
+
+
+def dual_value(objective: Objective, U: np.ndarray, W: np.ndarray, b: np.ndarray, primal: float) -> float:
+    """D(u) of given dual variables, repaired where an intercept asks for it; −∞ where they are infeasible.
+
+    W and b are the answer they belong to, `primal` its objective: rounding is judged by them.
+    """
+
+    def rows_of(block: Block) -> np.ndarray:
+        return U[block.first : block.first + block.X.shape[0]]
+
+    def sums_of(repair: np.ndarray, scale: float) -> DualSums:
+        def step(block: Block) -> DualSums:
+            return row_sums.duals_of(objective.loss, block, rows_of(block), repair, scale)
+
+        return DualSums(*objective.engine.sum(step))
+
+    repair = _repair(objective, rows_of)
+    return -math.inf if repair is None else _dual_value(objective, sums_of, repair, W, b, primal)[1]
+
+
+def _repair(objective: Objective, point: Callable[[Block], np.ndarray]) -> np.ndarray | None:
+    """What makes dual points, given by block, such as a free intercept allows; None where nothing does."""
+    loss = objective.loss
+    if not objective.fit_intercept:
+        return loss.identity_repair(objective.engine.n_columns)
+    class_weights = objective.class_weights()
+    hub = loss.hub(class_weights)
+    (sums,) = objective.engine.sum(lambda block: (row_sums.balance(loss, block, point(block), hub),))
+    return loss.repair(sums, class_weights, hub)
+
+
+def _dual_value(
+    objective: Objective,
+    sums_of: Callable[[np.ndarray, float], DualSums],
+    repair: np.ndarray,
+    W: np.ndarray,
+    b: np.ndarray,
+    primal: float | None,
+) -> tuple[DualSums, float]:
+    sums = sums_of(repair, 1.0)
+    slack, bound = _rounding(objective, W, b, sums, sums.primal if primal is None else primal)
+    scale = objective.regulariser.dual_scale(bound)
+    dual = sums.dual if scale == 1.0 else sums_of(repair, scale).dual
+    return sums, dual - slack - objective.regulariser.conjugate(bound, scale)
+
+
+def _rounding(
+    objective: Objective, W: np.ndarray, b: np.ndarray, sums: DualSums, primal: float
+) -> tuple[float, np.ndarray]:
+    """What rounding may hide: an error of the two sums, and −C moved away from zero by its own error.
+
+    The balance Σ s u is zero only to rounding. It is taken off C as if every u had its share: C −= x̄(Σ s u)',
+    so that the rest multiplies an intercept of the centred features, not one that makes up for a large mean.
+    """
+    means, squares = (moment[:, 0] for moment in objective.moments)
+    dual_size = np.sqrt(sums.squares)  # Σ s|x||u| is at most its product with that of x
+    bound, sizes = sums.correlation, np.sqrt(squares)
+    errors = ROUNDING * sizes
+    shift = sums.balance if objective.fit_intercept else np.zeros(len(b))
+    tasks = [
+        partial(_away_from_zero, bound, means, shift, errors, dual_size, sizes, W, *piece)
+        for piece in pool.ranges(len(W), max(1, len(W) // ROUNDING_ROWS))
+    ]
+    spread = np.sum(pool.run(tasks, objective.engine.threads), axis=0) if tasks else np.zeros((2, len(b)))
+    rest = float(np.abs(shift) @ np.abs(b + spread[1]))
+    slack = ROUNDING * (abs(sums.dual) + primal + float((spread[0] + np.abs(b)) @ dual_size)) + rest
+    return slack, bound
+
+
+def _gap(primal: float, dual: float) -> Certificate:
+    return Certificate("gap", max(primal - dual, 0.0) / primal if primal > 0.0 else 0.0, primal, dual)
+
+
+def _violation(objective: Objective, theta: np.ndarray) -> Certificate:
+    here, zero = theta.astype(np.float64), objective.start(np.float64)
+    found, reference = _largest_violation(objective, here), _largest_violation(objective, zero)
+    return Certificate("violation", found / reference if reference > 0.0 else found, objective.value(here))
+
+
+def _largest_violation(objective: Objective, theta: np.ndarray) -> float:
+    _, gradient = objective.loss_and_gradient(theta)
+    W, _ = objective.split(theta)
+    largest = float(np.max(objective.regulariser.violation(W, gradient[: len(W)]), initial=0.0))
+    if objective.fit_intercept:
+        largest = max(largest, float(np.linalg.norm(gradient[-1])))
+    return largest
+
+
+@kernel
+def _away_from_zero(correlation, means, shift, errors, dual_size, sizes, W, start, stop):
+    """Make −C with its mean part taken off and its error added out of C, in place; Σ ‖x_j‖|w_j| and Σ x̄_j w_j."""
+    out = np.zeros((2, W.shape[1]))
+    for j in range(start, stop):
+        for r in range(W.shape[1]):
+            value = means[j] * shift[r] - correlation[j, r]
+            error = errors[j] * dual_size[r]
+            correlation[j, r] = value + (error if value >= 0.0 else -error)
+            out[0, r] += sizes[j] * abs(W[j, r])
+            out[1, r] += means[j] * W[j, r]
+    return out
