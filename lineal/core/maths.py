@@ -156,3 +156,31 @@ def _scaled_soft_norm2(v: Any, threshold: float, scale: float) -> float:
         x = soft_threshold(wide(v[r]), threshold) * scale
         total += x * x
     return math.sqrt(total) / scale
+
+
+@kernel
+def count_live_rows(W):
+    """Rows of a matrix with some entry that is not zero."""
+    live = 0
+    for j in range(W.shape[0]):
+        for r in range(W.shape[1]):
+            if W[j, r] != 0.0:
+                live += 1
+                break
+    return live
+
+
+@kernel
+def largest(x, k):
+    """max of x[0], …, x[k − 1], in four chains of comparisons: one would wait for each to end."""
+    first, second, third, fourth = x[0], x[0], x[0], x[0]
+    whole = k - k % np.uintp(4)
+    for r in range(np.uintp(0), whole, np.uintp(4)):
+        first = x[r] if x[r] > first else first
+        second = x[r + np.uintp(1)] if x[r + np.uintp(1)] > second else second
+        third = x[r + np.uintp(2)] if x[r + np.uintp(2)] > third else third
+        fourth = x[r + np.uintp(3)] if x[r + np.uintp(3)] > fourth else fourth
+    for r in range(whole, k):
+        first = x[r] if x[r] > first else first
+    first, third = second if second > first else first, fourth if fourth > third else third
+    return third if third > first else first

@@ -9,6 +9,9 @@ import numpy as np
 from lineal.core.protocol import protocol
 from lineal.design.tiles import first_not_below, gather_tiles, scatter_tiles
 
+# Unsigned cursors: Numba then leaves out the test for negative (wrap-around) indices.
+_U = np.uintp
+
 
 @protocol
 class CSR(NamedTuple):
@@ -32,6 +35,20 @@ class CSR(NamedTuple):
         start = first_not_below(self.indices, self.indptr[i], self.indptr[i + 1], first)
         stop = first_not_below(self.indices, start, self.indptr[i + 1], last)
         scatter_tiles(self.data, self.indices, start, stop, U, at, k, out)
+
+    def row_scores_of(self, i, V, k, columns, first, count, out):
+        """out[c] = x_i'V[:, columns[first + c]] for c < count."""
+        for c in range(count):
+            out[c] = 0.0
+        for p in range(_U(self.indptr[i]), _U(self.indptr[i + _U(1)])):
+            x, at = self.data[p], _U(self.indices[p]) * k
+            for c in range(count):
+                out[c] += x * V[at + _U(columns[first + c])]
+
+    def row_update_one(self, i, step, r, k, out):
+        """out[j, r] += x_ij·step for every non-zero x_ij."""
+        for p in range(_U(self.indptr[i]), _U(self.indptr[i + _U(1)])):
+            out[_U(self.indices[p]) * k + r] += self.data[p] * step
 
     def row_square(self, i):
         """‖x_i‖²."""

@@ -37,6 +37,20 @@ class Dense(NamedTuple):
             for r in range(k):
                 out[j * k + r] += x * U[at + r]
 
+    def row_scores_of(self, i, V, k, columns, first, count, out):
+        """out[c] = x_i'V[:, columns[first + c]] for c < count."""
+        for c in range(count):
+            out[c] = 0.0
+        for j in range(np.uintp(self.values.shape[1])):
+            x = self.values[i, j]
+            for c in range(count):
+                out[c] += x * V[j * k + np.uintp(columns[first + c])]
+
+    def row_update_one(self, i, step, r, k, out):
+        """out[j, r] += x_ij·step."""
+        for j in range(np.uintp(self.values.shape[1])):
+            out[j * k + r] += self.values[i, j] * step
+
     def row_square(self, i):
         """‖x_i‖²."""
         total = 0.0

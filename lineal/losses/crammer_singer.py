@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from lineal.core.maths import wide
+from lineal.core.maths import largest, wide
 from lineal.core.protocol import Fieldless, protocol
 from lineal.losses.simplex import SimplexLoss
 
@@ -19,6 +19,7 @@ class CrammerSinger(SimplexLoss, Fieldless):
     name: ClassVar[str] = "crammer_singer"
     is_smooth: ClassVar[bool] = False
     dual_curvature: ClassVar[float] = 0.0
+    has_sparse_duals: ClassVar[bool] = True
 
     def row_choice(self, labels, z, p):
         """Write the indicator of the first worst class (the label itself in a tie with it) and return the loss."""
@@ -42,57 +43,59 @@ class CrammerSinger(SimplexLoss, Fieldless):
         """−p of every class but the label."""
         return 0.0 if is_label else -u
 
-    def row_dual_ascent(self, label, z, old, q, work, best):
-        """Write the minimiser p of −(z + 1 − e_y)'p + ½q‖p − old‖² over the simplex: a projection.
+    def row_dual_ascent(self, label, k, z, old, q, work, best):
+        """Write the minimiser p of −(z + 1 − e_y)'p + ½q‖p − old‖² over the simplex of k classes: a projection.
 
-        p = max(v − τ, 0) with v = old + (z + 1 − e_y)/q; τ climbs from a lower bound to the mean excess of the columns
-        above it until these stay the same (Michelot 1986). Returns by how much the one class with all of p is ahead
-        of the next, 0 where several share it.
+        p = max(v − τ, 0) with v = old + (z + 1 − e_y)/q. The mean excess of any classes is at most τ: that of the
+        classes with some of `old` leaves few above it, and τ climbs to the mean excess of these until they stay the
+        same (Michelot 1986). Returns by how much the one class with all of p is ahead of the next, 0 where several
+        share it.
         """
         one, zero = z.dtype.type(1.0), z.dtype.type(0.0)
-        k = z.shape[0]
-        v, lead = work[0], work[1]
+        v, lead, few = work[0], work[1], work[2]
         for r in range(k):
             lead[r] = z[r] + one
         lead[label] -= one
-        highest = lead[0]
-        for r in range(k):
-            highest = max(highest, lead[r])
-        inverse, total = one / q, zero
+        highest, inverse = largest(lead, k), one / q
+        sharing, total = zero, zero
         for r in range(k):  # from the highest, so that a tiny q leaves its digits
             v[r] = old[r] + (lead[r] - highest) * inverse
-            total += v[r]
-        top = v[0]
+            shares = one if old[r] > zero else zero
+            sharing += shares
+            total += shares * v[r]
+        tau = max(largest(v, k) - one, (total - one) / sharing)
+        count, total = np.uintp(0), zero
         for r in range(k):
-            top = max(top, v[r])
-        tau = max(top - one, (total - one) / z.dtype.type(k))
-        above = k + 1
-        for _ in range(k):
-            count, total = zero, zero
-            for r in range(k):
-                is_above = one if v[r] > tau else zero
-                count += is_above
-                total += is_above * v[r]
-            if count >= above:
+            if v[r] > tau:
+                few[count] = v[r]
+                total += v[r]
+                count += np.uintp(1)
+        above = count
+        while True:
+            tau = max((total - one) / z.dtype.type(above), tau)
+            still, total = np.uintp(0), zero
+            for c in range(count):
+                if few[c] > tau:
+                    still += np.uintp(1)
+                    total += few[c]
+            if still >= above or still == np.uintp(0):
                 break
-            above = count
-            tau = max((total - one) / max(count, one), tau)
+            above = still
         total = zero
-        for r in range(k):
-            best[r] = max(v[r] - tau, zero)
-            total += best[r]
+        for c in range(count):
+            total += max(few[c] - tau, zero)
         scale = one / total
         for r in range(k):
-            best[r] *= scale
-        if above > 1:
+            best[r] = max(v[r] - tau, zero) * scale
+        if above > np.uintp(1):
             return zero
-        ahead, runner_up, winner = zero, lead[0] - z.dtype.type(1e30), 0
+        winner = label
         for r in range(k):
             if best[r] > zero:
-                winner, ahead = r, lead[r]
-        for r in range(k):
-            runner_up = max(runner_up, lead[r] if r != winner else runner_up)
-        return ahead - runner_up
+                winner = r
+        ahead = lead[winner]
+        lead[winner] = -np.inf
+        return ahead - largest(lead, k)
 
     def lipschitz(self, k: int) -> float | None:
         """The gradient jumps: there is none."""

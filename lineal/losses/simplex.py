@@ -28,6 +28,8 @@ class SimplexLoss:
     link: ClassVar[str | None] = None
     #: Least curvature of ℓ* on its domain, of losses whose `row_dual_ascent` is known; None elsewhere.
     dual_curvature: ClassVar[float | None] = None
+    #: Whether most classes of a row have none of the best p.
+    has_sparse_duals: ClassVar[bool] = False
 
     def row_value(self, labels, z, work):
         """Loss of one row."""

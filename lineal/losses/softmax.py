@@ -45,14 +45,13 @@ class Softmax(SimplexLoss, Fieldless):
             return (1.0 + u) * math.log1p(u) if u > -1.0 else 0.0
         return x_log_x(u)
 
-    def row_dual_ascent(self, label, z, old, q, work, best):
-        """Write the minimiser p of Σ p log p − z'p + ½q‖p − old‖² over the simplex; returns 0 (p is never at a bound).
+    def row_dual_ascent(self, label, k, z, old, q, work, best):
+        """Write the minimiser p of Σ p log p − z'p + ½q‖p − old‖² over the simplex of k classes; returns 0, as no p is.
 
         With y = log p it solves y + q·eʸ = z + q·old + τ in every column, with Σ eʸ = 1: Newton steps on y and τ
         together, from y = log softmax(z), no longer than one.
         """
         one, zero = z.dtype.type(1.0), z.dtype.type(0.0)
-        k = z.shape[0]
         y, rest, inverse = work[0], work[1], work[2]
         top = z[0]
         for r in range(k):

@@ -15,8 +15,9 @@ can: a penalty ½β‖Σ s u‖² on the constraint acts as a constant feature, 
 pass its multiplier moves, b −= β Σ s u. Rows are seen from their mean x̄, lest W do the intercept's work: that changes
 W by x̄M' with M = (1/α) Σ s u, zero at the solution, and is kept apart so that sparse rows stay sparse.
 
-Memory: (n, k) dual variables and 5n numbers, d·k weights twice while they are joined, and a copy of X where its rows
-cannot be read in order (CSC, Fortran order) or its columns have different penalty factors.
+Memory: (n, k) dual variables and 5n numbers (21n for Crammer–Singer with many classes), d·k weights twice while they are
+joined, and a copy of X where its rows cannot be read in order (CSC, Fortran order) or its columns have different
+penalty factors.
 """
 
 from __future__ import annotations
@@ -30,14 +31,15 @@ import numpy as np
 
 from lineal.core import threads as pool
 from lineal.core.jit import kernel
+from lineal.core.maths import count_live_rows
 from lineal.core.rng import generator, shuffle
-from lineal.design.products import by_rows, matmul, rmatmul, row_norms, scale_columns
+from lineal.design.products import by_rows, matmul, row_norms, scale_columns
 from lineal.engine.local import LocalEngine
 from lineal.errors import OptionError
 from lineal.objective import Objective, check_finite
 from lineal.solution import Certificate, Solution
 from lineal.solvers.parts.dual_margin import GROUP_COLUMNS, margin_pass
-from lineal.solvers.parts.dual_simplex import simplex_pass
+from lineal.solvers.parts.dual_simplex import KEPT_CLASSES, kept_pass, simplex_pass
 from lineal.solvers.parts.monitor import Callback, Monitor, explain
 from lineal.targets import OneLabel
 
@@ -47,6 +49,13 @@ BLOCK_ROWS = 64
 #: Passes without any gain after which rounding is to blame.
 PATIENCE = 3
 
+#: Passes over the kept classes of the rows that may follow one over all classes, and the gain below which they end,
+#: relative to the gain of that.
+KEPT_PASSES, KEPT_GAIN = 10, 0.1
+
+#: Rows of W that are changed at a time.
+WEIGHT_ROWS = 4096
+
 #: β in units of mean‖x‖²/α. Larger values balance the intercept sooner and slow the steps.
 BALANCE = 0.1
 
@@ -55,13 +64,13 @@ def check(loss: Any, penalty: Any) -> None:
     """Refuse, by name, what this solver cannot honour."""
     if getattr(loss, "dual_curvature", None) is None:
         raise OptionError(f"dual_cd does not know the dual steps of loss {loss.name!r}: use lbfgs or newton")
-    if penalty.name != "l2":
+    if not penalty.is_smooth:
         raise OptionError(f"dual_cd needs penalty 'l2', not {penalty.name!r}")
 
 
 def memory(n: int, d: int, k: int, size: int) -> int:
     """Bytes besides X."""
-    return (n * k + 2 * d * k + 5 * n) * size
+    return (n * k + 2 * d * k + 5 * n) * size + 4 * (1 + KEPT_CLASSES) * n
 
 
 def solve(
@@ -94,7 +103,7 @@ def solve(
             return monitor.record(iteration, objective.value(theta), gap.estimate(ascent), *objective.split(theta))
 
         iteration, status = 0, record(0)
-        while not gap.is_reached(ascent) and status is None:
+        while not gap.is_reached(ascent, monitor.history[-1]) and status is None:
             if gap.is_stuck(ascent):
                 status = "stalled"
                 break
@@ -104,8 +113,7 @@ def solve(
         theta, certificate = gap.last(ascent)
     status = "converged" if certificate.meets(tol) else status or "stalled"
     W, b = objective.split(theta)
-    live = int(np.count_nonzero(W.any(axis=1)))
-    monitor.history[-1].update(objective=certificate.primal, gap=certificate.value, nonzero_rows=live)
+    monitor.history[-1].update(objective=certificate.primal, gap=certificate.value, nonzero_rows=count_live_rows(W))
     message = explain(status, certificate, tol, max_iter)
     return Solution(W, b, certificate, monitor.history, status, message, ascent.U)
 
@@ -137,9 +145,10 @@ class _Ascent:
         self.offsets = np.empty((0, 0), self.X.dtype) if engine.offsets is None else engine.offsets
         self.U = self._first_dual_point(start)
         self.groups = self._first_groups(objective.theta_of(start))
-        self.pass_ = simplex_pass if objective.loss.is_direct else margin_pass
+        keeps = objective.loss.is_direct and objective.loss.has_sparse_duals and self.U.shape[1] > 2 * KEPT_CLASSES
+        self.kept = np.zeros((len(self.U), 1 + KEPT_CLASSES) if keeps else (0, 0), np.int32)
         self.state, self.block = generator(seed), _block_rows(self.columns, self.starts)
-        self.gain, self.gained, self.passes = math.inf, 0.0, 0
+        self.gain, self.gained, self.extra, self.passes = math.inf, 0.0, 0.0, 0
 
     def _step_sizes(self, engine: LocalEngine) -> None:
         """Of every row: how much of a step reaches W (s/α), b and its own score, with rows seen from their mean."""
@@ -147,7 +156,7 @@ class _Ascent:
         self.mean, self.mean_square = np.zeros(self.X.shape[1]), 0.0
         with np.errstate(over="ignore", invalid="ignore"):
             if self.objective.fit_intercept:
-                self.mean = rmatmul(self.X, weights[:, None])[:, 0]
+                self.mean = self.objective.moments[0][:, 0] / (1.0 if self.stretch is None else self.stretch)
                 self.mean_square = float(self.mean @ self.mean)
                 dots = matmul(self.X, self.mean[:, None], threads=self.threads)[:, 0]
                 squares = np.maximum(squares - 2.0 * dots + self.mean_square, 0.0)
@@ -179,9 +188,8 @@ class _Ascent:
         k = self.U.shape[1]
         pieces = 1 if self.objective.loss.is_direct else _pieces(k, self.threads)
         _, b = self.objective.split(theta)
-        W = self._weights()
         groups = [
-            _Group(first, last, np.ascontiguousarray(W[:, first:last]), b[first:last], self.active)
+            _Group(first, last, self._weights(first, last), b[first:last], self.active)
             for first, last in pool.ranges(k, pieces)
         ]
         for group in groups:
@@ -189,14 +197,17 @@ class _Ascent:
             group.b += (self.mean_square * group.M.astype(np.float64)).astype(group.b.dtype)
         return groups
 
-    def _weights(self) -> np.ndarray:
-        """V − (1/α) X'SU."""
+    def _weights(self, first: int, last: int) -> np.ndarray:
+        """V − (1/α) X'SU of some columns."""
         centre = self.objective.regulariser.centre
-        W = np.zeros((self.X.shape[1], self.U.shape[1]), self.X.dtype)
+        W = np.zeros((self.X.shape[1], last - first), self.X.dtype)
         if self.U.any():
-            rmatmul(self.X, self.U * -self.scale[:, None], out=W, threads=self.threads)
+            _add_rows(self.X.layout, self.scale, self.U, first, last, W.reshape(-1))
         if centre is not None:
-            W += centre if self.stretch is None else centre * self.stretch[:, None]
+            for start in range(0, len(W), WEIGHT_ROWS):
+                rows = slice(start, start + WEIGHT_ROWS)
+                part = centre[rows, first:last]
+                W[rows] += part if self.stretch is None else part * self.stretch[rows, None]
         return W
 
     def _balance(self, group: _Group) -> np.ndarray:
@@ -211,7 +222,8 @@ class _Ascent:
         _random_order(self.state, self.block, order)
         pool.run([partial(self._visit, group, order) for group in self.groups], self.threads)
         self.gain = 0.5 * self.alpha * math.fsum(group.gain for group in self.groups)
-        self.gained += self.gain
+        self.gained += self.gain + self.extra
+        self.extra = 0.0
         self.passes += 1
 
     @property
@@ -227,13 +239,26 @@ class _Ascent:
         return self.gain / self.gained if self.gained > 0.0 else 0.0 if self.passes else math.inf
 
     def _visit(self, group: _Group, order: np.ndarray) -> None:
-        rows = order[group.active[order]]
+        loss, rows = self.objective.loss, order[group.active[order]]
         slack = group.slack if self.shrinking else math.inf
-        group.gain, group.slack = self.pass_(
-            self.objective.loss, self.X.layout, rows, self.columns, self.starts, self.scale, self.q, self.shift,
-            self.tilt, self.offsets, group.W.reshape(-1), group.b, group.M, self.U, group.first,
-            group.last - group.first, self.objective.loss.dual_curvature, slack, group.active,
-        )  # fmt: skip
+        labels = (self.columns, self.starts)
+        row = (self.scale, self.q, self.shift, self.tilt, self.offsets)
+        model = (group.W.reshape(-1), group.b, group.M, self.U)
+        columns, bend = (group.first, group.last - group.first), loss.dual_curvature
+        if not loss.is_direct:
+            group.gain, group.slack = margin_pass(
+                loss, self.X.layout, rows, *labels, *row, *model, *columns, bend, slack, group.active
+            )
+        else:
+            group.gain, group.slack = simplex_pass(
+                loss, self.X.layout, rows, *labels, *row, *model, *columns, bend, slack, group.active, self.kept
+            )
+            for _ in range(KEPT_PASSES if len(self.kept) else 0):
+                _random_order(self.state, self.block, order)
+                gain = kept_pass(loss, self.X.layout, order, *row, *model, columns[1], bend, self.kept)
+                self.extra += 0.5 * self.alpha * gain
+                if gain < KEPT_GAIN * group.gain:
+                    break
         if self.beta > 0.0:
             group.b -= (self.beta * self._balance(group)).astype(group.b.dtype)
 
@@ -251,7 +276,9 @@ class _Ascent:
         for group in self.groups:
             W[:, group.first : group.last] = group.W
             if self.beta > 0.0:
-                W[:, group.first : group.last] += np.outer(self.mean, group.M)
+                for start in range(0, len(W), WEIGHT_ROWS):
+                    rows = slice(start, start + WEIGHT_ROWS)
+                    W[rows, group.first : group.last] += np.outer(self.mean[rows], group.M)
                 b[group.first : group.last] = group.b - self.mean_square * group.M
         if self.stretch is not None:
             W /= self.stretch[:, None].astype(W.dtype)
@@ -277,13 +304,14 @@ class _Gap:
         """Relative gap, as far as the last pass and the last certificate tell."""
         return self.ratio * ascent.relative_gain**self.power
 
-    def is_reached(self, ascent: _Ascent) -> bool:
-        """Whether the certificate meets tol; computed only when the estimate does."""
+    def is_reached(self, ascent: _Ascent, row: dict[str, float]) -> bool:
+        """Whether the certificate, computed only when the estimate meets tol, does too; it is noted in the history."""
         if ascent.passes == 0 and not ascent.U.any():  # a warm start may be good enough, a cold one is not
             return False
         if ascent.passes > 0 and self.estimate(ascent) > self.tol:
             return False
         certificate = self.last(ascent)[1]
+        row.update(objective=certificate.primal, gap=certificate.value)
         if certificate.meets(self.tol):
             return True
         if ascent.passes > 0:
@@ -348,6 +376,16 @@ def _block_rows(columns: np.ndarray, starts: np.ndarray) -> int:
     shares = np.unique(firsts, return_counts=True)[1] / len(firsts)
     expected, found = float(shares @ shares), float(np.mean(firsts[1:] == firsts[:-1]))
     return 1 if found > expected + 0.25 * (1.0 - expected) else BLOCK_ROWS
+
+
+@kernel
+def _add_rows(layout, scale, U, first, last, W):
+    """W −= Σ_i scale_i·x_i·u_i' of some columns of U."""
+    step = np.empty(last - first, W.dtype)
+    for i in range(U.shape[0]):
+        for r in range(last - first):
+            step[r] = -scale[i] * U[i, first + r]
+        layout.row_update(i, step, 0, last - first, W)
 
 
 @kernel

@@ -3,6 +3,9 @@
 The k dual variables of a row, u = p − e_y, are coupled: p stays in the simplex. With the other rows held, p is the
 minimiser of ℓ*(p) − z'p + ½q‖p − p_old‖², q = s_i(‖x_i‖²/α + β), where z are the row's scores now: `row_dual_ascent` of
 the loss. As in `dual_margin.py`, W = V − (1/α) Σ_i s_i x_i u_i'.
+
+Where p is sparse (Crammer–Singer), a pass over all classes notes the few of every row that have some of p or nearly do,
+and `kept_pass` then improves those alone: of a hundred classes a row competes for a handful.
 """
 
 from __future__ import annotations
@@ -16,22 +19,30 @@ from lineal.core.jit import kernel
 # Unsigned cursors: Numba then leaves out the test for negative (wrap-around) indices.
 _U = np.uintp
 
+#: Classes of a row that are kept at most; rows that share p among more wait for the next pass over all classes.
+KEPT_CLASSES = 15
+
+#: How far below the best class, in scores, a class may be to be kept.
+NEAR = 0.02
+
 
 @kernel
 def simplex_pass(
-    loss, layout, rows, columns, starts, scale, q, shift, tilt, offsets, W, b, M, U, first, k, curvature, slack, active
-):
+    loss, layout, rows, columns, starts, scale, q, shift, tilt, offsets, W, b, M, U, first, k, curvature, slack, active,
+    kept,
+):  # fmt: skip
     """Visit the rows in the given order; returns the gain of the dual (times 2/α) and the largest violation.
 
     The arguments are those of `margin_pass`; all columns are in the one group. A row whose p sits on one class, and
-    would still if scores moved by `slack`, has its flag in `active` cleared.
+    would still if scores moved by `slack`, has its flag in `active` cleared. `kept`, (n, 1 + KEPT_CLASSES) or empty,
+    gets the number of classes that each row competes for, and which; its label comes first.
     """
     k = _U(k)
     flat = U.reshape(-1)
     z, old, best = np.empty(k, W.dtype), np.empty(k, W.dtype), np.empty(k, W.dtype)
     work = np.empty((3, k), W.dtype)
     one, zero, least = W.dtype.type(1.0), W.dtype.type(0.0), W.dtype.type(curvature)
-    has_offsets = offsets.shape[0] > 0
+    has_offsets, keeps = offsets.shape[0] > 0, kept.shape[0] > 0
     gain, worst = 0.0, 0.0
     for position in range(rows.shape[0]):
         i = _U(rows[position])
@@ -46,20 +57,95 @@ def simplex_pass(
             for r in range(k):
                 z[r] += offsets[i, r]
         old[label] += one
-        distance = loss.row_dual_ascent(label, z, old, q_i, work, best)
-        squares = zero
+        distance = loss.row_dual_ascent(label, k, z, old, q_i, work, best)
+        if keeps:
+            _keep(i, label, k, z, old, best, q_i, kept)
+        squares, changed = zero, _U(0)
         for r in range(k):
-            step = old[r] - best[r]
-            squares += step * step
-            flat[at + r] = best[r]
-            z[r] = scale_i * step
-            b[r] += shift_i * step
-            M[r] -= scale_i * step
-        flat[at + label] -= one
+            z[r] = old[r] - best[r]
+            squares += z[r] * z[r]
         if squares > zero:
-            layout.row_update(i, z, 0, k, W)
+            for r in range(k):
+                flat[at + r] = best[r]
+                changed += _U(1) if z[r] != zero else _U(0)
+            flat[at + label] -= one
+            for r in range(k):
+                b[r] += shift_i * z[r]
+                M[r] -= scale_i * z[r]
+            for r in range(k):
+                z[r] *= scale_i
+            if changed * _U(8) < k:
+                for r in range(k):
+                    if z[r] != zero:
+                        layout.row_update_one(i, z[r], r, k, W)
+            else:
+                layout.row_update(i, z, 0, k, W)
             gain += np.float64(scale_i) * np.float64(q_i + least) * np.float64(squares)
             worst = max(worst, np.float64(q_i + least) * math.sqrt(np.float64(squares)))
         elif distance > slack:
             active[i] = False
     return gain, worst
+
+
+@kernel
+def _keep(i, label, k, z, old, best, q, kept):
+    """Note the classes with some of p and, while there is room, those less than NEAR below them; none if too many."""
+    top = z.dtype.type(0.0)
+    count = 1
+    kept[i, 1] = label
+    for r in range(k):
+        if best[r] > z.dtype.type(0.0):
+            top = z[r] + q * (old[r] - best[r]) + z.dtype.type(0.0 if r == label else 1.0)  # all end with the same
+            if r != label:
+                if count == KEPT_CLASSES:
+                    kept[i, 0] = 0
+                    return
+                count += 1
+                kept[i, count] = r
+    least = top - z.dtype.type(1.0 + NEAR)
+    for r in range(k):
+        if z[r] > least and best[r] == z.dtype.type(0.0) and r != label and count < KEPT_CLASSES:
+            count += 1
+            kept[i, count] = r
+    kept[i, 0] = count
+
+
+@kernel
+def kept_pass(loss, layout, rows, scale, q, shift, tilt, offsets, W, b, M, U, k, curvature, kept):
+    """As `simplex_pass`, over the kept classes of every row alone; returns the gain."""
+    k, stride = _U(k), _U(kept.shape[1])
+    flat, classes = U.reshape(-1), kept.reshape(-1)
+    z, old, best = np.empty(KEPT_CLASSES, W.dtype), np.empty(KEPT_CLASSES, W.dtype), np.empty(KEPT_CLASSES, W.dtype)
+    work = np.empty((3, KEPT_CLASSES), W.dtype)
+    one, zero, least = W.dtype.type(1.0), W.dtype.type(0.0), W.dtype.type(curvature)
+    has_offsets = offsets.shape[0] > 0
+    gain = 0.0
+    for position in range(rows.shape[0]):
+        i = _U(rows[position])
+        first = i * stride + _U(1)
+        count = _U(classes[first - _U(1)])
+        if count < _U(2):
+            continue
+        at = i * k
+        layout.row_scores_of(i, W, k, classes, first, count, z)
+        q_i, scale_i, shift_i, tilt_i = q[i], scale[i], shift[i], tilt[i]
+        for c in range(count):
+            r = _U(classes[first + c])
+            z[c] += b[r] + tilt_i * M[r]
+            if has_offsets:
+                z[c] += offsets[i, r]
+            old[c] = flat[at + r]
+        old[0] += one
+        loss.row_dual_ascent(_U(0), count, z, old, q_i, work, best)
+        squares = zero
+        for c in range(count):
+            r = _U(classes[first + c])
+            step = old[c] - best[c]
+            if step != zero:
+                squares += step * step
+                flat[at + r] = best[c] - one if c == _U(0) else best[c]
+                b[r] += shift_i * step
+                M[r] -= scale_i * step
+                layout.row_update_one(i, scale_i * step, r, k, W)
+        gain += np.float64(scale_i) * np.float64(q_i + least) * np.float64(squares)
+    return gain

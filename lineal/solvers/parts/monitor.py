@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from lineal.core.maths import count_live_rows
 from lineal.solution import Snapshot
 
 #: A callback sees every iteration; returning True ends the fit.
@@ -59,7 +60,7 @@ class Monitor:
         self, iteration: int, objective: float, gap: float, weights: np.ndarray, intercept: np.ndarray
     ) -> str | None:
         """Note an iteration; the status with which the loop must end, or None to go on."""
-        live = int(np.count_nonzero(np.any(weights, axis=1)))
+        live = count_live_rows(weights)
         snapshot = Snapshot(iteration, self.seconds, objective, gap, live, _frozen(weights), _frozen(intercept))
         self.history.append(snapshot.row())
         answers = [callback(snapshot) for callback in self.callbacks]  # every callback sees every iteration
