@@ -32,7 +32,7 @@ from lineal.core.rng import generator, shuffle
 from lineal.errors import DataError, OptionError
 from lineal.objective import Objective, scores
 from lineal.solution import Solution
-from lineal.targets import Encoded, OneLabel
+from lineal.targets import Encoded
 
 #: Folds, where every class has as many rows.
 FOLDS = 5
@@ -64,8 +64,8 @@ def fold_numbers(encoded: Encoded, weights: np.ndarray, seed: int) -> np.ndarray
     rows = np.flatnonzero(weights > 0.0)
     shuffle(generator(seed), rows)
     folds = min(FOLDS, len(rows))
-    if isinstance(encoded.targets, OneLabel):
-        numbers = _class_numbers(encoded)[rows]
+    if not encoded.is_multilabel:
+        numbers = encoded.class_numbers[rows]
         counts = np.bincount(numbers, minlength=len(encoded.classes))
         folds = min(folds, int(counts.min()))
         if folds < 2:
@@ -111,9 +111,9 @@ def held_out_slopes(objective: Objective, encoded: Encoded, folds: np.ndarray, r
 
 def slopes_of(Z: np.ndarray, encoded: Encoded, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Slopes that fit the scores Z (m, k) of these rows best."""
-    if isinstance(encoded.targets, OneLabel):
+    if not encoded.is_multilabel:
         Z = np.column_stack([np.zeros(len(Z)), Z]) if encoded.n_columns == 1 else Z
-        return np.array([_slope(Z, _class_numbers(encoded)[rows], weights)])
+        return np.array([_slope(Z, encoded.class_numbers[rows], weights)])
     slopes = np.empty(encoded.n_columns)
     starts, columns = encoded.targets.starts, encoded.targets.columns
     rows_of_labels = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
@@ -121,11 +121,6 @@ def slopes_of(Z: np.ndarray, encoded: Encoded, rows: np.ndarray, weights: np.nda
         has_label = np.isin(rows, rows_of_labels[columns == column]).astype(np.intp)
         slopes[column] = _slope(np.column_stack([np.zeros(len(Z)), Z[:, column]]), has_label, weights)
     return slopes
-
-
-def _class_numbers(encoded: Encoded) -> np.ndarray:
-    columns = encoded.targets.columns
-    return columns + 1 if encoded.n_columns == 1 else columns  # binary: −1 and 0
 
 
 def _slope(Z: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:

@@ -22,7 +22,7 @@ from lineal.penalties.regulariser import Regulariser
 from lineal.progress import Progress
 from lineal.solution import Solution
 from lineal.solvers.parts.monitor import Callback
-from lineal.targets import Encoded, OneLabel, encode
+from lineal.targets import Encoded, encode
 
 
 def fit(
@@ -199,9 +199,8 @@ def row_weights(sample_weight: Any, class_weight: Any, encoded: Encoded, n: int)
     if bad.size:
         raise DataError(f"sample_weight of row {bad[0]} is {weights[bad[0]]}: weights must be finite and ≥ 0")
     weights = weights / max(float(weights.max(initial=0.0)), np.finfo(np.float64).tiny)  # their sum must not overflow
-    if isinstance(encoded.targets, OneLabel):
-        columns = encoded.targets.columns
-        numbers = columns + 1 if encoded.n_columns == 1 else columns  # binary: -1 and 0
+    if not encoded.is_multilabel:
+        numbers = encoded.class_numbers
         if len(numbers) != n:
             raise DataError(f"y has {len(numbers)} labels, X has {n} rows")
         weights = weights * _class_factors(class_weight, encoded.classes, numbers, weights)[numbers]

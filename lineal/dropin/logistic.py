@@ -171,8 +171,7 @@ class LogisticRegression(linear_model.LogisticRegression):
 
     def _weights(self, X: Any, y: np.ndarray, encoded: Encoded, sample_weight: Any) -> np.ndarray:
         weights = checked_weights(sample_weight, X)
-        columns = encoded.targets.columns
-        numbers = columns + 1 if encoded.n_columns == 1 else columns
+        numbers = encoded.class_numbers
         if self.class_weight is not None:
             weights = weights * class_factors(self.class_weight, self.classes_, y, sample_weight)[numbers]
         empty = np.flatnonzero(np.bincount(numbers, weights, minlength=len(self.classes_)) <= 0.0)

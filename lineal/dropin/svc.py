@@ -98,8 +98,7 @@ def _problems(
     encoded: Encoded, weights: np.ndarray, factors: np.ndarray, is_direct: bool
 ) -> Iterator[tuple[Any, int, np.ndarray]]:
     """Targets, columns and row weights of each fit: one for all classes wherever the same weights serve them all."""
-    columns = encoded.targets.columns
-    numbers = columns + 1 if encoded.n_columns == 1 else columns
+    numbers = encoded.class_numbers
     if is_direct or encoded.n_columns == 1 or (factors == 1.0).all():
         yield encoded.targets, encoded.n_columns, weights * factors[numbers]
         return

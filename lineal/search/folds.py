@@ -9,7 +9,7 @@ import numpy as np
 
 from lineal.core.rng import generator, shuffle
 from lineal.errors import DataError
-from lineal.targets import Encoded, OneLabel
+from lineal.targets import Encoded
 
 
 @dataclass(frozen=True)
@@ -24,13 +24,6 @@ class Fold:
         return np.bincount(self.train, minlength=n).astype(np.float64)
 
 
-def class_of_rows(encoded: Encoded) -> np.ndarray | None:
-    """Position in `classes` of each row's label; None for label sets."""
-    if not isinstance(encoded.targets, OneLabel):
-        return None
-    return encoded.targets.columns + 1 if encoded.n_columns == 1 else encoded.targets.columns
-
-
 def stratified(encoded: Encoded, n: int, n_folds: int, seed: int) -> list[Fold]:
     """`n_folds` parts, drawn with a seed, with about the same share of every class; label sets are only shuffled.
 
@@ -40,11 +33,11 @@ def stratified(encoded: Encoded, n: int, n_folds: int, seed: int) -> list[Fold]:
         raise DataError(f"{n} rows cannot make {n_folds} folds: use fewer")
     order = np.arange(n)
     shuffle(generator(seed), order)
-    classes = class_of_rows(encoded)
     part = np.empty(n, np.intp)
-    if classes is None:
+    if encoded.is_multilabel:
         part[order] = np.arange(n) % n_folds
     else:
+        classes = encoded.class_numbers
         # Rows sorted by class are dealt out in turn: each class is spread evenly, and so is the whole.
         order = order[np.argsort(classes[order], kind="stable")]
         part[order] = np.arange(n) % n_folds
@@ -58,16 +51,15 @@ def check(folds: list[Fold], encoded: Encoded, n: int) -> list[Fold]:
     """The folds, or an error that names the first that cannot be used."""
     if not folds:
         raise DataError("there are no folds: give at least one pair of training rows and held-out rows")
-    classes = class_of_rows(encoded)
     for number, fold in enumerate(folds):
         for what, rows in (("training part", fold.train), ("held-out part", fold.held)):
             if len(rows) == 0:
                 raise DataError(f"the {what} of fold {number} has no rows: use fewer folds")
             if rows.min() < 0 or rows.max() >= n:
                 raise DataError(f"the {what} of fold {number} names row {int(rows.max())}, and X has {n} rows")
-        if classes is None:
+        if encoded.is_multilabel:
             continue
-        found = np.bincount(classes[fold.train], minlength=len(encoded.classes))
+        found = np.bincount(encoded.class_numbers[fold.train], minlength=len(encoded.classes))
         if not found.all():
             label = encoded.classes[np.flatnonzero(found == 0)[:1]].tolist()[0]
             raise DataError(
