@@ -30,6 +30,7 @@ import numpy as np
 
 from lineal.core.rng import generator, shuffle
 from lineal.errors import DataError, OptionError
+from lineal.folds import deal
 from lineal.objective import Objective, scores
 from lineal.solution import Solution
 from lineal.targets import Encoded
@@ -62,11 +63,9 @@ def is_needed(loss: Any, encoded: Encoded) -> bool:
 def fold_numbers(encoded: Encoded, weights: np.ndarray, seed: int) -> np.ndarray:
     """The fold of every row, −1 for rows without weight; the same share of every class in every fold."""
     rows = np.flatnonzero(weights > 0.0)
-    shuffle(generator(seed), rows)
     folds = min(FOLDS, len(rows))
     if not encoded.is_multilabel:
-        numbers = encoded.class_numbers[rows]
-        counts = np.bincount(numbers, minlength=len(encoded.classes))
+        counts = np.bincount(encoded.class_numbers[rows], minlength=len(encoded.classes))
         folds = min(folds, int(counts.min()))
         if folds < 2:
             label = encoded.classes[np.argmin(counts)].tolist()
@@ -74,12 +73,9 @@ def fold_numbers(encoded: Encoded, weights: np.ndarray, seed: int) -> np.ndarray
                 f"probability=True needs two rows of every class, to fit on one and measure on the other: class "
                 f"{label!r} has {counts.min()}"
             )
-        rows = rows[np.argsort(numbers, kind="stable")]
     elif folds < 2:
         raise DataError("probability=True needs at least two rows, to fit on one and measure on the other")
-    numbers_of_folds = np.full(len(weights), -1)
-    numbers_of_folds[rows] = np.arange(len(rows)) % folds  # dealing goes on from class to class: folds of equal size
-    return numbers_of_folds
+    return deal(encoded, rows, folds, seed)
 
 
 def held_out_slopes(objective: Objective, encoded: Encoded, folds: np.ndarray, refit: Refit) -> Any:

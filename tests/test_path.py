@@ -13,9 +13,9 @@ from scipy import sparse
 import lineal
 from lineal.errors import DataError, OptionError
 from lineal.fit import fit, prepare, row_weights
+from lineal.folds import from_pairs, stratified
 from lineal.options import TrainOptions
 from lineal.search.alphas import constant_model, largest_alpha, path_alphas, quick_alphas
-from lineal.search.folds import from_pairs, stratified
 from lineal.search.options import PathOptions
 from lineal.search.result import choose, standard_error
 from lineal.search.run import search

@@ -1,4 +1,7 @@
-"""Folds without copies: a fold's training set is all rows, with weight zero for those held out."""
+"""Rows dealt to folds, for scores and for calibration.
+
+Folds make no copies: a fold's training set is all rows, with weight zero for those held out.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,22 @@ class Fold:
         return np.bincount(self.train, minlength=n).astype(np.float64)
 
 
+def deal(encoded: Encoded, rows: np.ndarray, n_folds: int, seed: int) -> np.ndarray:
+    """The fold of each of these rows, drawn with a seed; −1 for the rows that are not named.
+
+    Rows sorted by class are dealt out in turn, which goes on from class to class: every class is spread evenly over
+    the folds, and so is the whole. Label sets are only shuffled.
+    """
+    order = np.array(rows)
+    shuffle(generator(seed), order)
+    n = len(encoded.targets.starts) - 1 if encoded.is_multilabel else len(encoded.class_numbers)
+    if not encoded.is_multilabel:
+        order = order[np.argsort(encoded.class_numbers[order], kind="stable")]
+    numbers = np.full(n, -1)
+    numbers[order] = np.arange(len(order)) % n_folds
+    return numbers
+
+
 def stratified(encoded: Encoded, n: int, n_folds: int, seed: int) -> list[Fold]:
     """`n_folds` parts, drawn with a seed, with about the same share of every class; label sets are only shuffled.
 
@@ -31,18 +50,11 @@ def stratified(encoded: Encoded, n: int, n_folds: int, seed: int) -> list[Fold]:
     """
     if n < n_folds:
         raise DataError(f"{n} rows cannot make {n_folds} folds: use fewer")
-    order = np.arange(n)
-    shuffle(generator(seed), order)
-    part = np.empty(n, np.intp)
-    if encoded.is_multilabel:
-        part[order] = np.arange(n) % n_folds
-    else:
-        classes = encoded.class_numbers
-        # Rows sorted by class are dealt out in turn: each class is spread evenly, and so is the whole.
-        order = order[np.argsort(classes[order], kind="stable")]
-        part[order] = np.arange(n) % n_folds
-        part[np.bincount(classes)[classes] == 1] = -1
     rows = np.arange(n)
+    part = deal(encoded, rows, n_folds, seed)
+    if not encoded.is_multilabel:
+        classes = encoded.class_numbers
+        part[np.bincount(classes)[classes] == 1] = -1
     folds = [Fold(rows[part != number], rows[part == number]) for number in range(n_folds)]
     return check(folds, encoded, n)
 
