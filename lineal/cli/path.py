@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +11,7 @@ from lineal.cli import show
 from lineal.cli.files import check_writable, read_labelled
 from lineal.cli.flags import flags
 from lineal.cli.shell import INTERRUPTED, say
-from lineal.cli.train import _Clock, _options, _typed
+from lineal.cli.training import Clock, for_labels, train_options, with_names
 from lineal.data.options import ReadOptions
 from lineal.options import TrainOptions
 from lineal.search.options import PathOptions
@@ -47,12 +46,12 @@ def path(
     gap of the fit to all rows; seconds. Ctrl-C ends the search early: the best model so far is saved, and the exit
     code is 130.
     """
-    options = _options(training, int(sys.stderr.isatty() if verbose is None else verbose))
+    options = train_options(training, int(sys.stderr.isatty() if verbose is None else verbose))
     wanted = PathOptions(**searching).checked()
     for file in (model, plot):
         if file is not None:
             check_writable(file)
-    clock = _Clock()
+    clock = Clock()
     rows = read_labelled(data, None, reading)
     clock.lap("read")
     if rows.bad_lines:
@@ -85,12 +84,11 @@ def _search(
 ) -> tuple[Model, Solution, Search]:
     from lineal.search.run import search
 
-    if isinstance(options.class_weight, dict):
-        options = dataclasses.replace(options, class_weight=_typed(options.class_weight, rows.y))
+    options = for_labels(options, rows.y)
     model, solution, found = search(
         rows.X, rows.y, options, wanted, sample_weight=rows.weights, class_names=rows.class_names, keep_path=keep_path
     )
-    return dataclasses.replace(model, feature_names=rows.feature_names, schema=rows.schema), solution, found
+    return with_names(model, rows), solution, found
 
 
 def _warn(found: Search, solution: Solution, tol: float, model: str) -> None:
