@@ -305,6 +305,19 @@ def test_the_command(iris, tmp_path):
     assert done("path", iris, "-m", model, *quick).stdout == ""
 
 
+def test_the_command_without_any_score(iris, tmp_path):
+    model = tmp_path / "m"
+    ended = done("path", iris, "-m", model, *OPTIONS, "--max-time", "1e-9")
+    assert "nan" not in ended.stdout + ended.stderr
+    assert "score: none: the search ended before any strength was scored" in ended.stdout
+    assert "best" not in ended.stdout
+    assert "before any strength was scored" in ended.stderr
+    assert lineal.load(model).classes.tolist() == ["setosa", "versicolor", "virginica"]
+    result = json.loads(done("path", iris, "-m", model, *OPTIONS, "--max-time", "1e-9", "--json").stdout)
+    assert result["score"] is None
+    assert result["status"] == "max_time"
+
+
 def test_the_command_on_label_sets(tmp_path):
     rows = write_label_sets(tmp_path / "sets.svm")
     args = ("--loss", "logistic", "--alphas", "0.1,0.001", "--folds", "3", "--scoring", "log_loss", "--json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,7 +93,12 @@ def _search(
 
 
 def _warn(found: Search, solution: Solution, tol: float, model: str) -> None:
-    if found.status != "complete":
+    if not found.is_scored:
+        say(
+            f"the search ended early ({found.status}), before any strength was scored on all folds; the model in "
+            f"{model} is that of the largest strength, {found.alpha:g}: {solution.message}"
+        )
+    elif found.status != "complete":
         say(f"the search ended early ({found.status}); the best model so far is in {model}: {solution.message}")
     elif found.missed:
         say(f"warning: {found.missed} fits missed the tolerance {tol:g}; the model: {solution.message}")
@@ -126,15 +132,23 @@ def _show(result: dict[str, Any], as_json: bool) -> None:
         return
     columns = ("alpha", result["measure"], "se", "non-zero", "gap", "seconds")
     formats = ("{:.4g}", "{:.4f}", "{:.4f}", "{}", "{:.1e}", "{:.2f}")
-    marks = {"best": "best_alpha", "chosen": "alpha"}
+    is_scored = math.isfinite(result["score"])
+    marks = {"best": "best_alpha", "chosen": "alpha"} if is_scored else {"chosen": "alpha"}
     lines = [
-        [None if value is None else form.format(value) for form, value in zip(formats, row.values())]
+        [form.format(value) if _is_known(value) else None for form, value in zip(formats, row.values())]
         + [", ".join(word for word, name in marks.items() if row["alpha"] == result[name])]
         for row in result["path"]
     ]
     show.table("lineal path", (*columns, ""), lines)
     hidden = ("path", "certificate", "seconds")
     entries = {name.replace("_", " "): value for name, value in result.items() if name not in hidden}
+    if not is_scored:
+        del entries["best alpha"], entries["se"]
+        entries["score"] = "none: the search ended before any strength was scored on all folds"
     entries["gap"] = result["certificate"]["value"]
     entries["seconds"] = ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in result["seconds"].items())
     show.pairs("lineal path", entries)
+
+
+def _is_known(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
