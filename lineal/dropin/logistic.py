@@ -178,7 +178,7 @@ class LogisticRegression(linear_model.LogisticRegression):
         if self.class_weight is not None:
             weights = weights * class_factors(self.class_weight, self.classes_, y, sample_weight)[numbers]
         empty = np.flatnonzero(np.bincount(numbers, weights, minlength=len(self.classes_)) <= 0.0)
-        if empty.size and self.fit_intercept:
+        if empty.size and self.fit_intercept and self.solver != "liblinear":  # there the bias is penalised
             label = self.classes_[empty[:1]].tolist()[0]
             raise DataError(f"class {label!r} has no weight, so that no intercept is best: remove its rows")
         return weights
