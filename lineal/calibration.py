@@ -30,10 +30,11 @@ import numpy as np
 
 from lineal.core.rng import generator, shuffle
 from lineal.errors import DataError, OptionError
+from lineal.folds import deal
 from lineal.objective import Objective
 from lineal.row_sums import scores
 from lineal.solution import Solution
-from lineal.targets import Encoded, OneLabel
+from lineal.targets import Encoded
 
 #: Folds, where every class has as many rows.
 FOLDS = 5
@@ -63,11 +64,9 @@ def is_needed(loss: Any, encoded: Encoded) -> bool:
 def fold_numbers(encoded: Encoded, weights: np.ndarray, seed: int) -> np.ndarray:
     """The fold of every row, −1 for rows without weight; the same share of every class in every fold."""
     rows = np.flatnonzero(weights > 0.0)
-    shuffle(generator(seed), rows)
     folds = min(FOLDS, len(rows))
-    if isinstance(encoded.targets, OneLabel):
-        numbers = _class_numbers(encoded)[rows]
-        counts = np.bincount(numbers, minlength=len(encoded.classes))
+    if not encoded.is_multilabel:
+        counts = np.bincount(encoded.class_numbers[rows], minlength=len(encoded.classes))
         folds = min(folds, int(counts.min()))
         if folds < 2:
             label = encoded.classes[np.argmin(counts)].tolist()
@@ -75,12 +74,9 @@ def fold_numbers(encoded: Encoded, weights: np.ndarray, seed: int) -> np.ndarray
                 f"probability=True needs two rows of every class, to fit on one and measure on the other: class "
                 f"{label!r} has {counts.min()}"
             )
-        rows = rows[np.argsort(numbers, kind="stable")]
     elif folds < 2:
         raise DataError("probability=True needs at least two rows, to fit on one and measure on the other")
-    numbers_of_folds = np.full(len(weights), -1)
-    numbers_of_folds[rows] = np.arange(len(rows)) % folds  # dealing goes on from class to class: folds of equal size
-    return numbers_of_folds
+    return deal(encoded, rows, folds, seed)
 
 
 def held_out_slopes(objective: Objective, encoded: Encoded, folds: np.ndarray, refit: Refit) -> Any:
@@ -112,9 +108,9 @@ def held_out_slopes(objective: Objective, encoded: Encoded, folds: np.ndarray, r
 
 def slopes_of(Z: np.ndarray, encoded: Encoded, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Slopes that fit the scores Z (m, k) of these rows best."""
-    if isinstance(encoded.targets, OneLabel):
+    if not encoded.is_multilabel:
         Z = np.column_stack([np.zeros(len(Z)), Z]) if encoded.n_columns == 1 else Z
-        return np.array([_slope(Z, _class_numbers(encoded)[rows], weights)])
+        return np.array([_slope(Z, encoded.class_numbers[rows], weights)])
     slopes = np.empty(encoded.n_columns)
     starts, columns = encoded.targets.starts, encoded.targets.columns
     rows_of_labels = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
@@ -122,11 +118,6 @@ def slopes_of(Z: np.ndarray, encoded: Encoded, rows: np.ndarray, weights: np.nda
         has_label = np.isin(rows, rows_of_labels[columns == column]).astype(np.intp)
         slopes[column] = _slope(np.column_stack([np.zeros(len(Z)), Z[:, column]]), has_label, weights)
     return slopes
-
-
-def _class_numbers(encoded: Encoded) -> np.ndarray:
-    columns = encoded.targets.columns
-    return columns + 1 if encoded.n_columns == 1 else columns  # binary: −1 and 0
 
 
 def _slope(Z: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 
 from lineal import calibration, losses, memory, solvers
 from lineal.core.threads import thread_count
-from lineal.design import wrap
+from lineal.design import Design, wrap
 from lineal.engine.local import LocalEngine
 from lineal.errors import DataError, OptionError
 from lineal.model import Model
@@ -22,7 +22,7 @@ from lineal.penalties.regulariser import Regulariser
 from lineal.progress import Progress
 from lineal.solution import Solution
 from lineal.solvers.parts.monitor import Callback
-from lineal.targets import Encoded, OneLabel, encode
+from lineal.targets import Encoded, encode
 
 
 def fit(
@@ -152,8 +152,8 @@ def prepare(
 ) -> Problem:
     """Labels encoded, rows wrapped, options checked: all that comes before the solver. X is not copied."""
     options = options.checked()
-    loss, penalty = losses.get(options.loss), options.get_penalty()
-    solvers.choose(options.solver, loss, penalty)  # refuses early what no solver can honour
+    loss = losses.get(options.loss)
+    solvers.choose(options.solver, loss, options.get_penalty())  # refuses early what no solver can honour
     encoded = encode(y, direct=loss.is_direct, class_names=class_names)
     if encoded.is_multilabel and not loss.takes_label_sets:
         able = [name for name in losses.names() if losses.get(name).takes_label_sets]
@@ -162,11 +162,16 @@ def prepare(
     n, d = design.shape
     memory.check_fit("any solver", (24 * encoded.n_columns + 16) * d, (n, d), encoded.n_columns)
     weights = row_weights(sample_weight, options.class_weight, encoded, n)
-    engine = LocalEngine(
-        design, encoded.targets, weights, encoded.n_columns, _offsets(offsets, n, encoded, design.dtype),
-        thread_count(options.n_jobs),
-    )  # fmt: skip
-    objective = Objective(engine, loss, Regulariser(penalty, options.alpha, d), bool(options.fit_intercept))
+    return assemble(design, encoded, weights, options, _offsets(offsets, n, encoded, design.dtype))
+
+
+def assemble(
+    design: Design, encoded: Encoded, weights: np.ndarray, options: TrainOptions, offsets: np.ndarray | None = None
+) -> Problem:
+    """The problem of wrapped rows, encoded labels and weights that add up to one, by options that were checked."""
+    engine = LocalEngine(design, encoded.targets, weights, encoded.n_columns, offsets, thread_count(options.n_jobs))
+    regulariser = Regulariser(options.get_penalty(), options.alpha, design.shape[1])
+    objective = Objective(engine, losses.get(options.loss), regulariser, bool(options.fit_intercept))
     return Problem(objective, encoded, options)
 
 
@@ -199,9 +204,8 @@ def row_weights(sample_weight: Any, class_weight: Any, encoded: Encoded, n: int)
     if bad.size:
         raise DataError(f"sample_weight of row {bad[0]} is {weights[bad[0]]}: weights must be finite and ≥ 0")
     weights = weights / max(float(weights.max(initial=0.0)), np.finfo(np.float64).tiny)  # their sum must not overflow
-    if isinstance(encoded.targets, OneLabel):
-        columns = encoded.targets.columns
-        numbers = columns + 1 if encoded.n_columns == 1 else columns  # binary: -1 and 0
+    if not encoded.is_multilabel:
+        numbers = encoded.class_numbers
         if len(numbers) != n:
             raise DataError(f"y has {len(numbers)} labels, X has {n} rows")
         weights = weights * _class_factors(class_weight, encoded.classes, numbers, weights)[numbers]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from lineal.errors import DataError
 
@@ -19,19 +20,95 @@ def check_fit(solver: str, needed: int, shape: tuple[int, int], n_columns: int) 
         )
 
 
-def available_memory() -> int | None:
-    """Bytes that can be had without ending other programs; all of the machine's where only that is known."""
-    try:
-        with open("/proc/meminfo") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
+def available_memory(root: str | os.PathLike[str] = "/") -> int | None:
+    """Bytes that can be had without ending other programs; all of the machine's where only that is known.
+
+    The least of what the machine has left and what the control groups of this process (containers, batch jobs) allow.
+    `root` is the folder that holds `proc` and `sys`.
+    """
+    places = Path(root)
+    known = [amount for amount in (_of_machine(places), _of_groups(places)) if amount is not None]
+    return min(known, default=None)
+
+
+def _of_machine(root: Path) -> int | None:
+    available = _named(root / "proc/meminfo", "MemAvailable:")
+    if available is not None:
+        return available * 1024
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
         return None
+
+
+#: By version of control groups: where they are mounted, limit, use, and names of file pages in memory.stat.
+_GROUPS = {
+    2: ("sys/fs/cgroup", "memory.max", "memory.current", ("inactive_file", "active_file")),
+    1: (
+        "sys/fs/cgroup/memory",
+        "memory.limit_in_bytes",
+        "memory.usage_in_bytes",
+        ("total_inactive_file", "total_active_file"),
+    ),
+}
+
+
+def _of_groups(root: Path) -> int | None:
+    """What the tightest control group leaves: that of this process or one above it. None without a limit.
+
+    Pages of files count as use there, and are given back as soon as a program needs them.
+    """
+    left = []
+    for version, path in _own_groups(root):
+        mount, limit_name, use_name, file_pages = _GROUPS[version]
+        top = root / mount
+        parts = [part for part in path.split("/") if part]
+        if ".." in parts:  # outside of what this container sees
+            parts = []
+        for depth in range(len(parts), -1, -1):
+            group = top.joinpath(*parts[:depth])
+            limit, use = _number(group / limit_name), _number(group / use_name)
+            if limit is not None and use is not None:
+                files = sum(_named(group / "memory.stat", name) or 0 for name in file_pages)
+                left.append(max(limit - max(use - files, 0), 0))
+    return min(left, default=None)
+
+
+def _own_groups(root: Path) -> list[tuple[int, str]]:
+    """Version and path of the groups of this process that can limit its memory."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except (OSError, ValueError):
+        return []
+    found = []
+    for line in lines:
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if number == "0" and not controllers:
+            found.append((2, path))
+        elif "memory" in controllers.split(","):
+            found.append((1, path))
+    return found
+
+
+def _number(path: Path) -> int | None:
+    """The number in a file; None where there is no file or another word, as "max" for no limit."""
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _named(path: Path, name: str) -> int | None:
+    """The number behind a name at the beginning of a line."""
+    try:
+        for line in path.read_text().splitlines():
+            words = line.split()
+            if len(words) > 1 and words[0] == name:
+                return int(words[1])
+    except (OSError, ValueError):
+        pass
+    return None
 
 
 def size(count: int) -> str:

@@ -56,6 +56,14 @@ class Encoded:
     n_columns: int
     is_multilabel: bool
 
+    @property
+    def class_numbers(self) -> np.ndarray:
+        """Class number of every row: the position of its label in `classes`. Label sets have none: a TypeError."""
+        if self.is_multilabel:
+            raise TypeError("rows with label sets have no class numbers")
+        columns = self.targets.columns
+        return columns + 1 if self.n_columns == 1 else columns  # binary: −1 and 0
+
 
 def take_rows(targets: Any, start: int, stop: int) -> Any:
     """The targets of rows start … stop − 1, without copying labels."""

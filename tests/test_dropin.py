@@ -408,6 +408,16 @@ def test_a_class_without_weight_is_named():
         LogisticRegression().fit(IRIS, SPECIES, (SPECIES < 2).astype(float))
 
 
+def test_a_class_without_weight_and_a_penalised_bias():
+    """The minimum exists, and says what there is to say: every row is of the other class."""
+    X, y = IRIS[:100], SPECIES[:100]
+    fitted = LogisticRegression(solver="liblinear", C=2.0, tol=1e-8).fit(X, y, (y == 0).astype(float))
+    assert (fitted.predict(X[:50]) == 0).all()
+    rows, theta = np.column_stack([X[:50], np.ones(50)]), np.append(fitted.coef_[0], fitted.intercept_)
+    gradient = theta + 2.0 * rows.T @ (1.0 / (1.0 + np.exp(-rows @ theta)))
+    assert np.abs(gradient).max() <= 1e-3 * np.abs(theta).max()
+
+
 def test_a_seed_repeats_a_fit():
     fits = [LinearSVC(random_state=3).fit(WINE, SORTS).coef_ for _ in range(2)]
     np.testing.assert_array_equal(*fits)

@@ -13,9 +13,9 @@ from scipy import sparse
 import lineal
 from lineal.errors import DataError, OptionError
 from lineal.fit import fit, prepare, row_weights
+from lineal.folds import from_pairs, stratified
 from lineal.options import TrainOptions
 from lineal.search.alphas import constant_model, largest_alpha, path_alphas, quick_alphas
-from lineal.search.folds import from_pairs, stratified
 from lineal.search.options import PathOptions
 from lineal.search.result import choose, standard_error
 from lineal.search.run import search
@@ -303,6 +303,19 @@ def test_the_command(iris, tmp_path):
     assert "chosen" in text
     quick = ("--label", "kind", "--search", "quick", "--folds", "2", "--max-time", "5", "--quiet")
     assert done("path", iris, "-m", model, *quick).stdout == ""
+
+
+def test_the_command_without_any_score(iris, tmp_path):
+    model = tmp_path / "m"
+    ended = done("path", iris, "-m", model, *OPTIONS, "--max-time", "1e-9")
+    assert "nan" not in ended.stdout + ended.stderr
+    assert "score: none: the search ended before any strength was scored" in ended.stdout
+    assert "best" not in ended.stdout
+    assert "before any strength was scored" in ended.stderr
+    assert lineal.load(model).classes.tolist() == ["setosa", "versicolor", "virginica"]
+    result = json.loads(done("path", iris, "-m", model, *OPTIONS, "--max-time", "1e-9", "--json").stdout)
+    assert result["score"] is None
+    assert result["status"] == "max_time"
 
 
 def test_the_command_on_label_sets(tmp_path):

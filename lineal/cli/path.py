@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import math
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +12,7 @@ from lineal.cli import show
 from lineal.cli.files import check_writable, read_labelled
 from lineal.cli.flags import flags
 from lineal.cli.shell import INTERRUPTED, say
-from lineal.cli.train import _Clock, _options, _typed
+from lineal.cli.training import Clock, for_labels, train_options, with_names
 from lineal.data.options import ReadOptions
 from lineal.options import TrainOptions
 from lineal.search.options import PathOptions
@@ -47,12 +47,12 @@ def path(
     gap of the fit to all rows; seconds. Ctrl-C ends the search early: the best model so far is saved, and the exit
     code is 130.
     """
-    options = _options(training, int(sys.stderr.isatty() if verbose is None else verbose))
+    options = train_options(training, int(sys.stderr.isatty() if verbose is None else verbose))
     wanted = PathOptions(**searching).checked()
     for file in (model, plot):
         if file is not None:
             check_writable(file)
-    clock = _Clock()
+    clock = Clock()
     rows = read_labelled(data, None, reading)
     clock.lap("read")
     if rows.bad_lines:
@@ -85,16 +85,20 @@ def _search(
 ) -> tuple[Model, Solution, Search]:
     from lineal.search.run import search
 
-    if isinstance(options.class_weight, dict):
-        options = dataclasses.replace(options, class_weight=_typed(options.class_weight, rows.y))
+    options = for_labels(options, rows.y)
     model, solution, found = search(
         rows.X, rows.y, options, wanted, sample_weight=rows.weights, class_names=rows.class_names, keep_path=keep_path
     )
-    return dataclasses.replace(model, feature_names=rows.feature_names, schema=rows.schema), solution, found
+    return with_names(model, rows), solution, found
 
 
 def _warn(found: Search, solution: Solution, tol: float, model: str) -> None:
-    if found.status != "complete":
+    if not found.is_scored:
+        say(
+            f"the search ended early ({found.status}), before any strength was scored on all folds; the model in "
+            f"{model} is that of the largest strength, {found.alpha:g}: {solution.message}"
+        )
+    elif found.status != "complete":
         say(f"the search ended early ({found.status}); the best model so far is in {model}: {solution.message}")
     elif found.missed:
         say(f"warning: {found.missed} fits missed the tolerance {tol:g}; the model: {solution.message}")
@@ -128,15 +132,23 @@ def _show(result: dict[str, Any], as_json: bool) -> None:
         return
     columns = ("alpha", result["measure"], "se", "non-zero", "gap", "seconds")
     formats = ("{:.4g}", "{:.4f}", "{:.4f}", "{}", "{:.1e}", "{:.2f}")
-    marks = {"best": "best_alpha", "chosen": "alpha"}
+    is_scored = math.isfinite(result["score"])
+    marks = {"best": "best_alpha", "chosen": "alpha"} if is_scored else {"chosen": "alpha"}
     lines = [
-        [None if value is None else form.format(value) for form, value in zip(formats, row.values())]
+        [form.format(value) if _is_known(value) else None for form, value in zip(formats, row.values())]
         + [", ".join(word for word, name in marks.items() if row["alpha"] == result[name])]
         for row in result["path"]
     ]
     show.table("lineal path", (*columns, ""), lines)
     hidden = ("path", "certificate", "seconds")
     entries = {name.replace("_", " "): value for name, value in result.items() if name not in hidden}
+    if not is_scored:
+        del entries["best alpha"], entries["se"]
+        entries["score"] = "none: the search ended before any strength was scored on all folds"
     entries["gap"] = result["certificate"]["value"]
     entries["seconds"] = ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in result["seconds"].items())
     show.pairs("lineal path", entries)
+
+
+def _is_known(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)

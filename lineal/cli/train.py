@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
-import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lineal.cli import show
 from lineal.cli.files import check_writable, read_labelled, unseen_in, warn_unseen
-from lineal.cli.flags import flags, parse_class_weight
+from lineal.cli.flags import flags
 from lineal.cli.shell import INTERRUPTED, say
+from lineal.cli.training import Clock, for_labels, train_options, with_names
 from lineal.data.options import ReadOptions
 from lineal.errors import OptionError
 from lineal.options import TrainOptions
@@ -50,13 +49,13 @@ def train(
     Ctrl-C ends the training early: the best model so far is saved, and the exit code is 130.
     """
     shown = sys.stderr.isatty() if verbose is None else verbose
-    options = _options(training, int(shown))
+    options = train_options(training, int(shown))
     _check_split(data, validate, holdout)
     for path in (model, history, plot):
         if path is not None:
             check_writable(path)
 
-    clock = _Clock()
+    clock = Clock()
     rows = read_labelled(data, None, reading)
     measured = None if validate is None else read_labelled(validate, rows.schema, reading)
     clock.lap("read")
@@ -92,29 +91,6 @@ def train(
     return INTERRUPTED if interrupted else None
 
 
-class _Clock:
-    """Seconds by phase."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def lap(self, phase: str) -> None:
-        """End a phase."""
-        now = time.perf_counter()
-        self.seconds[phase], self._last = now - self._last, now
-
-
-def _options(training: dict[str, Any], verbose: int) -> TrainOptions:
-    """Options that can be honoured; what cannot is said before a large file is read."""
-    weights = parse_class_weight(training.get("class_weight"))
-    options = TrainOptions(**{**training, "class_weight": weights, "verbose": verbose}).checked()
-    from lineal import losses, solvers
-
-    solvers.choose(options.solver, losses.get(options.loss), options.get_penalty())
-    return options
-
-
 def _check_split(data: str, validate: str | None, holdout: float | None) -> None:
     if validate is not None and holdout is not None:
         raise OptionError("--validate and --holdout exclude each other: give one of them")
@@ -127,21 +103,9 @@ def _check_split(data: str, validate: str | None, holdout: float | None) -> None
 def _fit(rows: Dataset, options: TrainOptions) -> tuple[Model, Solution]:
     from lineal.fit import fit
 
-    if isinstance(options.class_weight, dict):
-        options = dataclasses.replace(options, class_weight=_typed(options.class_weight, rows.y))
+    options = for_labels(options, rows.y)
     model, solution = fit(rows.X, rows.y, options, sample_weight=rows.weights, class_names=rows.class_names)
-    return dataclasses.replace(model, feature_names=rows.feature_names, schema=rows.schema), solution
-
-
-def _typed(weights: dict[str, float], y: Any) -> dict[Any, float]:
-    """Class weights by label instead of by its text; a text that is no label stays, for `fit` to complain about."""
-    if getattr(y, "ndim", 1) != 1:
-        return dict(weights)
-    import numpy as np
-
-    labels = {str(label): label for label in np.unique(y).tolist()}
-    labels |= {f"{label:g}": label for label in labels.values() if isinstance(label, float)}
-    return {labels.get(text, text): weight for text, weight in weights.items()}
+    return with_names(model, rows), solution
 
 
 def _write_history(path: str, solution: Solution) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,25 +28,25 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from lineal import losses, penalties, solvers
+from lineal import losses, solvers
 from lineal.dropin.problem import (
-    Settings,
     checked_weights,
     class_factors,
     iterations,
     liblinear_gap,
     minimise,
-    objective_of,
+    problem_of,
     warn_unless_converged,
     with_bias,
 )  # fmt: skip
 from lineal.errors import DataError, OptionError
 from lineal.objective import Objective
+from lineal.options import TrainOptions
 from lineal.targets import Encoded, encode
 
 
 class LogisticRegression(linear_model.LogisticRegression):
-    """scikit-learn's `LogisticRegression` with lineal's solvers: same parameters, same answer, sooner.
+    """scikit-learn's `LogisticRegression` with lineal's solvers: same parameters, same answer.
 
     Parameters and attributes are those of `sklearn.linear_model.LogisticRegression`, from version 1.8 on. `solver` and
     `dual` are checked as there and choose among objectives (solver="liblinear" penalises the bias), not algorithms.
@@ -78,16 +79,18 @@ class LogisticRegression(linear_model.LogisticRegression):
                 "Only binary classification is supported. The 'liblinear' solver does not support multiclass "
                 "classification (n_classes >= 3): use another solver, or wrap the estimator in a OneVsRestClassifier"
             )
-        weights = self._weights(X, y, encoded, sample_weight)
         has_bias = self.solver == "liblinear" and self.fit_intercept
-        objective = objective_of(
-            with_bias(X, self.intercept_scaling) if has_bias else X, encoded.targets, encoded.n_columns,
-            self._loss(encoded, penalty), penalty, C, weights, self.fit_intercept and not has_bias, self.n_jobs,
-        )  # fmt: skip
         draws = self.solver in ("liblinear", "sag", "saga")
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max) if draws else 0
-        settings = Settings(self._gap(objective), self.max_iter, int(self.verbose), self.n_jobs, int(seed))
-        solution = minimise(objective, settings, self._start(objective))
+        options = TrainOptions(
+            **penalty, loss=self._loss(encoded, penalty), fit_intercept=self.fit_intercept and not has_bias,
+            max_iter=self.max_iter, n_jobs=self.n_jobs, random_state=int(seed), verbose=int(self.verbose),
+        )  # fmt: skip
+        features = with_bias(X, self.intercept_scaling) if has_bias else X
+        problem = problem_of(features, encoded, self._weights(X, y, encoded, sample_weight), C, options)
+        objective = problem.objective
+        problem = replace(problem, options=replace(problem.options, tol=self._gap(objective)))
+        solution = minimise(problem, self._start(objective))
         W, b = solution.weights, solution.intercept
         if has_bias:
             W, b = W[:-1], self.intercept_scaling * W[-1]
@@ -101,8 +104,8 @@ class LogisticRegression(linear_model.LogisticRegression):
         warn_unless_converged([solution])
         return self
 
-    def _checked_penalty(self) -> tuple[Any, float]:
-        """The penalty and C, after the warnings and refusals of scikit-learn."""
+    def _checked_penalty(self) -> tuple[dict[str, Any], float]:
+        """The penalty, as lineal's options name it, and C, after the warnings and refusals of scikit-learn."""
         if getattr(self, "_skl_callbacks", None):
             raise OptionError("lineal.dropin.LogisticRegression does not call scikit-learn's callbacks: remove them")
         name = self._penalty_name()
@@ -131,8 +134,8 @@ class LogisticRegression(linear_model.LogisticRegression):
         C = math.inf if self.penalty is None else float(self.C)
         share = 0.0 if math.isinf(C) else {"l1": 1.0, "elasticnet": ratio}.get(name or "l2", 0.0)
         if share in (0.0, 1.0):
-            return penalties.get("l1" if share else "l2"), C
-        return penalties.get("elastic_net", l1_ratio=float(share)), C
+            return {"penalty": "l1" if share else "l2"}, C
+        return {"penalty": "elastic_net", "l1_ratio": float(share)}, C
 
     def _penalty_name(self) -> str | None:
         if self.penalty != "deprecated":
@@ -155,10 +158,10 @@ class LogisticRegression(linear_model.LogisticRegression):
             return None
         return {0: "l2", 1: "l1"}.get(self.l1_ratio or 0, "elasticnet")
 
-    def _loss(self, encoded: Encoded, penalty: Any) -> Any:
-        loss = losses.get("softmax" if encoded.n_columns > 1 else "logistic")
+    def _loss(self, encoded: Encoded, penalty: dict[str, Any]) -> str:
+        loss = "softmax" if encoded.n_columns > 1 else "logistic"
         try:
-            solvers.choose("auto", loss, penalty)
+            solvers.choose("auto", losses.get(loss), TrainOptions(**penalty).get_penalty())
         except OptionError as refusal:
             if encoded.n_columns == 1:
                 raise
@@ -171,12 +174,11 @@ class LogisticRegression(linear_model.LogisticRegression):
 
     def _weights(self, X: Any, y: np.ndarray, encoded: Encoded, sample_weight: Any) -> np.ndarray:
         weights = checked_weights(sample_weight, X)
-        columns = encoded.targets.columns
-        numbers = columns + 1 if encoded.n_columns == 1 else columns
+        numbers = encoded.class_numbers
         if self.class_weight is not None:
             weights = weights * class_factors(self.class_weight, self.classes_, y, sample_weight)[numbers]
         empty = np.flatnonzero(np.bincount(numbers, weights, minlength=len(self.classes_)) <= 0.0)
-        if empty.size and self.fit_intercept:
+        if empty.size and self.fit_intercept and self.solver != "liblinear":  # there the bias is penalised
             label = self.classes_[empty[:1]].tolist()[0]
             raise DataError(f"class {label!r} has no weight, so that no intercept is best: remove its rows")
         return weights

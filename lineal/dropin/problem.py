@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,33 +17,19 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight
 
-from lineal import solvers
-from lineal.core.threads import thread_count
 from lineal.design import wrap
-from lineal.engine.local import LocalEngine
 from lineal.errors import DataError
-from lineal.fit import blas_threads
-from lineal.objective import Objective
-from lineal.penalties.regulariser import Regulariser
+from lineal.fit import Problem, assemble, blas_threads
+from lineal.options import TrainOptions
 from lineal.progress import Progress
 from lineal.solution import Certificate, Solution
+from lineal.targets import Encoded
 
 #: No gap below this is asked for: rounding hides the rest.
 SMALLEST_GAP = {"f4": 1e-6, "f8": 1e-13}
 
 #: A fit that rounding stopped at this gap is as good as a converged one: scikit-learn's solvers say nothing there.
 SILENT_GAP = 1e-6
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to solve: what a classifier's parameters say about it."""
-
-    tol: float
-    max_iter: int
-    verbose: int = 0
-    n_jobs: int | None = None
-    seed: int = 0
 
 
 def checked_weights(sample_weight: Any, X: Any) -> np.ndarray:
@@ -77,29 +63,21 @@ def with_bias(X: Any, value: float) -> Any:
     return sparse.hstack([X, column], format=X.format, dtype=X.dtype)
 
 
-def objective_of(
-    X: Any, targets: Any, k: int, loss: Any, penalty: Any, C: float, weights: np.ndarray, fit_intercept: bool,
-    n_jobs: int | None = None,
-) -> Objective:  # fmt: skip
-    """The objective of C·Σ s ℓ + Ω, divided by C·Σs; C may be infinite."""
+def problem_of(X: Any, encoded: Encoded, weights: np.ndarray, C: float, options: TrainOptions) -> Problem:
+    """The problem C·Σ s ℓ + Ω, divided by C·Σs; C may be infinite. `options.alpha` is not used."""
     total = float(weights.sum())
     alpha = 0.0 if math.isinf(C) else 1.0 / (C * total)
-    engine = LocalEngine(wrap(X), targets, weights / total, k, None, thread_count(n_jobs))
-    return Objective(engine, loss, Regulariser(penalty, alpha, X.shape[1]), bool(fit_intercept))
+    return assemble(wrap(X), encoded, weights / total, replace(options, alpha=alpha))
 
 
-def minimise(objective: Objective, settings: Settings, start: np.ndarray | None = None) -> Solution:
-    """Fit by the solver that lineal takes for this loss and penalty."""
-    if settings.max_iter == 0 and start is None:
+def minimise(problem: Problem, start: np.ndarray | None = None) -> Solution:
+    """The answer of the solver that lineal takes for this problem."""
+    objective, options = problem.objective, problem.options
+    if options.max_iter == 0 and start is None:
         start = np.zeros(objective.shape, objective.engine.dtype)  # what no iteration gives in scikit-learn
-    tol = max(settings.tol, SMALLEST_GAP[objective.engine.dtype.str[1:]])
-    solver = solvers.pick("auto", objective, tol)
-    solvers.check_memory(solver, objective)
-    with blas_threads(settings.n_jobs), Progress(settings.verbose, tol) as progress:
-        return solver.solve(
-            objective, tol=tol, max_iter=settings.max_iter, callbacks=progress.callbacks, start=start,
-            n_jobs=settings.n_jobs, seed=settings.seed,
-        )  # fmt: skip
+    options = replace(options, tol=max(options.tol, SMALLEST_GAP[objective.engine.dtype.str[1:]]))
+    with blas_threads(options.n_jobs), Progress(options.verbose, options.tol) as progress:
+        return replace(problem, options=options).solve(callbacks=progress.callbacks, start=start)
 
 
 def liblinear_gap(tol: float) -> float:

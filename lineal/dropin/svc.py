@@ -25,24 +25,23 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from lineal import losses, penalties
 from lineal.dropin.problem import (
-    Settings,
     checked_weights,
     class_factors,
     iterations,
     liblinear_gap,
     minimise,
-    objective_of,
+    problem_of,
     warn_unless_converged,
     with_bias,
     worst,
 )
-from lineal.targets import Encoded, OneLabel, encode
+from lineal.options import TrainOptions
+from lineal.targets import Encoded, encode
 
 
 class LinearSVC(svm.LinearSVC):
-    """scikit-learn's `LinearSVC` with lineal's solvers: same parameters, same answer, sooner.
+    """scikit-learn's `LinearSVC` with lineal's solvers: same parameters, same answer.
 
     Parameters and attributes are those of `sklearn.svm.LinearSVC`. `dual` is checked and decides nothing: lineal's own
     choice of solver does. `tol` becomes a relative duality gap of `tol`/100, 1e-4 at most, which bounds the distance of
@@ -68,14 +67,15 @@ class LinearSVC(svm.LinearSVC):
         self.classes_ = encoded.classes
         weights = checked_weights(sample_weight, X)
         factors = class_factors(self.class_weight, self.classes_, y, sample_weight)
-        loss = losses.get("crammer_singer" if joint else self.loss)
-        penalty = penalties.get("l2" if joint else self.penalty)
         features = with_bias(X, self.intercept_scaling) if self.fit_intercept else X
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        settings = Settings(liblinear_gap(self.tol), self.max_iter, int(self.verbose), seed=seed)
+        options = TrainOptions(
+            loss="crammer_singer" if joint else self.loss, penalty="l2" if joint else self.penalty,
+            tol=liblinear_gap(self.tol), fit_intercept=False, max_iter=self.max_iter, verbose=int(self.verbose),
+            random_state=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
+        )  # fmt: skip
         solutions = [
-            minimise(objective_of(features, targets, k, loss, penalty, float(self.C), s, False), settings)
-            for targets, k, s in _problems(encoded, weights, factors, joint)
+            minimise(problem_of(features, part, s, float(self.C), options))
+            for part, s in _problems(encoded, weights, factors, joint)
         ]
         self._keep(np.hstack([solution.weights for solution in solutions]))
         self.certificate_ = worst(solutions)
@@ -96,13 +96,12 @@ class LinearSVC(svm.LinearSVC):
 
 def _problems(
     encoded: Encoded, weights: np.ndarray, factors: np.ndarray, is_direct: bool
-) -> Iterator[tuple[Any, int, np.ndarray]]:
-    """Targets, columns and row weights of each fit: one for all classes wherever the same weights serve them all."""
-    columns = encoded.targets.columns
-    numbers = columns + 1 if encoded.n_columns == 1 else columns
+) -> Iterator[tuple[Encoded, np.ndarray]]:
+    """Labels and row weights of each fit: one for all classes wherever the same weights serve them all."""
+    numbers = encoded.class_numbers
     if is_direct or encoded.n_columns == 1 or (factors == 1.0).all():
-        yield encoded.targets, encoded.n_columns, weights * factors[numbers]
+        yield encoded, weights * factors[numbers]
         return
     for r, factor in enumerate(factors):
         is_own = numbers == r
-        yield OneLabel(is_own.astype(np.int32) - np.int32(1)), 1, weights * np.where(is_own, factor, 1.0)
+        yield encode(is_own.astype(np.int32), direct=False), weights * np.where(is_own, factor, 1.0)

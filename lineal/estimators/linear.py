@@ -19,6 +19,7 @@ from lineal import losses
 from lineal.fit import fit
 from lineal.model import LINKS, Model
 from lineal.options import TrainOptions, describe
+from lineal.solution import Solution
 
 
 def _has_probabilities(estimator: LinearClassifier) -> bool:
@@ -97,23 +98,12 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         `offsets` are base scores, (n,) or (n, k), added to those of the model.
         """
         options = TrainOptions(**{entry.name: getattr(self, entry.name) for entry in dataclasses.fields(TrainOptions)})
-        X, y = validate_data(
-            self, X, y, accept_sparse=["csr", "csc"], accept_large_sparse=True, dtype=[np.float64, np.float32],
-            multi_output=True, order=None,
-        )  # fmt: skip
-        if np.ndim(y) == 2 and y.shape[1] == 1:
-            y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        X, y, sample_weight = self._validated(X, y, sample_weight)
         start = getattr(self, "model_", None) if self.warm_start else None
         model, solution = fit(
             X, y, options, sample_weight=sample_weight, offsets=offsets, start=start, callbacks=self.callbacks
         )
-        names = getattr(self, "feature_names_in_", None)
-        self.model_ = dataclasses.replace(model, feature_names=None if names is None else names.tolist())
-        self.certificate_, self.history_, self.status_ = solution.certificate, solution.history, solution.status
-        self.n_iter_ = max(1, len(solution.history) - 1)
+        self._keep(model, solution)
         if solution.status != "converged":
             warnings.warn(solution.message, ConvergenceWarning, stacklevel=2)
         return self
@@ -162,6 +152,26 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file that `lineal.load` reads."""
         self._fitted().save(path)
+
+    def _validated(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+        """Training data as `lineal.fit` takes them, or scikit-learn's errors."""
+        X, y = validate_data(
+            self, X, y, accept_sparse=["csr", "csc"], accept_large_sparse=True, dtype=[np.float64, np.float32],
+            multi_output=True, order=None,
+        )  # fmt: skip
+        if np.ndim(y) == 2 and y.shape[1] == 1:
+            y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        return X, y, sample_weight
+
+    def _keep(self, model: Model, solution: Solution) -> None:
+        """Set the attributes of a fit."""
+        names = getattr(self, "feature_names_in_", None)
+        self.model_ = dataclasses.replace(model, feature_names=None if names is None else names.tolist())
+        self.certificate_, self.history_, self.status_ = solution.certificate, solution.history, solution.status
+        self.n_iter_ = max(1, len(solution.history) - 1)
 
     def _fitted(self) -> Model:
         check_is_fitted(self, "model_")

@@ -11,8 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, check_cv
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, column_or_1d, indexable, validate_data
+from sklearn.utils.validation import indexable
 
 from lineal.errors import OptionError
 from lineal.estimators.linear import LinearClassifier
@@ -120,26 +119,13 @@ class LinearClassifierCV(LinearClassifier):
         """
         names = {entry.name for entry in dataclasses.fields(TrainOptions)} - set(_DECIDED)
         options = TrainOptions(**{name: getattr(self, name) for name in names})
-        X, y = validate_data(
-            self, X, y, accept_sparse=["csr", "csc"], accept_large_sparse=True, dtype=[np.float64, np.float32],
-            multi_output=True, order=None,
-        )  # fmt: skip
-        if np.ndim(y) == 2 and y.shape[1] == 1:
-            y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        X, y, sample_weight = self._validated(X, y, sample_weight)
         scorer = self._scorer(X, y, sample_weight, offsets)
         model, solution, found = search(
             X, y, options, self._path_options(scorer), sample_weight=sample_weight, offsets=offsets,
             folds=self._folds(X, y, groups), scorer=scorer, keep_path=self.keep_path, callbacks=self.callbacks,
         )  # fmt: skip
-        feature_names = getattr(self, "feature_names_in_", None)
-        self.model_ = dataclasses.replace(
-            model, feature_names=None if feature_names is None else feature_names.tolist()
-        )
-        self.certificate_, self.history_, self.status_ = solution.certificate, solution.history, solution.status
-        self.n_iter_ = max(1, len(solution.history) - 1)
+        self._keep(model, solution)
         self.search_ = found
         if found.status != "complete":
             self.status_ = found.status

@@ -18,7 +18,6 @@ from lineal.design.products import matmul
 from lineal.errors import DataError, OptionError
 from lineal.metrics import predicted_numbers
 from lineal.model import CHUNK_ROWS, LINKS, Model
-from lineal.search.folds import class_of_rows
 from lineal.search.names import LABEL_SETS, NEED_PROBABILITIES, NEED_THRESHOLD, ONE_LABEL
 from lineal.targets import Encoded
 
@@ -74,9 +73,8 @@ class HeldOut:
 
     def _truth(self) -> np.ndarray | sparse.csr_array:
         """Class numbers, or an indicator matrix."""
-        classes = class_of_rows(self.encoded)
-        if classes is not None:
-            return classes
+        if not self.encoded.is_multilabel:
+            return self.encoded.class_numbers
         columns, starts = self.encoded.targets
         shape = (len(starts) - 1, self.encoded.n_columns)
         return sparse.csr_array((np.ones(len(columns), bool), columns, starts), shape=shape)

@@ -58,6 +58,11 @@ class Search:
         """The α that was taken."""
         return float(self.alphas[self.chosen])
 
+    @property
+    def is_scored(self) -> bool:
+        """Whether any α has scores of all folds; else the first was taken for want of anything better."""
+        return bool(np.isfinite(self.mean).any())
+
     def rows(self) -> list[dict[str, Any]]:
         """One dict an α, in plain values."""
         return [

@@ -28,12 +28,12 @@ from lineal.fit import (
     prepare,
     row_weights,
 )
+from lineal.folds import Fold, from_pairs, stratified
 from lineal.model import Model
 from lineal.options import TrainOptions
 from lineal.progress import Steps
 from lineal.search import alphas as strengths
 from lineal.search import measures
-from lineal.search.folds import Fold, from_pairs, stratified
 from lineal.search.names import LESS_IS_BETTER
 from lineal.search.options import PathOptions
 from lineal.search.result import Search, choose

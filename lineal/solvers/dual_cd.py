@@ -15,8 +15,8 @@ can: a penalty ½β‖Σ s u‖² on the constraint acts as a constant feature, 
 pass its multiplier moves, b −= β Σ s u. Rows are seen from their mean x̄, lest W do the intercept's work: that changes
 W by x̄M' with M = (1/α) Σ s u, zero at the solution, and is kept apart so that sparse rows stay sparse.
 
-Memory: (n, k) dual variables and 5n numbers (21n for Crammer–Singer with many classes), d·k weights twice while they are
-joined, and a copy of X where its rows cannot be read in order (CSC, Fortran order) or its columns have different
+Memory: (n, k) dual variables and 5n numbers (21n for Crammer–Singer with many classes), d·k weights twice while they
+are joined, and a copy of X where its rows cannot be read in order (CSC, Fortran order) or its columns have different
 penalty factors.
 """
 

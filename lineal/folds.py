@@ -1,4 +1,7 @@
-"""Folds without copies: a fold's training set is all rows, with weight zero for those held out."""
+"""Rows dealt to folds, for scores and for calibration.
+
+Folds make no copies: a fold's training set is all rows, with weight zero for those held out.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import numpy as np
 
 from lineal.core.rng import generator, shuffle
 from lineal.errors import DataError
-from lineal.targets import Encoded, OneLabel
+from lineal.targets import Encoded
 
 
 @dataclass(frozen=True)
@@ -24,11 +27,20 @@ class Fold:
         return np.bincount(self.train, minlength=n).astype(np.float64)
 
 
-def class_of_rows(encoded: Encoded) -> np.ndarray | None:
-    """Position in `classes` of each row's label; None for label sets."""
-    if not isinstance(encoded.targets, OneLabel):
-        return None
-    return encoded.targets.columns + 1 if encoded.n_columns == 1 else encoded.targets.columns
+def deal(encoded: Encoded, rows: np.ndarray, n_folds: int, seed: int) -> np.ndarray:
+    """The fold of each of these rows, drawn with a seed; −1 for the rows that are not named.
+
+    Rows sorted by class are dealt out in turn, which goes on from class to class: every class is spread evenly over
+    the folds, and so is the whole. Label sets are only shuffled.
+    """
+    order = np.array(rows)
+    shuffle(generator(seed), order)
+    n = len(encoded.targets.starts) - 1 if encoded.is_multilabel else len(encoded.class_numbers)
+    if not encoded.is_multilabel:
+        order = order[np.argsort(encoded.class_numbers[order], kind="stable")]
+    numbers = np.full(n, -1)
+    numbers[order] = np.arange(len(order)) % n_folds
+    return numbers
 
 
 def stratified(encoded: Encoded, n: int, n_folds: int, seed: int) -> list[Fold]:
@@ -38,18 +50,11 @@ def stratified(encoded: Encoded, n: int, n_folds: int, seed: int) -> list[Fold]:
     """
     if n < n_folds:
         raise DataError(f"{n} rows cannot make {n_folds} folds: use fewer")
-    order = np.arange(n)
-    shuffle(generator(seed), order)
-    classes = class_of_rows(encoded)
-    part = np.empty(n, np.intp)
-    if classes is None:
-        part[order] = np.arange(n) % n_folds
-    else:
-        # Rows sorted by class are dealt out in turn: each class is spread evenly, and so is the whole.
-        order = order[np.argsort(classes[order], kind="stable")]
-        part[order] = np.arange(n) % n_folds
-        part[np.bincount(classes)[classes] == 1] = -1
     rows = np.arange(n)
+    part = deal(encoded, rows, n_folds, seed)
+    if not encoded.is_multilabel:
+        classes = encoded.class_numbers
+        part[np.bincount(classes)[classes] == 1] = -1
     folds = [Fold(rows[part != number], rows[part == number]) for number in range(n_folds)]
     return check(folds, encoded, n)
 
@@ -58,16 +63,15 @@ def check(folds: list[Fold], encoded: Encoded, n: int) -> list[Fold]:
     """The folds, or an error that names the first that cannot be used."""
     if not folds:
         raise DataError("there are no folds: give at least one pair of training rows and held-out rows")
-    classes = class_of_rows(encoded)
     for number, fold in enumerate(folds):
         for what, rows in (("training part", fold.train), ("held-out part", fold.held)):
             if len(rows) == 0:
                 raise DataError(f"the {what} of fold {number} has no rows: use fewer folds")
             if rows.min() < 0 or rows.max() >= n:
                 raise DataError(f"the {what} of fold {number} names row {int(rows.max())}, and X has {n} rows")
-        if classes is None:
+        if encoded.is_multilabel:
             continue
-        found = np.bincount(classes[fold.train], minlength=len(encoded.classes))
+        found = np.bincount(encoded.class_numbers[fold.train], minlength=len(encoded.classes))
         if not found.all():
             label = encoded.classes[np.flatnonzero(found == 0)[:1]].tolist()[0]
             raise DataError(
