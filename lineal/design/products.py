@@ -10,13 +10,13 @@ from functools import partial
 from itertools import pairwise
 
 import numpy as np
-from scipy import sparse
 
 from lineal.core import threads as pool
 from lineal.core.jit import kernel
 from lineal.design.csr import CSR
 from lineal.design.dense import Dense
 from lineal.design.matrix import Design
+from lineal.design.orders import by_rows
 from lineal.errors import DataError
 
 #: Multiplications below which starting a thread costs more than it saves.
@@ -59,7 +59,7 @@ def gram(
 ) -> np.ndarray:
     """(X − 1c')' diag(weights) (X − 1c') as a dense float64 (d, d) matrix, c = `centre` or zero.
 
-    Memory: 8d² bytes, and a block of rows if dense; CSC is copied to CSR.
+    Memory: 8d² bytes, and a block of rows if dense; CSC is copied to CSR (`by_rows`).
     """
     n, d = X.shape
     total = np.zeros((d, d))
@@ -73,7 +73,7 @@ def gram(
                 block = block * np.sqrt(weights[start : start + rows, None]).astype(X.dtype)
             total += block.T @ block  # NumPy sends A'A to the symmetric BLAS routine
         return total
-    layout = by_rows(X).layout
+    layout = by_rows(X, threads).layout
     weights = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
     pieces = pool.ranges(d, 4 * threads if threads > 1 else 1)
     pool.run([partial(_gram_rows, layout, weights, total, *piece) for piece in pieces], threads)
@@ -81,16 +81,6 @@ def gram(
         sums = rmatmul(X, weights[:, None], threads=threads)[:, 0]
         total += weights.sum() * np.outer(centre, centre) - np.outer(sums, centre) - np.outer(centre, sums)
     return total
-
-
-def by_rows(X: Design) -> Design:
-    """The same matrix with rows that are read in order: a copy of CSC and of dense matrices in Fortran order."""
-    if isinstance(X.layout, CSR) or (X.is_dense and X.layout.values.flags.c_contiguous):
-        return X
-    if X.is_dense:
-        return Design(Dense(np.ascontiguousarray(X.layout.values)), X.shape, X.dtype)
-    rows = sparse.csc_array((X.layout.data, X.layout.indices, X.layout.indptr), shape=X.shape).tocsr()
-    return Design(CSR(rows.data, rows.indices, rows.indptr, X.shape[1]), X.shape, X.dtype)
 
 
 def scale_columns(X: Design, factors: np.ndarray) -> Design:

@@ -10,8 +10,8 @@ columns that are not done in one pass over X, chooses a working set for each, an
 The gradient gives a duality gap of every column for next to nothing: u = ∇ℓ, scaled to where |X'u| ≤ α. A column is
 done when its own gap is small, and each column has a scale of its own; the certificate is computed when all are done.
 
-Memory: X by columns (a copy, unless X is CSC or dense in F order), scores and slopes of n·k numbers, a gradient of d·k,
-and per thread 5n + d numbers.
+Memory: X by columns (a copy that X keeps, unless X is CSC or dense in F order), scores and slopes of n·k numbers, a
+gradient of d·k, and per thread 5n + d numbers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy as np
 
 from lineal.core import threads as pool
 from lineal.design import Design
-from lineal.design.columns import by_columns
+from lineal.design.orders import by_columns
 from lineal.design.products import matmul, rmatmul
 from lineal.engine.local import LocalEngine
 from lineal.errors import OptionError
@@ -37,6 +37,9 @@ from lineal.solvers.parts.monitor import Callback, Monitor, explain
 from lineal.solvers.parts.proximal_newton import Rows, Scalars, descend
 
 PENALTIES = ("l1", "elastic_net", "l2")
+
+#: How X is read; a copy is made where it is not stored like this.
+ORDER = "columns"
 
 #: A working set is left when its largest violation is this share of the largest of all features.
 SET_SHARE = 0.1
@@ -62,7 +65,7 @@ def check(loss: Any, penalty: Any) -> None:
 
 
 def memory(n: int, d: int, k: int, size: int) -> int:
-    """Bytes besides X."""
+    """Bytes besides X and its copy by columns (`ORDER`)."""
     return (2 * n * k + 2 * d * k) * size
 
 
