@@ -223,13 +223,14 @@ def test_orders_are_those_of_scipy(kind, dtype, index_type, threads):
         size = orders.copied_bytes(design, order)
         found = convert(design, threads)
         assert (found is design) == (kind in ("csr", "C") if order == "rows" else kind in ("csc", "F"))
-        assert found.is_sorted and found.dtype == dtype and type(found.layout) is type(wanted.layout)
+        assert found.is_sorted
+        assert found.dtype == dtype
+        assert type(found.layout) is type(wanted.layout)
         for mine, theirs in zip(found.layout, wanted.layout):
             np.testing.assert_array_equal(mine, theirs)
             assert isinstance(mine, int) or mine.flags.f_contiguous == theirs.flags.f_contiguous
-        assert size == (
-            0 if found is design else sum(part.nbytes for part in found.layout if not isinstance(part, int))
-        )
+        made = sum(part.nbytes for part in found.layout if not isinstance(part, int))
+        assert size == (0 if found is design else made)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -239,7 +240,8 @@ def test_a_matrix_keeps_its_copy_but_does_not_send_it(kind):
         assert convert(design) is convert(design)
     assert len(design.copies) == 1
     sent = pickle.loads(pickle.dumps(design))
-    assert sent.copies == {} and len(design.copies) == 1
+    assert sent.copies == {}
+    assert len(design.copies) == 1
     np.testing.assert_array_equal(dense(make(kind)) @ np.eye(23), products.matmul(sent, np.eye(23)))
 
 

@@ -50,6 +50,7 @@ def _copy(X: Design, order: str, threads: int) -> Design:
     """The copy kept by X, made by the first who asks for it."""
     if order not in X.copies:
         n, d = X.shape
+        layout: Dense | CSR | CSC
         if X.is_dense:
             layout = Dense(np.array(X.layout.values, order="C" if order == "rows" else "F"))
         elif order == "columns":
