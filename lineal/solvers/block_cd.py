@@ -17,13 +17,14 @@ gradient of d·k, and per thread 5n + d numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from lineal import penalties
 from lineal.core import threads as pool
 from lineal.design import Design
 from lineal.design.orders import by_columns
@@ -35,8 +36,7 @@ from lineal.solution import Certificate, Solution
 from lineal.solvers.parts import score_columns, working_set
 from lineal.solvers.parts.monitor import Callback, Monitor, explain
 from lineal.solvers.parts.proximal_newton import Rows, Scalars, descend
-
-PENALTIES = ("l1", "elastic_net", "l2")
+from lineal.solvers.parts.smooth_only import check_smooth_loss
 
 #: How X is read; a copy is made where it is not stored like this.
 ORDER = "columns"
@@ -58,10 +58,11 @@ def check(loss: Any, penalty: Any) -> None:
     """Refuse, by name, what this solver cannot honour."""
     if loss.is_direct:
         raise OptionError(f"block_cd needs a one-vs-rest loss (logistic, squared_hinge, squared), not {loss.name!r}")
-    if not loss.is_smooth:
-        raise OptionError(f"block_cd needs a smooth loss, and {loss.name!r} is not ('squared_hinge' is)")
-    if penalty.name not in PENALTIES:
-        raise OptionError(f"block_cd needs one of the penalties {', '.join(PENALTIES)}, not {penalty.name!r}")
+    check_smooth_loss("block_cd", loss)
+    if not penalty.is_separable:
+        able = [one for one in map(penalties.get, penalties.names()) if one.is_separable]
+        text = ", ".join(one.name for one in sorted(able, key=lambda one: -one.l1_share))
+        raise OptionError(f"block_cd needs one of the penalties {text}, not {penalty.name!r}")
 
 
 def memory(n: int, d: int, k: int, size: int) -> int:
@@ -177,7 +178,7 @@ class _State:
             keep = 1.0 - min(1e-8, 1e-2 * self.tol)  # inside of the feasible set also after rounding
             scales = keep * self.scales
 
-            def fill(r: int) -> None:
+            def fill(r: int, c: int) -> None:
                 score_columns.dual_column(self.loss, self._signs(r), self.Z[r], scales[r], dual_point, r)
 
             self._each(fill, every=True)
@@ -219,9 +220,9 @@ class _State:
 
     def improve(self) -> None:
         """Proximal Newton steps of every open column on its working set."""
-        self._each(lambda r: self._descend(r, self.sets[r], SET_SHARE * float(self.violations[r]), STEPS))
+        self._each(lambda r, c: self._descend(r, self.sets[r], SET_SHARE * float(self.violations[r]), STEPS))
 
-    def _first(self, r: int) -> None:
+    def _first(self, r: int, c: int) -> None:
         """The loss at the start; with the intercept moved to its best, so that zero weights are judged by that."""
         self._descend(r, np.empty(0, np.int64), 1e-12, 30 if self.fit_intercept else 0)
 
@@ -245,14 +246,10 @@ class _State:
         signs[rows[starts[r] : starts[r + 1]]] = 1.0
         return signs
 
-    def _each(self, task: Any, every: bool = False) -> None:
-        """Run a task for the open columns (or all): it takes the column's number and, if two, its place among them."""
+    def _each(self, task: Callable[[int, int], None], every: bool = False) -> None:
+        """Run a task for the open columns (or all), with the column's number and its place among them."""
         columns = np.arange(len(self.values)) if every else self.open
-        if task.__code__.co_argcount - hasattr(task, "__self__") == 2:
-            tasks = [partial(task, int(r), c) for c, r in enumerate(columns)]
-        else:
-            tasks = [partial(task, int(r)) for r in columns]
-        pool.run(tasks, self.threads)
+        pool.run([partial(task, int(r), c) for c, r in enumerate(columns)], self.threads)
 
 
 def _sizes(X: Design) -> np.ndarray:
@@ -263,8 +260,7 @@ def _sizes(X: Design) -> np.ndarray:
 def _scalars(objective: Objective) -> Scalars:
     """The penalty of single weights as λ1 and λ2 of every feature."""
     regulariser = objective.regulariser
-    penalty = regulariser.penalty
-    ratio = penalty.l1_ratio if penalty.name == "elastic_net" else float(penalty.name == "l1")
+    ratio = regulariser.penalty.l1_share
     centres = np.zeros((0, 0)) if regulariser.centre is None else regulariser.centre.astype(np.float64)
     return Scalars(ratio * regulariser.strengths, (1.0 - ratio) * regulariser.strengths, centres)
 
