@@ -189,9 +189,19 @@ def _rows_matmul(layout, V, k, out, start, stop):
 
 
 @kernel
+def _is_zero(R, start, k):
+    """Whether a row of R is zero: of sparse weights, and of the rows that a margin loss has done with."""
+    for at in range(start, start + _U(k)):  # noqa: SIM110 (kernels know no generators)
+        if R[at] != 0.0:
+            return False
+    return True
+
+
+@kernel
 def _rows_rmatmul(layout, R, k, out):
     for i in range(_U(layout.indptr.shape[0] - 1)):
-        layout.row_update(i, R, i * _U(k), k, out)
+        if not _is_zero(R, i * _U(k), k):
+            layout.row_update(i, R, i * _U(k), k, out)
 
 
 @kernel
@@ -199,7 +209,8 @@ def _rows_rmatmul_between(layout, R, k, out, first, last):
     for at in range(first * k, last * k):
         out[at] = 0.0
     for i in range(_U(layout.indptr.shape[0] - 1)):
-        layout.row_update_between(i, R, i * _U(k), k, out, first, last)
+        if not _is_zero(R, i * _U(k), k):
+            layout.row_update_between(i, R, i * _U(k), k, out, first, last)
 
 
 @kernel
@@ -224,15 +235,12 @@ def _row_squares(layout, out):
 @kernel
 def _squares_by_index(layout, weights, out):
     """Weighted squares of a compressed matrix, added up by index."""
-    for i in range(layout.indptr.shape[0] - 1):
-        for p in range(layout.indptr[i], layout.indptr[i + 1]):
-            out[layout.indices[p]] += weights[i] * np.float64(layout.data[p]) * np.float64(layout.data[p])
+    for i in range(_U(layout.indptr.shape[0] - 1)):
+        for p in range(_U(layout.indptr[i]), _U(layout.indptr[i + _U(1)])):
+            out[_U(layout.indices[p])] += weights[i] * np.float64(layout.data[p]) * np.float64(layout.data[p])
 
 
 @kernel
 def _weighted_column_squares(layout, weights, out):
-    for j in range(out.shape[0]):
-        total = 0.0
-        for p in range(layout.indptr[j], layout.indptr[j + 1]):
-            total += weights[layout.indices[p]] * np.float64(layout.data[p]) * np.float64(layout.data[p])
-        out[j] = total
+    for j in range(_U(out.shape[0])):
+        _, _, out[j] = layout.column_moments(j, weights, weights)
