@@ -50,6 +50,9 @@ LEAST, GROWTH = 0.25, 0.5
 #: Proximal Newton steps on one working set.
 STEPS = 2
 
+#: A dual point that must be scaled by less is hardly better than zero, and not worth its logarithms.
+HOPELESS = 0.1
+
 #: Iterations without any progress after which rounding is to blame.
 PATIENCE = 5
 
@@ -175,8 +178,8 @@ class _State:
         dual_point = None
         if self.is_gap and np.isfinite(self.gaps).all():
             dual_point = np.empty(self.Z.T.shape)
-            keep = 1.0 - min(1e-8, 1e-2 * self.tol)  # inside of the feasible set also after rounding
-            scales = keep * self.scales
+            rounding = 1e-8 if self.theta.dtype == np.float64 else 1e-3  # of the gradient, relative to λ1
+            scales = (1.0 - min(rounding, 1e-2 * self.tol)) * self.scales  # inside of the feasible set in float64, too
 
             def fill(r: int, c: int) -> None:
                 score_columns.dual_column(self.loss, self._signs(r), self.Z[r], scales[r], dual_point, r)
@@ -212,9 +215,12 @@ class _State:
     def _gap(self, r: int, c: int, excess: float, off_balance: float) -> None:
         """Of column r; Σ s u ≠ 0 is charged to the intercept, as the certificate's repair will."""
         scale = 1.0 / excess if excess > 1.0 else 1.0
-        offsets = np.zeros(0) if self.offsets is None else self.offsets[:, r]
-        dual = score_columns.dual_value(self.loss, self._signs(r), self.weights, self.Z[r], scale, offsets)
-        dual -= working_set.conjugate(self.penalty, r, self.G, c, scale)
+        if scale < HOPELESS:
+            scale, dual = 0.0, 0.0
+        else:
+            offsets = np.zeros(0) if self.offsets is None else self.offsets[:, r]
+            dual = score_columns.dual_value(self.loss, self._signs(r), self.weights, self.Z[r], scale, offsets)
+            dual -= working_set.conjugate(self.penalty, r, self.G, c, scale)
         gap = self.values[r] + self.penalties[r] - dual
         self.scales[r], self.gaps[r] = scale, abs(gap) + off_balance * abs(float(self.b[r]))
 
