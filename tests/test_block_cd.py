@@ -18,7 +18,7 @@ from test_objective import UnequalBlocks
 
 from lineal import losses, penalties
 from lineal.design import wrap
-from lineal.design.columns import by_columns
+from lineal.design.orders import by_columns
 from lineal.engine.local import LocalEngine
 from lineal.errors import DataError, OptionError
 from lineal.objective import Objective

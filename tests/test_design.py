@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from conftest import random_problem
 from scipy import sparse
 
 from lineal.core.jit import kernel
-from lineal.design import products, wrap
+from lineal.design import orders, products, wrap
 from lineal.errors import DataError
 
 pytestmark = pytest.mark.core
@@ -211,6 +213,38 @@ def test_other_types_are_refused_by_name():
         wrap(sparse.coo_array(np.eye(2)))
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(("kind", "dtype", "index_type"), CASES)
+def test_orders_are_those_of_scipy(kind, dtype, index_type, threads):
+    X = make(kind, dtype, index_type, n=200, d=20)
+    for order, convert, other in (("rows", orders.by_rows, "csr"), ("columns", orders.by_columns, "csc")):
+        design = wrap(X)
+        wanted = wrap(X.asformat(other) if sparse.issparse(X) else np.array(X, order="C" if order == "rows" else "F"))
+        size = orders.copied_bytes(design, order)
+        found = convert(design, threads)
+        assert (found is design) == (kind in ("csr", "C") if order == "rows" else kind in ("csc", "F"))
+        assert found.is_sorted
+        assert found.dtype == dtype
+        assert type(found.layout) is type(wanted.layout)
+        for mine, theirs in zip(found.layout, wanted.layout):
+            np.testing.assert_array_equal(mine, theirs)
+            assert isinstance(mine, int) or mine.flags.f_contiguous == theirs.flags.f_contiguous
+        made = sum(part.nbytes for part in found.layout if not isinstance(part, int))
+        assert size == (0 if found is design else made)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_matrix_keeps_its_copy_but_does_not_send_it(kind):
+    design = wrap(make(kind))
+    for convert in (orders.by_rows, orders.by_columns):
+        assert convert(design) is convert(design)
+    assert len(design.copies) == 1
+    sent = pickle.loads(pickle.dumps(design))
+    assert sent.copies == {}
+    assert len(design.copies) == 1
+    np.testing.assert_array_equal(dense(make(kind)) @ np.eye(23), products.matmul(sent, np.eye(23)))
+
+
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_empty_and_tiny_shapes(shape, kind):
@@ -221,3 +255,5 @@ def test_empty_and_tiny_shapes(shape, kind):
     np.testing.assert_array_equal(products.matmul(design, V), A @ V)
     np.testing.assert_array_equal(products.rmatmul(design, R), A.T @ R)
     np.testing.assert_array_equal(products.gram(design), A.T @ A)
+    for ordered in (orders.by_rows(design, 2), orders.by_columns(design, 2)):
+        np.testing.assert_array_equal(products.matmul(ordered, V), A @ V)

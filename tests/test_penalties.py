@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import subprocess
 import sys
@@ -76,6 +77,8 @@ def test_value_and_flags(penalty, w, c):
         assert penalty.block_value(c * w) == pytest.approx(c * value, rel=1e-12)
     if penalty.is_separable:
         assert value == pytest.approx(sum(penalty.block_value(w[i : i + 1]) for i in range(len(w))), rel=1e-12)
+        mixed = penalty.l1_share * np.abs(w).sum() + 0.5 * (1.0 - penalty.l1_share) * (w * w).sum()
+        assert value == pytest.approx(mixed, rel=1e-12)
 
 
 @every_penalty
@@ -263,6 +266,7 @@ def test_float32_computes_in_float64(penalty, wg, s):
 
 @every_name
 def test_names_and_lookup(name):
+    assert not inspect.isabstract(type(penalties.get(name)))
     penalty = penalties.get(name)
     assert penalty.name == name
     with pytest.raises(OptionError, match=f"penalty='{name}x' is unknown: did you mean '{name}'"):

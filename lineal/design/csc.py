@@ -9,6 +9,9 @@ import numpy as np
 from lineal.core.protocol import protocol
 from lineal.design.tiles import gather_tiles, scatter_tiles
 
+# Unsigned cursors: Numba then leaves out the test for negative (wrap-around) indices.
+_U = np.uintp
+
 
 @protocol
 class CSC(NamedTuple):
@@ -29,22 +32,44 @@ class CSC(NamedTuple):
 
     def column_dot(self, j, v):
         """Σ_i x_ij·v_i of a vector, in float64."""
-        total = 0.0
-        for p in range(np.uintp(self.indptr[j]), np.uintp(self.indptr[j + 1])):
-            total += np.float64(self.data[p]) * np.float64(v[np.uintp(self.indices[p])])
-        return total
+        a, b, c, d = 0.0, 0.0, 0.0, 0.0  # one sum would wait for each addition to end
+        p, stop = _U(self.indptr[j]), _U(self.indptr[j + 1])
+        whole = p + ((stop - p) & ~_U(3))
+        while p < whole:
+            a += np.float64(self.data[p]) * np.float64(v[_U(self.indices[p])])
+            b += np.float64(self.data[p + _U(1)]) * np.float64(v[_U(self.indices[p + _U(1)])])
+            c += np.float64(self.data[p + _U(2)]) * np.float64(v[_U(self.indices[p + _U(2)])])
+            d += np.float64(self.data[p + _U(3)]) * np.float64(v[_U(self.indices[p + _U(3)])])
+            p += _U(4)
+        while p < stop:
+            a += np.float64(self.data[p]) * np.float64(v[_U(self.indices[p])])
+            p += _U(1)
+        return (a + b) + (c + d)
 
     def column_moments(self, j, slopes, bends):
         """Σ_i x_ij·slopes_i, Σ_i x_ij·bends_i and Σ_i x_ij²·bends_i, in float64."""
         slope, mean, square = 0.0, 0.0, 0.0
-        for p in range(np.uintp(self.indptr[j]), np.uintp(self.indptr[j + 1])):
-            i = np.uintp(self.indices[p])
-            x = np.float64(self.data[p])
-            bent = x * np.float64(bends[i])
+        slope_, mean_, square_ = 0.0, 0.0, 0.0
+        p, stop = _U(self.indptr[j]), _U(self.indptr[j + 1])
+        whole = p + ((stop - p) & ~_U(1))
+        while p < whole:
+            i, i_ = _U(self.indices[p]), _U(self.indices[p + _U(1)])
+            x, x_ = np.float64(self.data[p]), np.float64(self.data[p + _U(1)])
+            bent, bent_ = x * np.float64(bends[i]), x_ * np.float64(bends[i_])
             slope += x * np.float64(slopes[i])
+            slope_ += x_ * np.float64(slopes[i_])
+            mean += bent
+            mean_ += bent_
+            square += x * bent
+            square_ += x_ * bent_
+            p += _U(2)
+        if p < stop:
+            x = np.float64(self.data[p])
+            bent = x * np.float64(bends[_U(self.indices[p])])
+            slope += x * np.float64(slopes[_U(self.indices[p])])
             mean += bent
             square += x * bent
-        return slope, mean, square
+        return slope + slope_, mean + mean_, square + square_
 
     def column_add(self, j, step, out):
         """out_i += step·x_ij, of a vector."""

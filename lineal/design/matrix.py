@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,12 +25,18 @@ class Design:
     shape : (n, d).
     dtype : float32 or float64; nothing downstream converts it.
     is_sorted : whether the indices of each sparse row (or column) ascend.
+    copies : the same matrix in another order, by its name (`lineal.design.orders`).
     """
 
     layout: Any
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     is_sorted: bool = True
+    copies: dict[str, Design] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the copies: whoever gets the matrix can make them faster than they can be sent."""
+        return {**self.__dict__, "copies": {}}
 
     @property
     def is_dense(self) -> bool:

@@ -11,13 +11,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from lineal.core import threads as pool
 from lineal.core.jit import kernel
 from lineal.design.csr import CSR
 from lineal.design.dense import Dense
 from lineal.design.matrix import Design
+from lineal.design.orders import by_rows
 from lineal.errors import DataError
 
 #: Multiplications below which starting a thread costs more than it saves.
@@ -60,7 +60,7 @@ def gram(
 ) -> np.ndarray:
     """(X − 1c')' diag(weights) (X − 1c') as a dense float64 (d, d) matrix, c = `centre` or zero.
 
-    Memory: 8d² bytes, and a block of rows if dense; CSC is copied to CSR.
+    Memory: 8d² bytes, and a block of rows if dense; CSC is copied to CSR (`by_rows`).
     """
     n, d = X.shape
     total = np.zeros((d, d))
@@ -74,7 +74,7 @@ def gram(
                 block = block * np.sqrt(weights[start : start + rows, None]).astype(X.dtype)
             total += block.T @ block  # NumPy sends A'A to the symmetric BLAS routine
         return total
-    layout = by_rows(X).layout
+    layout = by_rows(X, threads).layout
     weights = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
     pieces = pool.ranges(d, 4 * threads if threads > 1 else 1)
     pool.run([partial(_gram_rows, layout, weights, total, *piece) for piece in pieces], threads)
@@ -82,16 +82,6 @@ def gram(
         sums = rmatmul(X, weights[:, None], threads=threads)[:, 0]
         total += weights.sum() * np.outer(centre, centre) - np.outer(sums, centre) - np.outer(centre, sums)
     return total
-
-
-def by_rows(X: Design) -> Design:
-    """The same matrix with rows that are read in order: a copy of CSC and of dense matrices in Fortran order."""
-    if isinstance(X.layout, CSR) or (X.is_dense and X.layout.values.flags.c_contiguous):
-        return X
-    if X.is_dense:
-        return Design(Dense(np.ascontiguousarray(X.layout.values)), X.shape, X.dtype)
-    rows = sparse.csc_array((X.layout.data, X.layout.indices, X.layout.indptr), shape=X.shape).tocsr()
-    return Design(CSR(rows.data, rows.indices, rows.indptr, X.shape[1]), X.shape, X.dtype)
 
 
 def scale_columns(X: Design, factors: np.ndarray) -> Design:
@@ -215,9 +205,19 @@ def _rows_matmul(layout, V, k, out, start, stop):
 
 
 @kernel
+def _is_zero(R, start, k):
+    """Whether a row of R is zero: of sparse weights, and of the rows that a margin loss has done with."""
+    for at in range(start, start + _U(k)):  # noqa: SIM110 (kernels know no generators)
+        if R[at] != 0.0:
+            return False
+    return True
+
+
+@kernel
 def _rows_rmatmul(layout, R, k, out):
     for i in range(_U(layout.indptr.shape[0] - 1)):
-        layout.row_update(i, R, i * _U(k), k, out)
+        if not _is_zero(R, i * _U(k), k):
+            layout.row_update(i, R, i * _U(k), k, out)
 
 
 @kernel
@@ -225,7 +225,8 @@ def _rows_rmatmul_between(layout, R, k, out, first, last):
     for at in range(first * k, last * k):
         out[at] = 0.0
     for i in range(_U(layout.indptr.shape[0] - 1)):
-        layout.row_update_between(i, R, i * _U(k), k, out, first, last)
+        if not _is_zero(R, i * _U(k), k):
+            layout.row_update_between(i, R, i * _U(k), k, out, first, last)
 
 
 @kernel
@@ -250,9 +251,9 @@ def _row_squares(layout, out):
 @kernel
 def _squares_by_index(layout, weights, out):
     """Weighted squares of a compressed matrix, added up by index."""
-    for i in range(layout.indptr.shape[0] - 1):
-        for p in range(layout.indptr[i], layout.indptr[i + 1]):
-            out[layout.indices[p]] += weights[i] * np.float64(layout.data[p]) * np.float64(layout.data[p])
+    for i in range(_U(layout.indptr.shape[0] - 1)):
+        for p in range(_U(layout.indptr[i]), _U(layout.indptr[i + _U(1)])):
+            out[_U(layout.indices[p])] += weights[i] * np.float64(layout.data[p]) * np.float64(layout.data[p])
 
 
 @kernel
@@ -275,8 +276,5 @@ def _moments_of_columns(layout, weights, out):
 
 @kernel
 def _weighted_column_squares(layout, weights, out):
-    for j in range(out.shape[0]):
-        total = 0.0
-        for p in range(layout.indptr[j], layout.indptr[j + 1]):
-            total += weights[layout.indices[p]] * np.float64(layout.data[p]) * np.float64(layout.data[p])
-        out[j] = total
+    for j in range(_U(out.shape[0])):
+        _, _, out[j] = layout.column_moments(j, weights, weights)

@@ -7,16 +7,20 @@ from typing import Any
 
 from lineal.core.maths import norm1, norm2, norm_inf, soft_norm2, soft_threshold, wide
 from lineal.core.protocol import protocol
-from lineal.penalties.base import L1Ratio, Penalty, ball_indicator, ball_scale, l1_residual
+from lineal.penalties.base import L1Ratio, SeparablePenalty, ball_indicator, ball_scale, l1_residual
 
 
 @protocol
-class ElasticNet(Penalty, L1Ratio):
+class ElasticNet(SeparablePenalty, L1Ratio):
     """ρ‖w‖₁ + (1 − ρ)/2·‖w‖²: sets single weights to zero and shares weight among correlated features."""
 
     __slots__ = ()
     name = "elastic_net"
-    is_separable = True
+
+    @property
+    def l1_share(self) -> float:
+        """As the user chose it."""
+        return self.l1_ratio
 
     def block_value(self, w: Any) -> float:
         size = norm2(w)

@@ -7,16 +7,20 @@ from typing import Any
 
 from lineal.core.maths import norm1, norm_inf, soft_threshold, wide
 from lineal.core.protocol import Fieldless, protocol
-from lineal.penalties.base import NormPenalty, l1_residual
+from lineal.penalties.base import NormPenalty, SeparablePenalty, l1_residual
 
 
 @protocol
-class L1(NormPenalty, Fieldless):
+class L1(NormPenalty, SeparablePenalty, Fieldless):
     """‖w‖₁, with dual norm ‖v‖∞."""
 
     __slots__ = ()
     name = "l1"
-    is_separable = True
+
+    @property
+    def l1_share(self) -> float:
+        """All of it."""
+        return 1.0
 
     def block_value(self, w: Any) -> float:
         return norm1(w)

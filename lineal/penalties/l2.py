@@ -7,17 +7,21 @@ from typing import Any
 
 from lineal.core.maths import norm2, norm_inf, wide
 from lineal.core.protocol import Fieldless, protocol
-from lineal.penalties.base import Penalty, ball_indicator
+from lineal.penalties.base import SeparablePenalty, ball_indicator
 
 
 @protocol
-class L2(Penalty, Fieldless):
+class L2(SeparablePenalty, Fieldless):
     """½‖w‖²."""
 
     __slots__ = ()
     name = "l2"
     is_smooth = True
-    is_separable = True
+
+    @property
+    def l1_share(self) -> float:
+        """None."""
+        return 0.0
 
     def block_value(self, w: Any) -> float:
         size = norm2(w)

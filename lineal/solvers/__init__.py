@@ -1,7 +1,8 @@
 """One file an algorithm. A solver takes an `Objective` and returns a `Solution`.
 
 Each file has `check(loss, penalty)`, which refuses by name what the algorithm cannot honour, `memory(n, d, k, size)`,
-the bytes that it takes besides X in the precision of `size` bytes a number, and `solve`.
+the bytes that it takes besides X in the precision of `size` bytes a number, and `solve`. One that reads X in a certain
+order says so: `ORDER`, "rows" or "columns".
 """
 
 from __future__ import annotations
@@ -76,6 +77,11 @@ def check_memory(solver: Any, objective: Any) -> None:
     (n, d), k = objective.engine.shape, objective.engine.n_columns
     formula = getattr(solver, "memory", None)  # a solver of the user's may have none
     needed = (formula(n, d, k, objective.engine.dtype.itemsize) if formula is not None else 0) + 24 * d * k
+    X, order = getattr(objective.engine, "X", None), getattr(solver, "ORDER", None)
+    if X is not None and order is not None:
+        from lineal.design.orders import copied_bytes
+
+        needed += copied_bytes(X, order)
     memory.check_fit(solver.__name__.rpartition(".")[2], needed, (n, d), k)
 
 

@@ -10,23 +10,24 @@ columns that are not done in one pass over X, chooses a working set for each, an
 The gradient gives a duality gap of every column for next to nothing: u = ∇ℓ, scaled to where |X'u| ≤ α. A column is
 done when its own gap is small, and each column has a scale of its own; the certificate is computed when all are done.
 
-Memory: X by columns (a copy, unless X is CSC or dense in F order), scores and slopes of n·k numbers, a gradient of d·k,
-and per thread 5n + d numbers.
+Memory: X by columns (a copy that X keeps, unless X is CSC or dense in F order), scores and slopes of n·k numbers, a
+gradient of d·k, and per thread 5n + d numbers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from lineal import penalties
 from lineal.core import threads as pool
 from lineal.design import Design
-from lineal.design.columns import by_columns
+from lineal.design.orders import by_columns
 from lineal.design.products import matmul, rmatmul
 from lineal.engine.local import LocalEngine
 from lineal.errors import OptionError
@@ -35,8 +36,10 @@ from lineal.solution import Certificate, Solution
 from lineal.solvers.parts import score_columns, working_set
 from lineal.solvers.parts.monitor import Callback, Monitor, explain
 from lineal.solvers.parts.proximal_newton import Rows, Scalars, descend
+from lineal.solvers.parts.smooth_only import check_smooth_loss
 
-PENALTIES = ("l1", "elastic_net", "l2")
+#: How X is read; a copy is made where it is not stored like this.
+ORDER = "columns"
 
 #: A working set is left when its largest violation is this share of the largest of all features.
 SET_SHARE = 0.1
@@ -47,6 +50,9 @@ LEAST, GROWTH = 0.25, 0.5
 #: Proximal Newton steps on one working set.
 STEPS = 2
 
+#: A dual point that must be scaled by less is hardly better than zero, and not worth its logarithms.
+HOPELESS = 0.1
+
 #: Iterations without any progress after which rounding is to blame.
 PATIENCE = 5
 
@@ -55,14 +61,15 @@ def check(loss: Any, penalty: Any) -> None:
     """Refuse, by name, what this solver cannot honour."""
     if loss.is_direct:
         raise OptionError(f"block_cd needs a one-vs-rest loss (logistic, squared_hinge, squared), not {loss.name!r}")
-    if not loss.is_smooth:
-        raise OptionError(f"block_cd needs a smooth loss, and {loss.name!r} is not ('squared_hinge' is)")
-    if penalty.name not in PENALTIES:
-        raise OptionError(f"block_cd needs one of the penalties {', '.join(PENALTIES)}, not {penalty.name!r}")
+    check_smooth_loss("block_cd", loss)
+    if not penalty.is_separable:
+        able = [one for one in map(penalties.get, penalties.names()) if one.is_separable]
+        text = ", ".join(one.name for one in sorted(able, key=lambda one: -one.l1_share))
+        raise OptionError(f"block_cd needs one of the penalties {text}, not {penalty.name!r}")
 
 
 def memory(n: int, d: int, k: int, size: int) -> int:
-    """Bytes besides X."""
+    """Bytes besides X and its copy by columns (`ORDER`)."""
     return (2 * n * k + 2 * d * k) * size
 
 
@@ -171,10 +178,10 @@ class _State:
         dual_point = None
         if self.is_gap and np.isfinite(self.gaps).all():
             dual_point = np.empty(self.Z.T.shape)
-            keep = 1.0 - min(1e-8, 1e-2 * self.tol)  # inside of the feasible set also after rounding
-            scales = keep * self.scales
+            rounding = 1e-8 if self.theta.dtype == np.float64 else 1e-3  # of the gradient, relative to λ1
+            scales = (1.0 - min(rounding, 1e-2 * self.tol)) * self.scales  # inside of the feasible set in float64, too
 
-            def fill(r: int) -> None:
+            def fill(r: int, c: int) -> None:
                 score_columns.dual_column(self.loss, self._signs(r), self.Z[r], scales[r], dual_point, r)
 
             self._each(fill, every=True)
@@ -208,17 +215,20 @@ class _State:
     def _gap(self, r: int, c: int, excess: float, off_balance: float) -> None:
         """Of column r; Σ s u ≠ 0 is charged to the intercept, as the certificate's repair will."""
         scale = 1.0 / excess if excess > 1.0 else 1.0
-        offsets = np.zeros(0) if self.offsets is None else self.offsets[:, r]
-        dual = score_columns.dual_value(self.loss, self._signs(r), self.weights, self.Z[r], scale, offsets)
-        dual -= working_set.conjugate(self.penalty, r, self.G, c, scale)
+        if scale < HOPELESS:
+            scale, dual = 0.0, 0.0
+        else:
+            offsets = np.zeros(0) if self.offsets is None else self.offsets[:, r]
+            dual = score_columns.dual_value(self.loss, self._signs(r), self.weights, self.Z[r], scale, offsets)
+            dual -= working_set.conjugate(self.penalty, r, self.G, c, scale)
         gap = self.values[r] + self.penalties[r] - dual
         self.scales[r], self.gaps[r] = scale, abs(gap) + off_balance * abs(float(self.b[r]))
 
     def improve(self) -> None:
         """Proximal Newton steps of every open column on its working set."""
-        self._each(lambda r: self._descend(r, self.sets[r], SET_SHARE * float(self.violations[r]), STEPS))
+        self._each(lambda r, c: self._descend(r, self.sets[r], SET_SHARE * float(self.violations[r]), STEPS))
 
-    def _first(self, r: int) -> None:
+    def _first(self, r: int, c: int) -> None:
         """The loss at the start; with the intercept moved to its best, so that zero weights are judged by that."""
         self._descend(r, np.empty(0, np.int64), 1e-12, 30 if self.fit_intercept else 0)
 
@@ -242,14 +252,10 @@ class _State:
         signs[rows[starts[r] : starts[r + 1]]] = 1.0
         return signs
 
-    def _each(self, task: Any, every: bool = False) -> None:
-        """Run a task for the open columns (or all): it takes the column's number and, if two, its place among them."""
+    def _each(self, task: Callable[[int, int], None], every: bool = False) -> None:
+        """Run a task for the open columns (or all), with the column's number and its place among them."""
         columns = np.arange(len(self.values)) if every else self.open
-        if task.__code__.co_argcount - hasattr(task, "__self__") == 2:
-            tasks = [partial(task, int(r), c) for c, r in enumerate(columns)]
-        else:
-            tasks = [partial(task, int(r)) for r in columns]
-        pool.run(tasks, self.threads)
+        pool.run([partial(task, int(r), c) for c, r in enumerate(columns)], self.threads)
 
 
 def _sizes(X: Design) -> np.ndarray:
@@ -260,8 +266,7 @@ def _sizes(X: Design) -> np.ndarray:
 def _scalars(objective: Objective) -> Scalars:
     """The penalty of single weights as λ1 and λ2 of every feature."""
     regulariser = objective.regulariser
-    penalty = regulariser.penalty
-    ratio = penalty.l1_ratio if penalty.name == "elastic_net" else float(penalty.name == "l1")
+    ratio = regulariser.penalty.l1_share
     centres = np.zeros((0, 0)) if regulariser.centre is None else regulariser.centre.astype(np.float64)
     return Scalars(ratio * regulariser.strengths, (1.0 - ratio) * regulariser.strengths, centres)
 

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 
 from lineal.core import threads as pool
-from lineal.errors import OptionError
 from lineal.objective import Objective, check_finite
 from lineal.solution import Certificate, Solution
 from lineal.solvers.parts.centred import Centred
 from lineal.solvers.parts.line_search import Trial, wolfe_search
 from lineal.solvers.parts.monitor import Callback, Monitor, explain
 from lineal.solvers.parts.precondition import Metric, metric
+from lineal.solvers.parts.smooth_only import check_smooth
 from lineal.solvers.parts.vectors import add_scaled, dot
 
 #: Pairs of steps and gradient changes that are remembered.
@@ -34,11 +34,7 @@ MEMORY = 10
 
 def check(loss: Any, penalty: Any) -> None:
     """Refuse, by name, what this solver cannot honour."""
-    if not loss.is_smooth:
-        smooth = "multiclass_squared_hinge" if loss.is_direct else "squared_hinge"
-        raise OptionError(f"lbfgs needs a smooth loss, and {loss.name!r} is not ({smooth!r} is)")
-    if not penalty.is_smooth:
-        raise OptionError(f"lbfgs needs penalty 'l2', not {penalty.name!r}")
+    check_smooth("lbfgs", loss, penalty)
 
 
 def memory(n: int, d: int, k: int, size: int) -> int:

@@ -28,11 +28,12 @@ from lineal.solution import Solution
 from lineal.solvers.parts.centred import Centred
 from lineal.solvers.parts.cg import Step, System, truncated_cg
 from lineal.solvers.parts.column_gap import ColumnGap
-from lineal.solvers.parts.curvature_metric import CurvatureMetric
 from lineal.solvers.parts.globalise import GLOBALISATIONS, Line
 from lineal.solvers.parts.monitor import Callback, Monitor, explain
+from lineal.solvers.parts.precondition import Metric, metric
 from lineal.solvers.parts.score_rows import PassedRows, ScoreRows, is_worth_threads
 from lineal.solvers.parts.small_hessian import MAX_SIZE, SmallHessian, is_worthwhile
+from lineal.solvers.parts.smooth_only import check_smooth
 
 #: Bytes of an (n, k) array of scores up to which it is kept between products.
 KEPT_BYTES = 256 << 20
@@ -46,11 +47,7 @@ PATIENCE = 3
 
 def check(loss: Any, penalty: Any) -> None:
     """Refuse, by name, what this solver cannot honour."""
-    if not loss.is_smooth:
-        smooth = "multiclass_squared_hinge" if loss.is_direct else "squared_hinge"
-        raise OptionError(f"newton needs a smooth loss, and {loss.name!r} is not ({smooth!r} is)")
-    if not penalty.is_smooth:
-        raise OptionError(f"newton needs penalty 'l2', not {penalty.name!r}")
+    check_smooth("newton", loss, penalty)
 
 
 def memory(n: int, d: int, k: int, size: int) -> int:
@@ -142,7 +139,7 @@ class _Run:
         self.gap = ColumnGap(centred, tol)
         self.globalise = GLOBALISATIONS[globalisation](self.rows.groups)
         self.small = SmallHessian(rows, self.ridge) if is_kept and is_worthwhile(rows) else None
-        self.metric: Any = None if self.small else CurvatureMetric(centred)
+        self.metric: Metric | None = None if self.small else metric(centred)
         self.others, self.other_shares = 0.0, 0.0  # objective and gap of the columns that are done
         self.best, self.idle = math.inf, 0
         self._restart()
@@ -264,7 +261,7 @@ class _Run:
                     share = np.where(norm > self.globalise.radius, self.globalise.radius / norm, 1.0)
                 direction = np.multiply(solved, -share, dtype=solved.dtype)
                 return Step(direction, (0.5 * share**2 - share) * decrease, share < 1.0, share * norm, 0)
-            self.small, self.metric = None, CurvatureMetric(self.rows.centred)
+            self.small, self.metric = None, metric(self.rows.centred)
         curvature = self.rows.mean_curvature(self.seed)
         system = self._system(np.arange(self.live.shape[1]), curvature)
         return truncated_cg(system, self.gradient, self.dots, forcing, self.globalise.radius, must_end)
@@ -282,4 +279,5 @@ class _Run:
         def narrow(keep: np.ndarray) -> System:
             return self._system(columns[keep], curvature[keep])
 
+        assert self.metric is not None  # made where there is no small Hessian
         return System(product, self.metric.solver(curvature), narrow)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from lineal.design.products import rmatmul
 from lineal.objective import Objective
 
 
@@ -17,10 +16,7 @@ class Centred:
 
     def __init__(self, objective: Objective) -> None:
         self.objective = objective
-        self.means: np.ndarray | None = None
-        if objective.fit_intercept:
-            (means,) = objective.engine.sum(lambda block: (rmatmul(block.X, block.weights[:, None]),))
-            self.means = means
+        self.means: np.ndarray | None = objective.moments[0] if objective.fit_intercept else None
 
     def inside(self, theta: np.ndarray) -> np.ndarray:
         """W and b̃ of W and b."""

@@ -24,8 +24,9 @@ from lineal.penalties.base import l1_residual
 #: Share of the decrease that the model's slope promises.
 DECREASE = 0.01
 
-#: Sweeps over the coordinates of one model, and halvings of one step.
-MAX_SWEEPS, MAX_HALVINGS = 20, 30
+#: Sweeps over the coordinates of one model before those left alone are looked at again, how often that is done, and
+#: halvings of one step.
+MAX_SWEEPS, MAX_CYCLES, MAX_HALVINGS = 20, 2, 30
 
 #: Steps of the intercept alone at the end.
 MAX_BALANCE = 4
@@ -33,7 +34,7 @@ MAX_BALANCE = 4
 #: The model is good enough once its largest violation has fallen to this share.
 MODEL_SHARE = 0.1
 
-#: A zero weight whose slope is below this share of its threshold is left alone by the rest of a model's sweeps, ...
+#: A zero weight whose slope is below this share of its threshold is left alone by the rest of a cycle's sweeps, ...
 FAR = 0.7
 
 #: ... and so is a weight that moved by less than this share of what is good enough (a quarter of the time on text).
@@ -77,11 +78,12 @@ def penalty_value(penalty, j, r, w):
 
 
 @kernel
-def _expand(loss, rows, z):
-    """Slopes and bends of the rows at z; returns the loss, Σρ and ΣD."""
+def _expand(loss, rows, z, step):
+    """Slopes and bends of the rows at z + step·change; returns the loss, Σρ and ΣD."""
     value, slope_sum, bend_sum = 0.0, 0.0, 0.0
+    step = z.dtype.type(step)
     for i in range(np.uintp(z.shape[0])):
-        here, slope, bend = loss.expansion(rows.signs[i], wide(z[i]))
+        here, slope, bend = loss.expansion(rows.signs[i], wide(z[i] + step * rows.change[i]))
         s = rows.weights[i]
         rows.slopes[i] = s * slope
         rows.bends[i] = s * bend
@@ -89,15 +91,6 @@ def _expand(loss, rows, z):
         slope_sum += s * slope
         bend_sum += s * bend
     return value, slope_sum, bend_sum
-
-
-@kernel
-def _line_value(loss, rows, z, step):
-    total = 0.0
-    for i in range(np.uintp(z.shape[0])):
-        score = wide(z[i]) + step * wide(rows.change[i])
-        total += rows.weights[i] * loss.value(rows.signs[i], score)
-    return total
 
 
 @kernel
@@ -118,7 +111,7 @@ def _sweep(layout, penalty, r, chosen, live, count, w, means, bends, rows, sums,
         threshold = penalty.absolute[j]
         before = w[a]
         if before == 0.0 and abs(slope) < FAR * threshold:
-            continue  # far from moving: looked at again by the next model
+            continue  # far from moving: looked at again by the next cycle
         after = soft_threshold(before * bend - slope, threshold) / bend
         step = after - before
         if abs(step) * bend > settled:
@@ -130,6 +123,30 @@ def _sweep(layout, penalty, r, chosen, live, count, w, means, bends, rows, sums,
             sums[0] += step * means[a]
             layout.column_add_scaled(j, step, rows.bends, rows.slopes)
     return largest, kept
+
+
+@kernel
+def _minimise(layout, penalty, r, chosen, live, w, means, bends, rows, sums, enough):
+    """Sweeps until no coordinate moves by more than `enough`, over fewer and fewer, then again over all.
+
+    The weights left alone move out of place while the others do: without a second look at them the largest violation
+    only halves.
+    """
+    for _ in range(MAX_CYCLES):
+        count = chosen.shape[0]
+        for a in range(count):
+            live[a] = a
+        first = 0.0
+        for number in range(MAX_SWEEPS):
+            moved, count = _sweep(
+                layout, penalty, r, chosen, live, count, w, means, bends, rows, sums, SETTLED * enough
+            )
+            if number == 0:
+                first = moved
+            if moved <= enough:
+                break
+        if first <= enough:
+            break
 
 
 @kernel
@@ -164,7 +181,8 @@ def descend(layout, loss, penalty, r, rows, z, chosen, w, intercept, goal, share
     sums = np.zeros(2)
     has_intercept = intercept.shape[0] > 0
     noise = 4.0 * np.finfo(z.dtype).eps
-    value, slope_sum, bend_sum = _expand(loss, rows, z)
+    rows.change[:] = 0.0
+    value, slope_sum, bend_sum = _expand(loss, rows, z, 0.0)
     for number in range(max_steps):
         first_sum = slope_sum
         sums[0] = slope_sum
@@ -176,16 +194,7 @@ def descend(layout, loss, penalty, r, rows, z, chosen, w, intercept, goal, share
         if max(largest, off_balance) <= goal:
             break
         old[:] = w
-        for a in range(p):
-            live[a] = a
-        count = p
-        enough = max(MODEL_SHARE * largest, 0.3 * goal)
-        for _ in range(MAX_SWEEPS):
-            moved, count = _sweep(
-                layout, penalty, r, chosen, live, count, w, means, bends, rows, sums, SETTLED * enough
-            )
-            if moved <= enough:
-                break
+        _minimise(layout, penalty, r, chosen, live, w, means, bends, rows, sums, max(MODEL_SHARE * largest, 0.3 * goal))
         shift = -sums[0] * sums[1]
         promise = first_sum * shift
         rows.change[:] = shift
@@ -195,14 +204,13 @@ def descend(layout, loss, penalty, r, rows, z, chosen, w, intercept, goal, share
                 j = chosen[a]
                 layout.column_add(j, step, rows.change)
                 promise += slopes[a] * step + penalty_value(penalty, j, r, w[a]) - penalty_value(penalty, j, r, old[a])
-        length = _search(loss, penalty, r, chosen, rows, z, w, old, value, promise, noise)
+        length, value, slope_sum, bend_sum = _search(loss, penalty, r, chosen, rows, z, w, old, value, promise, noise)
         for a in range(p):
             w[a] = w[a] if length == 1.0 else old[a] + length * (w[a] - old[a])
         if has_intercept:
             intercept[0] += length * shift
         for i in range(np.uintp(z.shape[0])):
             z[i] += length * rows.change[i]
-        value, slope_sum, bend_sum = _expand(loss, rows, z)
         if length == 0.0:
             break
     if has_intercept:
@@ -218,31 +226,34 @@ def _balance(loss, rows, z, intercept, value, slope_sum, bend_sum):
             break
         shift = -slope_sum / bend_sum
         rows.change[:] = shift
-        there = _line_value(loss, rows, z, 1.0)
+        there, slope_sum, bend_sum = _expand(loss, rows, z, 1.0)
         if not there <= value * (1.0 + 4.0 * np.finfo(z.dtype).eps) or shift == 0.0:
             break
         for i in range(np.uintp(z.shape[0])):
             z[i] += rows.change[i]
         intercept[0] += shift
-        value, slope_sum, bend_sum = _expand(loss, rows, z)
+        value = there
     return value
 
 
 @kernel
 def _search(loss, penalty, r, chosen, rows, z, w, old, value, promise, noise):
-    """The longest of the steps 1, ½, ¼, … to which the objective falls as promised; zero where none does."""
+    """The longest of the steps 1, ½, ¼, … to which the objective falls as promised; zero where none does.
+
+    Returns also what `_expand` does, of the point that the step leads to.
+    """
     here = 0.0
     for a in range(chosen.shape[0]):
         here += penalty_value(penalty, chosen[a], r, old[a])
     noise *= value + here
-    if not promise < noise:  # near the optimum promises are lost in rounding, and the steps are still good
-        return 0.0
-    length = 1.0
-    for _ in range(MAX_HALVINGS):
-        there = _line_value(loss, rows, z, length)
+    length = 1.0 if promise < noise else 0.0  # near the optimum promises are lost in rounding; steps are still good
+    for halvings in range(MAX_HALVINGS + 1):
+        length = length if halvings < MAX_HALVINGS else 0.0
+        there, slope_sum, bend_sum = _expand(loss, rows, z, length)
+        total = there
         for a in range(chosen.shape[0]):
-            there += penalty_value(penalty, chosen[a], r, old[a] + length * (w[a] - old[a]))
-        if there <= value + here + DECREASE * length * promise + noise:
-            return length
+            total += penalty_value(penalty, chosen[a], r, old[a] + length * (w[a] - old[a]))
+        if length == 0.0 or total <= value + here + DECREASE * length * promise + noise:
+            break
         length *= 0.5
-    return 0.0
+    return length, there, slope_sum, bend_sum

@@ -1,0 +1,99 @@
+"""A matrix in the order that a solver reads it: row after row, or column after column.
+
+Turning one order into the other is a counting sort by the other index, and the same for both directions: CSC of X is
+CSR of X'. The copy is kept by the `Design` that it was made of, and lives as long: a path of α converts once.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from lineal.core import threads as pool
+from lineal.core.jit import kernel
+from lineal.design.csc import CSC
+from lineal.design.csr import CSR
+from lineal.design.dense import Dense
+from lineal.design.matrix import Design
+
+
+def by_rows(X: Design, threads: int = 1) -> Design:
+    """X as CSR or as a dense matrix in C order: X itself where it is one already, else a copy of the size of X."""
+    return X if _is_in(X, "rows") else _copy(X, "rows", threads)
+
+
+def by_columns(X: Design, threads: int = 1) -> Design:
+    """X as CSC or as a dense matrix in F order: X itself where it is one already, else a copy of the size of X."""
+    return X if _is_in(X, "columns") else _copy(X, "columns", threads)
+
+
+def copied_bytes(X: Design, order: str) -> int:
+    """Bytes that X in this order, "rows" or "columns", takes besides X."""
+    if _is_in(X, order):
+        return 0
+    if X.is_dense:
+        return int(X.layout.values.nbytes)
+    lines = X.shape[0] if order == "rows" else X.shape[1]
+    entry = X.layout.data.itemsize + X.layout.indices.itemsize
+    return X.stored * entry + (lines + 1) * X.layout.indptr.itemsize
+
+
+def _is_in(X: Design, order: str) -> bool:
+    if isinstance(X.layout, Dense):
+        flags = X.layout.values.flags
+        return bool(flags.c_contiguous if order == "rows" else flags.f_contiguous)
+    return isinstance(X.layout, CSR if order == "rows" else CSC)
+
+
+def _copy(X: Design, order: str, threads: int) -> Design:
+    """The copy kept by X, made by the first who asks for it."""
+    if order not in X.copies:
+        n, d = X.shape
+        layout: Dense | CSR | CSC
+        if X.is_dense:
+            layout = Dense(np.array(X.layout.values, order="C" if order == "rows" else "F"))
+        elif order == "columns":
+            layout = CSC(*_transpose(X.layout, d, threads), n)
+        else:
+            layout = CSR(*_transpose(CSR(X.layout.data, X.layout.indices, X.layout.indptr, n), n, threads), d)
+        X.copies[order] = Design(layout, X.shape, X.dtype)
+    return X.copies[order]
+
+
+def _transpose(rows: CSR, d: int, threads: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Data, indices and pointers of the d columns, the indices of each ascending.
+
+    Threads sort disjoint ranges of rows, so the copy does not depend on their number. Memory: one pointer a column and
+    thread besides the result.
+    """
+    n = len(rows.indptr) - 1
+    first, last = int(rows.indptr[0]), int(rows.indptr[-1])
+    pieces = pool.ranges(n, max(1, min(threads, (last - first) // (4 * d + 1) + 1)))
+    counts = np.zeros((len(pieces) + 1, d), rows.indptr.dtype)
+    pool.run([partial(_count, rows, counts[at + 1], *piece) for at, piece in enumerate(pieces)], threads)
+    np.cumsum(counts, axis=0, out=counts)
+    indptr = np.zeros(d + 1, rows.indptr.dtype)
+    np.cumsum(counts[-1], out=indptr[1:])
+    counts[:-1] += indptr[:-1]  # where each piece of rows begins to write in each column
+    data, indices = np.empty(last - first, rows.data.dtype), np.empty(last - first, rows.indices.dtype)
+    tasks = [partial(_place, rows, counts[at], data, indices, *piece) for at, piece in enumerate(pieces)]
+    pool.run(tasks, threads)
+    return data, indices, indptr
+
+
+@kernel
+def _count(rows, counts, start, stop):
+    for p in range(np.uintp(rows.indptr[start]), np.uintp(rows.indptr[stop])):
+        counts[np.uintp(rows.indices[p])] += 1
+
+
+@kernel
+def _place(rows, cursors, data, indices, start, stop):
+    for i in range(start, stop):
+        for p in range(np.uintp(rows.indptr[i]), np.uintp(rows.indptr[i + 1])):
+            j = np.uintp(rows.indices[p])
+            at = np.uintp(cursors[j])
+            cursors[j] += 1
+            data[at] = rows.data[p]
+            indices[at] = i
