@@ -53,9 +53,9 @@ def is_needed(loss: Any, encoded: Encoded) -> bool:
     """Whether scores of this loss must be calibrated to be probabilities; refuses those that cannot be."""
     if loss.link is not None:
         return False
-    if encoded.is_multilabel and loss.name == "label_ranking":
+    if encoded.is_multilabel and loss.is_direct:
         raise OptionError(
-            "probability=True: label_ranking orders the labels of a row and has no threshold, so that its scores have "
+            f"probability=True: {loss.name} orders the labels of a row and has no threshold, so that its scores have "
             "no probabilities; use loss 'logistic', or another one-vs-rest loss with probability=True"
         )
     return True

@@ -43,3 +43,15 @@ def test_an_unknown_ending_is_refused_and_nothing_is_written(history, tmp_path):
     with pytest.raises(LinealError, match="must end with"):
         plot_history(history, tmp_path / "fit.txt")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_iterations_without_an_objective_or_a_finite_gap_are_left_out(tmp_path, monkeypatch):
+    from matplotlib.axes import Axes
+
+    drawn = []
+    original = Axes.plot
+    monkeypatch.setattr(Axes, "plot", lambda self, *points, **style: drawn.append(points) or original(self, *points))
+    nan, inf = float("nan"), float("inf")
+    rows = [(0.0, nan, inf), (1.0, nan, 0.5), (2.0, 3.0, 0.25), (3.0, 2.0, 0.0)]
+    plot_history([{"seconds": at, "objective": value, "gap": gap} for at, value, gap in rows], tmp_path / "a.png")
+    assert drawn == [((2.0, 3.0), (3.0, 2.0)), ((1.0, 2.0), (0.5, 0.25))]

@@ -102,21 +102,6 @@ def row_norms(X: Design) -> np.ndarray:
     return out
 
 
-def column_norms(X: Design, weights: np.ndarray | None = None) -> np.ndarray:
-    """Σ_i weights_i·x_ij² of every column, in float64."""
-    weights = np.ones(X.shape[0]) if weights is None else np.asarray(weights, dtype=np.float64)
-    out = np.zeros(X.shape[1])
-    if X.is_dense:
-        for start in range(0, X.shape[0], CONVERTED_ROWS):
-            block = X.layout.values[start : start + CONVERTED_ROWS]
-            out += np.einsum("ij,ij,i->j", block, block, weights[start : start + CONVERTED_ROWS], dtype=np.float64)
-    elif isinstance(X.layout, CSR):
-        _squares_by_index(X.layout, weights, out)
-    else:
-        _weighted_column_squares(X.layout, weights, out)
-    return out
-
-
 def column_moments(X: Design, weights: np.ndarray) -> np.ndarray:
     """Σ_i weights_i·x_ij and Σ_i weights_i·x_ij² of every column, (d, 2) in float64."""
     out = np.zeros((X.shape[1], 2))
@@ -272,9 +257,3 @@ def _moments_of_columns(layout, weights, out):
             x = np.float64(layout.data[p])
             out[j, 0] += weights[layout.indices[p]] * x
             out[j, 1] += weights[layout.indices[p]] * x * x
-
-
-@kernel
-def _weighted_column_squares(layout, weights, out):
-    for j in range(_U(out.shape[0])):
-        _, _, out[j] = layout.column_moments(j, weights, weights)

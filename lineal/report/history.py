@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -13,15 +14,16 @@ from lineal.files import whole_file
 def plot_history(history: Sequence[dict[str, float]], path: str | os.PathLike[str]) -> None:
     """Draw `history_` (or a solution's history) to an image file; its ending decides the format.
 
-    Left the objective, right the solver's running estimate of the relative gap, both against seconds.
+    Left the objective where it was computed, right the solver's running estimate of the relative gap, both against
+    seconds.
     """
     figure, canvas = canvas_of((9, 3.5))
     left, right = figure.subplots(1, 2)
-    seconds = [row["seconds"] for row in history]
-    left.plot(seconds, [row["objective"] for row in history], marker=".")
+    values = [(row["seconds"], row["objective"]) for row in history if math.isfinite(row["objective"])]
+    gaps = [(row["seconds"], row["gap"]) for row in history if 0.0 < row["gap"] < math.inf]
+    left.plot(*zip(*values), marker=".")
     left.set(xlabel="seconds", ylabel="objective")
-    gaps = [(at, row["gap"]) for at, row in zip(seconds, history) if row["gap"] > 0.0]
-    right.plot([at for at, _ in gaps], [gap for _, gap in gaps], marker=".", color="tab:orange")
+    right.plot(*zip(*gaps), marker=".", color="tab:orange")
     right.set(xlabel="seconds", ylabel="relative gap (estimate; the last is certified)")
     if gaps:
         right.set_yscale("log")

@@ -43,7 +43,7 @@ TIGHT = 1e-8
 
 
 def _by_speed(objective: Any, tol: float) -> list[str]:
-    """Solvers in the order of their speed, as measured by `benchmarks/liblinear.py`.
+    """Solvers in the order of their speed on the data of docs/benchmarks.md, where the thresholds come from.
 
     Dual coordinate descent wins on sparse rows with many features, unless α is so small that rows undo each other's
     steps or the answer must be exact. With few features a pass over the rows is dear compared to the Hessian. Dense

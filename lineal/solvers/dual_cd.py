@@ -33,7 +33,8 @@ from lineal.core import threads as pool
 from lineal.core.jit import kernel
 from lineal.core.maths import count_live_rows
 from lineal.core.rng import generator, shuffle
-from lineal.design.products import by_rows, matmul, row_norms, scale_columns
+from lineal.design.orders import by_rows
+from lineal.design.products import matmul, row_norms, scale_columns
 from lineal.engine.local import LocalEngine
 from lineal.errors import OptionError
 from lineal.objective import Objective, check_finite
@@ -42,6 +43,9 @@ from lineal.solvers.parts.dual_margin import GROUP_COLUMNS, margin_pass
 from lineal.solvers.parts.dual_simplex import KEPT_CLASSES, kept_pass, simplex_pass
 from lineal.solvers.parts.monitor import Callback, Monitor, explain
 from lineal.targets import OneLabel
+
+#: How X is read; a copy is made where it is stored otherwise.
+ORDER = "rows"
 
 #: Neighbouring rows that are visited together.
 BLOCK_ROWS = 64
