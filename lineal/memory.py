@@ -8,8 +8,14 @@ from pathlib import Path
 from lineal.errors import DataError
 
 
+#: Bytes below which asking the system takes longer than it helps.
+WORTH_ASKING = 16 << 20
+
+
 def check_fit(solver: str, needed: int, shape: tuple[int, int], n_columns: int) -> None:
     """Refuse a fit whose weights and workspace do not fit into the memory that there is."""
+    if needed < WORTH_ASKING:
+        return
     available = available_memory()
     if available is not None and needed > available:
         d = shape[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from functools import cache
 from typing import Any
 
 from lineal.errors import unknown_value
@@ -14,7 +15,12 @@ _SHARED = {"margin", "pairs", "simplex"}
 
 def names() -> list[str]:
     """Names of the losses, read off the folder without importing them (so that help texts need no Numba)."""
-    return [module.name for module in pkgutil.iter_modules(__path__) if module.name not in _SHARED]
+    return list(_files())
+
+
+@cache
+def _files() -> tuple[str, ...]:
+    return tuple(module.name for module in pkgutil.iter_modules(__path__) if module.name not in _SHARED)
 
 
 def get(name: str) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
+from functools import cache
 from typing import Any
 
 from lineal.errors import OptionError, unknown_value
@@ -34,8 +35,9 @@ def get(name: str, **parameters: float) -> Any:
     return cls(**parameters)
 
 
-def _files() -> list[str]:
-    return [module.name for module in pkgutil.iter_modules(__path__) if module.name not in SUPPORT]
+@cache
+def _files() -> tuple[str, ...]:
+    return tuple(module.name for module in pkgutil.iter_modules(__path__) if module.name not in SUPPORT)
 
 
 def _check_parameters(cls: Any, parameters: dict[str, float]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from functools import cache
 from typing import Any
 
 from lineal import memory
@@ -17,7 +18,12 @@ from lineal.errors import OptionError
 
 def names() -> list[str]:
     """Names of the solvers, read off the folder without importing them (so that help texts need no Numba)."""
-    return [module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg]
+    return list(_files())
+
+
+@cache
+def _files() -> tuple[str, ...]:
+    return tuple(module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg)
 
 
 def choose(name: str, loss: Any, penalty: Any) -> Any:
