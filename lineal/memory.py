@@ -7,7 +7,6 @@ from pathlib import Path
 
 from lineal.errors import DataError
 
-
 #: Bytes below which asking the system takes longer than it helps.
 WORTH_ASKING = 16 << 20
 

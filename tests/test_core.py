@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import threading
+import time
 from typing import NamedTuple
 
 import numpy as np
@@ -115,6 +117,42 @@ def test_threads_keep_the_order_and_the_errors():
 
     with pytest.raises(ValueError, match="inside"):
         threads.run([fail, fail], 2)
+
+
+def test_tasks_of_tasks_run_though_all_threads_are_taken():
+    inner = [lambda i=i: i for i in range(4)]
+    outer = [lambda i=i: i + sum(threads.run(inner, 3)) for i in range(6)]
+    assert threads.run(outer, 3) == [i + 6 for i in range(6)]
+
+
+def test_an_error_waits_for_what_has_begun():
+    done, begun = [], threading.Event()
+
+    def slow():
+        begun.set()
+        time.sleep(0.2)
+        done.append(True)
+
+    def fail():
+        assert begun.wait(10)
+        raise ValueError("inside")
+
+    for tasks in ([fail, slow], [slow, fail]):
+        done.clear()
+        begun.clear()
+        with pytest.raises(ValueError, match="inside"):
+            threads.run(tasks, 2)
+        assert done == [True]
+
+
+def test_largest_and_live_rows():
+    rng_ = np.random.default_rng(0)
+    for k in (1, 2, 3, 4, 5, 11):
+        x = rng_.normal(size=20)
+        assert maths.largest(x, np.uintp(k)) == x[:k].max()
+    W = np.zeros((4, 3), np.float32)
+    W[1, 2] = W[3, 0] = -1e-30
+    assert maths.count_live_rows(W) == 2
 
 
 def test_ranges_cover_once():

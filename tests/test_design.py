@@ -86,6 +86,16 @@ def test_gram_and_norms(kind):
     np.testing.assert_allclose(moments, np.stack([weights @ A, weights @ A**2], axis=1), atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("k", [1, 2, 7, 24])
+def test_products_can_be_wider_than_what_is_multiplied(kind, k):
+    X = make(kind, np.float32)
+    V = np.random.default_rng(0).normal(size=(X.shape[1], k)).astype(np.float32)
+    found = products.matmul(wrap(X), V, dtype=np.float64)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, dense(X).astype(np.float64) @ V.astype(np.float64), rtol=1e-13, atol=1e-13)
+
+
 @pytest.mark.parametrize("kind", ["csr", "csc"])
 def test_unsorted_indices(kind, monkeypatch):
     monkeypatch.setattr(products, "WORTH_A_THREAD", 1)

@@ -102,6 +102,50 @@ def test_crammer_singer_agrees_with_liblinear():
     assert found.certificate.primal == pytest.approx(objective.value(np.ascontiguousarray(peer.coef_.T)), rel=1e-6)
 
 
+def many_classes(seed=0, n=240, d=25, k=40):
+    rng = np.random.default_rng(seed)
+    y = np.concatenate([np.arange(k), rng.integers(0, k, n - k)])
+    X = rng.normal(size=(k, d))[y] + rng.normal(size=(n, d))
+    return np.where(rng.random((n, d)) < 0.5, X, 0.0), y
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_crammer_singer_with_many_classes_visits_few_and_is_right(fit_intercept, monkeypatch):
+    X, y = many_classes()
+    objective = problem(X, y, "crammer_singer", 1e-2, fit_intercept)
+    passes = []
+    original = dual_cd.kept_pass
+    monkeypatch.setattr(dual_cd, "kept_pass", lambda *inputs: passes.append(1) or original(*inputs))
+    found = dual_cd.solve(objective, tol=1e-7, max_iter=50_000)
+    assert found.status == "converged"
+    assert len(passes) > len(found.history)
+    monkeypatch.setattr(dual_cd, "KEPT_PASSES", 0)
+    plain = dual_cd.solve(objective, tol=1e-7, max_iter=50_000)
+    assert found.certificate.dual <= plain.certificate.primal
+    np.testing.assert_allclose(found.weights, plain.weights, atol=1e-3)
+    sparse_rows = problem(sparse.csr_array(X), y, "crammer_singer", 1e-2, fit_intercept)
+    again = dual_cd.solve(sparse_rows, tol=1e-7, max_iter=50_000)
+    np.testing.assert_allclose(again.weights, plain.weights, atol=1e-3)
+
+
+def test_crammer_singer_with_many_classes_agrees_with_liblinear():
+    X, y = many_classes(1)
+    peer = LinearSVC(multi_class="crammer_singer", C=0.1, fit_intercept=False, tol=1e-9, max_iter=1_000_000).fit(X, y)
+    objective = problem(X, y, "crammer_singer", 1 / (0.1 * len(y)), False)
+    found = dual_cd.solve(objective, tol=1e-8, max_iter=50_000)
+    theirs = objective.value(np.ascontiguousarray(peer.coef_.T))
+    assert found.certificate.primal == pytest.approx(theirs, rel=1e-6)
+    np.testing.assert_allclose(found.weights, peer.coef_.T, atol=1e-3)
+
+
+def test_the_history_has_the_objective_where_the_gap_was_checked():
+    X, y = iris()
+    found = dual_cd.solve(problem(X, y, "squared_hinge", 1e-3), tol=1e-10, max_iter=20_000)
+    checked = [row for row in found.history if not math.isnan(row["objective"])]
+    assert 1 < len(checked) < len(found.history)
+    assert all(row["objective"] * (1 - row["gap"]) <= found.certificate.primal * (1 + 1e-12) for row in checked)
+
+
 @pytest.mark.parametrize("solver", ["logistic", "softmax"])
 def test_agrees_with_scikit_learn_logistic_regression(solver):
     X, y = iris()

@@ -10,9 +10,9 @@ import itertools
 import operator
 import os
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lineal.errors import OptionError
 
@@ -48,11 +48,26 @@ if hasattr(os, "register_at_fork"):
 
 
 def run(tasks: Iterable[Callable[[], T]], threads: int) -> list[T]:
-    """Run the tasks on up to `threads` threads; results in the order of the tasks."""
+    """Run the tasks on up to `threads` threads, this one among them; results in the order of the tasks."""
     tasks = list(tasks)
-    if threads <= 1 or len(tasks) <= 1:
+    threads = min(threads, len(tasks))
+    if threads <= 1:
         return [task() for task in tasks]
-    return list(_pool(threads).map(lambda task: task(), tasks))
+    results: list[Any] = [None] * len(tasks)
+    waiting = enumerate(tasks)  # its next() is atomic: every task is taken once
+
+    def work() -> None:
+        for position, task in waiting:
+            results[position] = task()
+
+    helpers = [_pool(threads - 1).submit(work) for _ in range(threads - 1)]
+    try:
+        work()
+    finally:  # what has begun must end before its arrays are touched again
+        unfinished = wait([helper for helper in helpers if not helper.cancel()]).done
+    for helper in unfinished:
+        helper.result()
+    return results
 
 
 def ranges(length: int, pieces: int) -> list[tuple[int, int]]:
