@@ -132,6 +132,7 @@ class _State:
         self.weights, self.offsets = engine.weights, engine.offsets
         self.penalty = _scalars(objective)
         self.sizes = _sizes(self.X)
+        self.least = int(LEAST * self.sizes.sum())
         n, k = engine.shape[0], engine.n_columns
         self.positive = score_columns.by_label(engine.targets, n, k)
         self.is_gap = bool(np.all(objective.regulariser.strengths > 0.0))
@@ -195,14 +196,13 @@ class _State:
         self.G = rmatmul(self.X, R, threads=self.threads)
 
         def one(r: int, c: int) -> None:
-            violations = np.empty(d)
-            largest, excess, total = working_set.survey(self.penalty, r, self.G, c, self.W, violations)
+            violations, is_free = np.empty(d), np.empty(d, np.bool_)
+            largest, excess, total = working_set.survey(self.penalty, r, self.G, c, self.W, violations, is_free)
             off_balance = abs(float(R[:, c].sum(dtype=np.float64))) if self.fit_intercept else 0.0
             self.violations[r], self.penalties[r] = max(largest, off_balance), total
             if self.is_gap:
                 self._gap(r, c, excess, off_balance)
-            least = int(LEAST * self.sizes.sum())
-            self.sets[r] = working_set.choose(self.penalty, r, self.W, violations, largest, self.sizes, least, GROWTH)
+            self.sets[r] = working_set.choose(violations, is_free, largest, self.sizes, self.least, GROWTH)
 
         self.sets: dict[int, np.ndarray] = {}
         self._each(one)

@@ -22,10 +22,11 @@ BINS = 128
 
 
 @kernel
-def survey(penalty, r, G, c, W, violations):
-    """Violation of every weight of score column r, from column c of the loss gradient G.
+def survey(penalty, r, G, c, W, violations, is_free):
+    """Violation of every weight of score column r, from column c of the loss gradient G, and which are free to move.
 
-    Returns the largest violation, the most that G exceeds λ1 by as a factor, and the penalty's value.
+    `choose` reads what is written here: the numbers of one column of W lie far apart, and are read once. Returns the
+    largest violation, the most that G exceeds λ1 by as a factor, and the penalty's value.
     """
     largest, excess, total = 0.0, 0.0, 0.0
     for j in range(W.shape[0]):
@@ -33,6 +34,7 @@ def survey(penalty, r, G, c, W, violations):
         threshold = penalty.absolute[j]
         found = abs(l1_residual(w, g + penalty_slope(penalty, j, r, w), threshold))
         violations[j] = found
+        is_free[j] = w != 0.0 or threshold == 0.0
         largest = max(largest, found)
         if threshold > 0.0 and penalty.square[j] == 0.0:
             excess = max(excess, abs(g) / threshold)
@@ -56,13 +58,13 @@ def conjugate(penalty, r, G, c, scale):
 
 
 @kernel
-def choose(penalty, r, W, violations, largest, sizes, least, growth):
-    """The working set of column r: feature numbers, ascending. `sizes` are the stored entries of the features."""
+def choose(violations, is_free, largest, sizes, least, growth):
+    """The working set of a column: feature numbers, ascending. `sizes` are the stored entries of the features."""
     counts = np.zeros(BINS, np.int64)
     entries = np.zeros(BINS, np.int64)
     free, filled = 0, 0
-    for j in range(W.shape[0]):
-        if W[j, r] != 0.0 or penalty.absolute[j] == 0.0:
+    for j in range(sizes.shape[0]):
+        if is_free[j]:
             free += 1
             filled += sizes[j]
         elif violations[j] > 0.0:
@@ -80,9 +82,8 @@ def choose(penalty, r, W, violations, largest, sizes, least, growth):
         total += counts[bin_]
     out = np.empty(total, np.int64)
     at = 0
-    for j in range(W.shape[0]):
-        is_free = W[j, r] != 0.0 or penalty.absolute[j] == 0.0
-        if is_free or (violations[j] > 0.0 and _bin(violations[j], largest) < last):
+    for j in range(sizes.shape[0]):
+        if is_free[j] or (violations[j] > 0.0 and _bin(violations[j], largest) < last):
             out[at] = j
             at += 1
     return out
