@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,7 +37,7 @@ ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
 ROUNDING_ROWS = 8192
 
 
-def certify(objective: Objective, theta: np.ndarray, tol: float, dual_point: np.ndarray | None) -> Certificate:
+def certify(objective: Objective, theta: np.ndarray, tol: float, dual_point: Any) -> Certificate:
     """See `Objective.certificate`."""
     W, b = objective.split(theta)
     b = b.astype(np.float64)
@@ -81,7 +81,7 @@ def primal_and_dual(objective: Objective, W: np.ndarray, b: np.ndarray) -> tuple
     return sums.primal + objective.regulariser.value(W), dual
 
 
-def dual_value(objective: Objective, U: np.ndarray, W: np.ndarray, b: np.ndarray, primal: float) -> float:
+def dual_value(objective: Objective, U: Any, W: np.ndarray, b: np.ndarray, primal: float) -> float:
     """D(u) of given dual variables, repaired where an intercept asks for it; −∞ where they are infeasible.
 
     W and b are the answer they belong to, `primal` its objective: rounding is judged by them.

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ def fit(
     callbacks = checked_callbacks(callbacks)
     folds = calibration_folds(problem)
     began, limit = time.perf_counter(), options.max_time
-    with blas_threads(options.n_jobs), Progress(options.verbose, options.tol) as progress:
+    with blas_threads(problem), Progress(options.verbose, options.tol) as progress:
         solution = problem.solve(
             max_time=limit if folds is None or limit is None else 0.5 * limit,
             callbacks=(*progress.callbacks, *callbacks),
@@ -186,13 +187,24 @@ def checked_callbacks(callbacks: Iterable[Callback]) -> tuple[Callback, ...]:
     return found
 
 
-def blas_threads(n_jobs: int | None) -> AbstractContextManager[Any]:
-    """Dense products run on BLAS's own threads: `n_jobs` holds for those too."""
-    if n_jobs is None:
-        return nullcontext()
-    from threadpoolctl import threadpool_limits
+def blas_threads(problem: Problem) -> AbstractContextManager[Any]:
+    """Dense products run on BLAS's own threads: `n_jobs` holds for those too.
 
-    return threadpool_limits(thread_count(n_jobs), user_api="blas")
+    Sparse rows need BLAS for small matrices and short vectors only, and its threads, once woken, spin for many
+    milliseconds on the cores that ours are waiting for: one is enough.
+    """
+    n_jobs, X = problem.options.n_jobs, problem.objective.engine.X  # type: ignore[attr-defined]
+    if X.is_dense and n_jobs is None:
+        return nullcontext()
+    return _blas().limit(limits=thread_count(n_jobs) if X.is_dense else 1, user_api="blas")
+
+
+@cache
+def _blas() -> Any:
+    import scipy.linalg  # noqa: F401, its BLAS must be there to be found
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def row_weights(sample_weight: Any, class_weight: Any, encoded: Encoded, n: int) -> np.ndarray:

@@ -101,7 +101,8 @@ class Solution:
     status : "converged", "max_iter", "max_time", "stopped" (by a callback), "interrupted" or "stalled" (no further
         progress is possible in this precision).
     message : one sentence about the status, with what would help.
-    dual_point : (n, k) dual variables of a solver that has them, to start another fit to the same rows from.
+    dual_point : (n, k) dual variables of a solver that has them, to start another fit to the same rows from: an array,
+        or what `np.asarray` makes one of.
     """
 
     weights: np.ndarray
@@ -110,4 +111,4 @@ class Solution:
     history: list[dict[str, float]]
     status: str
     message: str
-    dual_point: np.ndarray | None = field(default=None, repr=False)
+    dual_point: Any = field(default=None, repr=False)

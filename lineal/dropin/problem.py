@@ -76,7 +76,7 @@ def minimise(problem: Problem, start: np.ndarray | None = None) -> Solution:
     if options.max_iter == 0 and start is None:
         start = np.zeros(objective.shape, objective.engine.dtype)  # what no iteration gives in scikit-learn
     options = replace(options, tol=max(options.tol, SMALLEST_GAP[objective.engine.dtype.str[1:]]))
-    with blas_threads(options.n_jobs), Progress(options.verbose, options.tol) as progress:
+    with blas_threads(problem), Progress(options.verbose, options.tol) as progress:
         return replace(problem, options=options).solve(callbacks=progress.callbacks, start=start)
 
 

@@ -91,7 +91,7 @@ def search(
         scorer = measures.HeldOut(name, X, problem.encoded, options.loss, weights, problem.objective.engine.offsets)  # type: ignore[attr-defined]
         greater_is_better = name not in LESS_IS_BETTER
     with ExitStack() as stack:
-        stack.enter_context(blas_threads(options.n_jobs))
+        stack.enter_context(blas_threads(problem))
         run = _Run(
             problem, path_options, _lanes(problem, parts, weights), scorer, greater_is_better, callbacks, keep_path
         )

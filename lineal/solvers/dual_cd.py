@@ -16,8 +16,8 @@ pass its multiplier moves, b −= β Σ s u. Rows are seen from their mean x̄, 
 W by x̄M' with M = (1/α) Σ s u, zero at the solution, and is kept apart so that sparse rows stay sparse.
 
 Memory: (n, k) dual variables and 5n numbers (21n for Crammer–Singer with many classes), d·k weights twice while they
-are joined, and a copy of X where its rows cannot be read in order (CSC, Fortran order) or its columns have different
-penalty factors.
+are joined (9 to 15 columns take 16), and a copy of X where its rows cannot be read in order (CSC, Fortran order) or its
+columns have different penalty factors.
 """
 
 from __future__ import annotations
@@ -39,9 +39,11 @@ from lineal.engine.local import LocalEngine
 from lineal.errors import OptionError
 from lineal.objective import Objective, check_finite
 from lineal.solution import Certificate, Solution
-from lineal.solvers.parts.dual_margin import GROUP_COLUMNS, margin_pass
+from lineal.solvers.parts.column_groups import ColumnGroups
+from lineal.solvers.parts.dual_margin import GROUP_COLUMNS, aligned_zeros, margin_pass, stored_columns
 from lineal.solvers.parts.dual_simplex import KEPT_CLASSES, kept_pass, simplex_pass
 from lineal.solvers.parts.monitor import Callback, Monitor, explain
+from lineal.solvers.parts.vectors import dot
 from lineal.targets import OneLabel
 
 #: How X is read; a copy is made where it is stored otherwise.
@@ -123,10 +125,10 @@ def solve(
 
 
 class _Group:
-    """Some columns with their own weights, intercepts and active rows."""
+    """Some columns with their own weights, intercepts, dual variables and active rows."""
 
-    def __init__(self, first: int, last: int, W: np.ndarray, b: np.ndarray, active: np.ndarray) -> None:
-        self.first, self.last = first, last
+    def __init__(self, first: int, last: int, W: np.ndarray, b: np.ndarray, U: np.ndarray, active: np.ndarray) -> None:
+        self.first, self.last, self.U = first, last, U
         self.W, self.b, self.M, self.active = W, b.copy(), np.zeros_like(b), active.copy()
         self.slack, self.gain = math.inf, 0.0
 
@@ -147,10 +149,12 @@ class _Ascent:
         self.columns, self.starts = _labels(engine.targets, self.X.shape[0])
         self._step_sizes(engine)
         self.offsets = np.empty((0, 0), self.X.dtype) if engine.offsets is None else engine.offsets
+        k = engine.n_columns
+        self.ranges = pool.ranges(k, 1 if objective.loss.is_direct else _pieces(k, threads))
         self.U = self._first_dual_point(start)
         self.groups = self._first_groups(objective.theta_of(start))
-        keeps = objective.loss.is_direct and objective.loss.has_sparse_duals and self.U.shape[1] > 2 * KEPT_CLASSES
-        self.kept = np.zeros((len(self.U), 1 + KEPT_CLASSES) if keeps else (0, 0), np.int32)
+        keeps = objective.loss.is_direct and objective.loss.has_sparse_duals and k > 2 * KEPT_CLASSES
+        self.kept = np.zeros((self.X.shape[0], 1 + KEPT_CLASSES) if keeps else (0, 0), np.int32)
         self.state, self.block = generator(seed), _block_rows(self.columns, self.starts)
         self.gain, self.gained, self.extra, self.passes = math.inf, 0.0, 0.0, 0
 
@@ -161,10 +165,10 @@ class _Ascent:
         with np.errstate(over="ignore", invalid="ignore"):
             if self.objective.fit_intercept:
                 self.mean = self.objective.moments[0][:, 0] / (1.0 if self.stretch is None else self.stretch)
-                self.mean_square = float(self.mean @ self.mean)
+                self.mean_square = dot(self.mean, self.mean)
                 dots = matmul(self.X, self.mean[:, None], threads=self.threads)[:, 0]
                 squares = np.maximum(squares - 2.0 * dots + self.mean_square, 0.0)
-            spread = float(weights @ squares)
+            spread = dot(weights, squares)
             self.beta = BALANCE * spread / self.alpha + 1.0 if self.objective.fit_intercept else 0.0
             self.scale = self._narrow(weights / self.alpha)
             self.shift = self._narrow(weights * (self.beta - dots / self.alpha))
@@ -178,46 +182,46 @@ class _Ascent:
         check_finite(float(np.abs(narrow).max(initial=0.0)), "the squared norm of a row over α")
         return narrow
 
-    def _first_dual_point(self, start: np.ndarray | Solution | None) -> np.ndarray:
+    def _first_dual_point(self, start: np.ndarray | Solution | None) -> ColumnGroups:
         n, k = self.X.shape[0], self.objective.engine.n_columns
         given = getattr(start, "dual_point", None)
-        if given is not None and given.shape == (n, k):
-            return np.array(given, self.X.dtype, order="C")
-        U = np.zeros((n, k), self.X.dtype)
-        if start is not None:
-            self.objective.gradients_into(self.objective.theta_of(start), U)
-        return U
+        if start is None:
+            return ColumnGroups.zeros(n, self.ranges, self.X.dtype)
+        if given is None or given.shape != (n, k):
+            given = np.empty((n, k), self.X.dtype)
+            self.objective.gradients_into(self.objective.theta_of(start), given)
+        return ColumnGroups.split(given, self.ranges, self.X.dtype)
 
     def _first_groups(self, theta: np.ndarray) -> list[_Group]:
-        k = self.U.shape[1]
-        pieces = 1 if self.objective.loss.is_direct else _pieces(k, self.threads)
         _, b = self.objective.split(theta)
         groups = [
-            _Group(first, last, self._weights(first, last), b[first:last], self.active)
-            for first, last in pool.ranges(k, pieces)
+            _Group(first, last, self._weights(first, last, U), b[first:last], U, self.active)
+            for (first, last), U in zip(self.ranges, self.U.groups)
         ]
-        for group in groups:
+        for group in groups if self.beta > 0.0 else []:
             self._balance(group)
             group.b += (self.mean_square * group.M.astype(np.float64)).astype(group.b.dtype)
         return groups
 
-    def _weights(self, first: int, last: int) -> np.ndarray:
+    def _weights(self, first: int, last: int, U: np.ndarray) -> np.ndarray:
         """V − (1/α) X'SU of some columns."""
         centre = self.objective.regulariser.centre
-        W = np.zeros((self.X.shape[1], last - first), self.X.dtype)
-        if self.U.any():
-            _add_rows(self.X.layout, self.scale, self.U, first, last, W.reshape(-1))
+        k = last - first
+        width = k if self.objective.loss.is_direct else stored_columns(k)
+        W = aligned_zeros(self.X.shape[1], width, self.X.dtype)
+        if U.any():
+            _add_rows(self.X.layout, self.scale, U, width, W.reshape(-1))
         if centre is not None:
             for start in range(0, len(W), WEIGHT_ROWS):
                 rows = slice(start, start + WEIGHT_ROWS)
                 part = centre[rows, first:last]
-                W[rows] += part if self.stretch is None else part * self.stretch[rows, None]
+                W[rows, :k] += part if self.stretch is None else part * self.stretch[rows, None]
         return W
 
     def _balance(self, group: _Group) -> np.ndarray:
         """Σ s u of a group's columns, also noted in its M."""
-        total: np.ndarray = self.weights @ self.U[:, group.first : group.last]
-        group.M[:] = total / self.alpha if self.beta > 0.0 else 0.0
+        total = _weighted_sums(self.weights, group.U)
+        group.M[:] = total / self.alpha
         return total
 
     def run_pass(self) -> None:
@@ -247,11 +251,11 @@ class _Ascent:
         slack = group.slack if self.shrinking else math.inf
         labels = (self.columns, self.starts)
         row = (self.scale, self.q, self.shift, self.tilt, self.offsets)
-        model = (group.W.reshape(-1), group.b, group.M, self.U)
+        model = (group.W.reshape(-1), group.b, group.M, group.U)
         columns, bend = (group.first, group.last - group.first), loss.dual_curvature
         if not loss.is_direct:
             group.gain, group.slack = margin_pass(
-                loss, self.X.layout, rows, *labels, *row, *model, *columns, bend, slack, group.active
+                loss, self.X.layout, rows, *labels, *row, *model, *columns, group.W.shape[1], bend, slack, group.active
             )
         else:
             group.gain, group.slack = simplex_pass(
@@ -278,7 +282,7 @@ class _Ascent:
         theta = np.zeros(self.objective.shape, self.X.dtype)
         W, b = self.objective.split(theta)
         for group in self.groups:
-            W[:, group.first : group.last] = group.W
+            W[:, group.first : group.last] = group.W[:, : group.last - group.first]
             if self.beta > 0.0:
                 for start in range(0, len(W), WEIGHT_ROWS):
                     rows = slice(start, start + WEIGHT_ROWS)
@@ -383,13 +387,23 @@ def _block_rows(columns: np.ndarray, starts: np.ndarray) -> int:
 
 
 @kernel
-def _add_rows(layout, scale, U, first, last, W):
-    """W −= Σ_i scale_i·x_i·u_i' of some columns of U."""
-    step = np.empty(last - first, W.dtype)
+def _weighted_sums(weights, U):
+    """Σ_i weights_i·u_i, in float64."""
+    total = np.zeros(U.shape[1])
     for i in range(U.shape[0]):
-        for r in range(last - first):
-            step[r] = -scale[i] * U[i, first + r]
-        layout.row_update(i, step, 0, last - first, W)
+        for r in range(U.shape[1]):
+            total[r] += weights[i] * np.float64(U[i, r])
+    return total
+
+
+@kernel
+def _add_rows(layout, scale, U, width, W):
+    """W −= Σ_i scale_i·x_i·u_i'; W has `width` columns."""
+    step = np.zeros(width, W.dtype)
+    for i in range(U.shape[0]):
+        for r in range(U.shape[1]):
+            step[r] = -scale[i] * U[i, r]
+        layout.row_update(i, step, 0, width, W)
 
 
 @kernel

@@ -119,7 +119,7 @@ class _Gap:
         if self.inverse is None:
             return float(np.linalg.norm(gradient, axis=1).max(initial=0.0)) / self.reference
         rows = np.einsum("jr,jr->j", W, W, dtype=np.float64)
-        return float(rows @ self.inverse) / value if value > 0.0 else 0.0
+        return dot(rows, self.inverse) / value if value > 0.0 else 0.0
 
     def is_reached(self, theta: np.ndarray, value: float, gradient: np.ndarray) -> bool:
         """Whether the certificate meets tol; computed only when the estimate has come down far enough."""

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lineal.solvers.parts.vectors import dot
+
 #: Products with the Hessian that one direction may cost.
 MAX_PRODUCTS = 250
 
@@ -44,7 +46,7 @@ class System(NamedTuple):
 def column_dots(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     """a_r·b_r of every column, in float64."""
     if A.shape[1] == 1:
-        return np.array([A[:, 0] @ B[:, 0]], np.float64)
+        return np.array([dot(A, B)])
     return np.einsum("jr,jr->r", A, B, dtype=np.float64)
 
 

@@ -8,6 +8,7 @@ few Newton steps (`dual_ascent` of the loss). All columns of a row are visited i
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -19,23 +20,40 @@ _U = np.uintp
 #: Columns of a group at most.
 GROUP_COLUMNS = 64
 
+#: Bytes that memory moves at once.
+LINE_BYTES = 64
+
 # What the columns of a row need is kept in one array, a fixed distance apart: scores z, signs t, duals u, intercepts b,
 # means M, the best a. Numbers a fixed distance apart in one array cannot overlap; with an array for each the compiler
 # could not know, and would leave the loops over columns as they are instead of using vector instructions.
 _T, _DUAL, _BIAS, _MEAN, _BEST, _END = (_U(field * GROUP_COLUMNS) for field in range(1, 7))
 
 
+def stored_columns(k: int) -> int:
+    """Columns that the weights of k take: some that stay zero, where a row then is one cache line of float32."""
+    return 16 if 8 < k < 16 else k
+
+
+def aligned_zeros(rows: int, columns: int, dtype: Any) -> np.ndarray:
+    """A matrix of zeros that begins where a cache line does: a row of one line then is in one, not in two."""
+    size = np.dtype(dtype).itemsize
+    room = np.zeros(rows * columns + LINE_BYTES // size, dtype)
+    skipped = -room.ctypes.data % LINE_BYTES // size
+    return room[skipped : skipped + rows * columns].reshape(rows, columns)
+
+
 @kernel
 def margin_pass(
-    loss, layout, rows, columns, starts, scale, q, shift, tilt, offsets, W, b, M, U, first, k, curvature, slack, active
-):
+    loss, layout, rows, columns, starts, scale, q, shift, tilt, offsets, W, b, M, U, first, k, width, curvature, slack,
+    active,
+):  # fmt: skip
     """Visit the rows in the given order; returns the gain of the dual (times 2/α) and the largest violation.
 
-    W is (d, k) of this group's columns, flat; U holds all columns, of which the group's start at `first`. With an
-    intercept the features are seen from their mean x̄: scores are x'W + b + tilt·M (see `dual_cd.py`). A row whose
-    variables would stay at their bounds although margins move by `slack` has its flag in `active` cleared.
+    W is (d, width) of this group's k columns, flat, zero beyond them; U is (n, k). The columns start at `first` among
+    all. With an intercept the features are seen from their mean x̄: scores are x'W + b + tilt·M (see `dual_cd.py`). A
+    row whose variables would stay at their bounds although margins move by `slack` has its flag in `active` cleared.
     """
-    k, first, stride = _U(k), _U(first), _U(U.shape[1])
+    k, width, first = _U(k), _U(width), _U(first)
     flat = U.reshape(-1)
     S = np.zeros(_END, W.dtype)
     for r in range(k):
@@ -48,12 +66,12 @@ def margin_pass(
     gain, worst = 0.0, 0.0
     for position in range(rows.shape[0]):
         i = _U(rows[position])
-        at = i * stride + first
+        at = i * k
         for p in range(_U(starts[i]), _U(starts[i + _U(1)])):
             column = _U(columns[p]) - first  # -1, no label, and labels of other groups wrap to large numbers
             if column < k:
                 S[_T + column] = one
-        layout.row_scores(i, W, k, S, 0)
+        layout.row_scores(i, W, width, S, 0)
         if has_offsets:
             for r in range(k):
                 S[r] += offsets[i, first + r]
@@ -81,7 +99,7 @@ def margin_pass(
         for r in range(k):
             flat[at + r] = S[_DUAL + r]
         if squares > zero:
-            layout.row_update(i, S, 0, k, W)
+            layout.row_update(i, S, 0, width, W)
             gain += np.float64(scale_i) * np.float64(q_i + least) * np.float64(squares)
             worst = max(worst, np.float64(q_i + least) * math.sqrt(np.float64(squares)))
         if free == zero:

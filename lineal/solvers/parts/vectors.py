@@ -1,4 +1,7 @@
-"""Inner products and updates of parameter arrays: threaded, in the array's precision, summed in float64."""
+"""Inner products and updates of parameter arrays: threaded, in the array's precision, summed in float64.
+
+BLAS would wake its own threads for long vectors, and those spin for a while on the cores that ours need.
+"""
 
 from __future__ import annotations
 
