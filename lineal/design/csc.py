@@ -30,6 +30,14 @@ class CSC(NamedTuple):
         """Z[i, :] += x_ij·v[at : at+k] for every non-zero x_ij."""
         scatter_tiles(self.data, self.indices, self.indptr[j], self.indptr[j + 1], v, at, k, Z)
 
+    def column_length(self, j):
+        """Number of stored entries of column j."""
+        return _U(self.indptr[j + 1]) - _U(self.indptr[j])
+
+    def column_index(self, j, at):
+        """Row of a stored entry."""
+        return _U(self.indices[_U(self.indptr[j]) + _U(at)])
+
     def column_dot(self, j, v):
         """Σ_i x_ij·v_i of a vector, in float64."""
         a, b, c, d = 0.0, 0.0, 0.0, 0.0  # one sum would wait for each addition to end

@@ -50,6 +50,14 @@ class CSR(NamedTuple):
         for p in range(_U(self.indptr[i]), _U(self.indptr[i + _U(1)])):
             out[_U(self.indices[p]) * k + r] += self.data[p] * step
 
+    def row_length(self, i):
+        """Number of stored entries of row i."""
+        return _U(self.indptr[i + _U(1)]) - _U(self.indptr[i])
+
+    def row_index(self, i, at):
+        """Column of a stored entry."""
+        return _U(self.indices[_U(self.indptr[i]) + _U(at)])
+
     def row_square(self, i):
         """‖x_i‖²."""
         total = 0.0

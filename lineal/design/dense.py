@@ -51,6 +51,14 @@ class Dense(NamedTuple):
         for j in range(np.uintp(self.values.shape[1])):
             out[j * k + r] += self.values[i, j] * step
 
+    def row_length(self, i):
+        """Number of stored entries of row i."""
+        return np.uintp(self.values.shape[1])
+
+    def row_index(self, i, at):
+        """Column of a stored entry."""
+        return np.uintp(at)
+
     def row_square(self, i):
         """‖x_i‖²."""
         total = 0.0
@@ -73,6 +81,14 @@ class Dense(NamedTuple):
             x = self.values[i, j]
             for r in range(k):
                 Z[i * k + r] += x * v[at + r]
+
+    def column_length(self, j):
+        """Number of stored entries of column j."""
+        return np.uintp(self.values.shape[0])
+
+    def column_index(self, j, at):
+        """Row of a stored entry."""
+        return np.uintp(at)
 
     def column_dot(self, j, v):
         """Σ_i x_ij·v_i of a vector, in float64."""

@@ -44,10 +44,10 @@ def matmul(X: Design, V: np.ndarray, out: np.ndarray | None = None, threads: int
     return _scatter(_transposed(X), X.is_sorted, np.ascontiguousarray(V), out, _useful(X, k, threads))
 
 
-def rmatmul(X: Design, R: np.ndarray, out: np.ndarray | None = None, threads: int = 1) -> np.ndarray:
-    """X' @ R for a C-ordered (n, k) matrix R; the result has R's precision."""
+def rmatmul(X: Design, R: np.ndarray, out: np.ndarray | None = None, threads: int = 1, dtype: Any = None) -> np.ndarray:
+    """X' @ R for a C-ordered (n, k) matrix R; the result has R's precision, or a wider `dtype`."""
     k = R.shape[1]
-    out = _output(X.shape[::-1], R, out, None)
+    out = _output(X.shape[::-1], R, out, dtype)
     if X.is_dense:
         return _dense_rmatmul(X.layout.values, R, out)
     if isinstance(X.layout, CSR):
@@ -147,12 +147,12 @@ def _dense_matmul(X: np.ndarray, V: np.ndarray, out: np.ndarray) -> np.ndarray:
 
 
 def _dense_rmatmul(X: np.ndarray, R: np.ndarray, out: np.ndarray) -> np.ndarray:
-    if X.dtype == R.dtype:
+    if X.dtype == R.dtype == out.dtype:
         return np.matmul(X.T, R, out=out)
     out[:] = 0
     for start in range(0, len(X), CONVERTED_ROWS):
         stop = start + CONVERTED_ROWS
-        out += X[start:stop].T.astype(R.dtype) @ R[start:stop]
+        out += X[start:stop].T.astype(out.dtype) @ R[start:stop].astype(out.dtype, copy=False)
     return out
 
 

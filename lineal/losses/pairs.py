@@ -146,3 +146,7 @@ class PairLoss:
     def lipschitz(self, k: int) -> float | None:
         """Of the gradient of a row in its scores: 2k, reached when every pair is active."""
         return 2.0 * k
+
+    def pairwise_lipschitz(self, k: int) -> float:
+        """The same with every pair bounded by itself, for one label a row: 4(k − 1)."""
+        return 4.0 * (k - 1)

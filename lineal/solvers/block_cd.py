@@ -1,14 +1,19 @@
-"""Coordinate descent over the features, for smooth one-vs-rest losses with l1, elastic-net or l2 penalties.
+"""Coordinate descent over the features, for every smooth loss with every penalty.
 
-    min_{W,b}  Σ_i s_i ℓ(y_i, W'x_i + b + o_i) + α Σ_j f_j ω(W_j)
+    min_{W,b}  Σ_i s_i ℓ(y_i, W'x_i + b + o_i) + α Σ_g f_g ω(W_g)
 
-The proximal Newton method of Yuan, Ho & Lin (2012), newGLMNET, inside of working sets as in Massias, Gramfort & Salmon
-(2018), Celer. The score columns are independent problems that share X. An iteration computes the gradient of all
-columns that are not done in one pass over X, chooses a working set for each, and improves each on its own set
-(`parts/proximal_newton.py`), on as many threads as there are. Blocks are single weights.
+Two methods, by what the problem is made of.
 
-The gradient gives a duality gap of every column for next to nothing: u = ∇ℓ, scaled to where |X'u| ≤ α. A column is
-done when its own gap is small, and each column has a scale of its own; the certificate is computed when all are done.
+One-vs-rest losses with l1, elastic net or l2 are sums over single weights: the proximal Newton method of Yuan, Ho & Lin
+(2012), newGLMNET, inside of working sets as in Massias, Gramfort & Salmon (2018), Celer. The score columns are
+independent problems that share X. An iteration computes the gradient of all columns that are not done in one pass over
+X, chooses a working set for each, and improves each on its own set (`parts/proximal_newton.py`), on as many threads as
+there are. The gradient gives a duality gap of every column for next to nothing: u = ∇ℓ, scaled to where |X'u| ≤ α. A
+column is done when its own gap is small, and each column has a scale of its own; the certificate is computed when all
+are done.
+
+Everything else has blocks: the weights of a feature for all classes, or of a group of features. Block coordinate
+descent of Blondel, Seki & Uehara (2013), inside of working sets (`parts/row_blocks.py`, `parts/block_descent.py`).
 
 Memory: X by columns (a copy that X keeps, unless X is CSC or dense in F order), scores and slopes of n·k numbers, a
 gradient of d·k, and per thread 5n + d numbers.
@@ -24,7 +29,6 @@ from typing import Any
 
 import numpy as np
 
-from lineal import penalties
 from lineal.core import threads as pool
 from lineal.design import Design
 from lineal.design.orders import by_columns
@@ -36,6 +40,7 @@ from lineal.solution import Certificate, Solution
 from lineal.solvers.parts import score_columns, working_set
 from lineal.solvers.parts.monitor import Callback, Monitor, explain
 from lineal.solvers.parts.proximal_newton import Rows, Scalars, descend
+from lineal.solvers.parts.row_blocks import RowBlocks
 from lineal.solvers.parts.smooth_only import check_smooth_loss
 
 #: How X is read; a copy is made where it is not stored like this.
@@ -59,13 +64,7 @@ PATIENCE = 5
 
 def check(loss: Any, penalty: Any) -> None:
     """Refuse, by name, what this solver cannot honour."""
-    if loss.is_direct:
-        raise OptionError(f"block_cd needs a one-vs-rest loss (logistic, squared_hinge, squared), not {loss.name!r}")
     check_smooth_loss("block_cd", loss)
-    if not penalty.is_separable:
-        able = [one for one in map(penalties.get, penalties.names()) if one.is_separable]
-        text = ", ".join(one.name for one in sorted(able, key=lambda one: -one.l1_share))
-        raise OptionError(f"block_cd needs one of the penalties {text}, not {penalty.name!r}")
 
 
 def memory(n: int, d: int, k: int, size: int) -> int:
@@ -91,8 +90,8 @@ def solve(
     check(objective.loss, objective.regulariser.penalty)
     theta = objective.theta_of(start)
     with Monitor(max_iter, max_time, callbacks) as monitor:
-        state = _State(objective, theta, tol, pool.thread_count(n_jobs))
-        check_finite(float(state.values.sum()), "the objective at the starting point")
+        state = _state(objective, theta, tol, pool.thread_count(n_jobs))
+        check_finite(state.objective(), "the objective at the starting point")
         state.look()
         iteration, idle, best = 0, 0, state.estimate()
         status = monitor.record(0, state.objective(), state.estimate(), *objective.split(theta))
@@ -117,13 +116,22 @@ def solve(
     return Solution(W, b, certificate, monitor.history, status, explain(status, certificate, tol, max_iter))
 
 
-class _State:
+def _state(objective: Objective, theta: np.ndarray, tol: float, threads: int) -> SingleWeights | RowBlocks:
+    engine = objective.engine
+    if not isinstance(engine, LocalEngine):
+        raise OptionError(f"block_cd needs all rows in this process: {type(engine).__name__} has them elsewhere")
+    is_separable = objective.regulariser.penalty.is_separable and not objective.loss.is_direct
+    if not is_separable and objective.regulariser.centre is not None:
+        raise OptionError(
+            f"block_cd takes no penalty with a centre for loss {objective.loss.name!r}: use lbfgs or newton"
+        )
+    return (SingleWeights if is_separable else RowBlocks)(objective, engine, theta, tol, threads)
+
+
+class SingleWeights:
     """θ, its scores, and per score column what is known of its optimality."""
 
-    def __init__(self, objective: Objective, theta: np.ndarray, tol: float, threads: int) -> None:
-        engine = objective.engine
-        if not isinstance(engine, LocalEngine):
-            raise OptionError(f"block_cd needs all rows in this process: {type(engine).__name__} has them elsewhere")
+    def __init__(self, objective: Objective, engine: LocalEngine, theta: np.ndarray, tol: float, threads: int) -> None:
         self.theta, self.tol, self.threads = theta, tol, threads
         self.X = by_columns(engine.X, threads)
         self.objective_by_columns = replace(objective, engine=replace(engine, X=self.X, threads=threads))

@@ -35,7 +35,13 @@ class Centred:
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """F and its gradient by W and b̃."""
-        value, gradient = self.objective.value_and_gradient(self.outside(theta))
+        return self._pulled(*self.objective.value_and_gradient(self.outside(theta)))
+
+    def loss_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """The loss term and its gradient by W and b̃."""
+        return self._pulled(*self.objective.loss_and_gradient(self.outside(theta)))
+
+    def _pulled(self, value: float, gradient: np.ndarray) -> tuple[float, np.ndarray]:
         if self.means is not None:
             gradient[:-1] -= self.means.astype(gradient.dtype) * gradient[-1]
         return value, gradient
