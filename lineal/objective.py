@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from lineal import row_sums
-from lineal.design.products import column_moments, matmul, rmatmul
+from lineal.design.products import column_moments, matmul, rmatmul, row_norms
 from lineal.duality import certify
 from lineal.engine.base import Block, Engine
 from lineal.errors import DataError
@@ -51,8 +51,9 @@ class Objective:
     def with_alpha(self, alpha: float) -> Objective:
         """The same rows and loss with another strength of the penalty; what is known of the columns is kept."""
         other = replace(self, regulariser=self.regulariser.with_alpha(alpha))
-        if "moments" in self.__dict__:
-            other.__dict__["moments"] = self.moments
+        for known in ("moments", "mean_square"):
+            if known in self.__dict__:
+                other.__dict__[known] = self.__dict__[known]
         return other
 
     def class_weights(self) -> np.ndarray:
@@ -164,6 +165,11 @@ class Objective:
         """Σ s·x and Σ s·x² of every column, (d, 1) each."""
         (sums,) = self.engine.sum(lambda block: (column_moments(block.X, block.weights),))
         return sums[:, :1], sums[:, 1:]
+
+    @cached_property
+    def mean_square(self) -> float:
+        """Σ s·‖x‖²."""
+        return float(self.engine.sum(lambda block: (float(np.sum(row_norms(block.X) * block.weights)),))[0])
 
     # --- dual
 

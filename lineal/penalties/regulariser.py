@@ -76,6 +76,11 @@ class Regulariser:
         """Whether every feature is a block of its own, all with the same strength."""
         return not self.blocks.features.size and self.n_blocks > 0 and bool(np.all(self.factors == self.factors[0]))
 
+    @property
+    def is_ridge(self) -> bool:
+        """Whether the penalty is ½α‖W‖² with one α > 0 for all weights."""
+        return self.penalty.is_smooth and self.is_uniform and self.centre is None and bool(self.factors[0] == 1.0)
+
     def with_alpha(self, alpha: float) -> Regulariser:
         """The same penalty, factors, groups and centre with another strength."""
         other = copy.copy(self)
