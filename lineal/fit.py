@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -196,7 +197,34 @@ def blas_threads(problem: Problem) -> AbstractContextManager[Any]:
     n_jobs, X = problem.options.n_jobs, problem.objective.engine.X  # type: ignore[attr-defined]
     if X.is_dense and n_jobs is None:
         return nullcontext()
-    return _blas().limit(limits=thread_count(n_jobs) if X.is_dense else 1, user_api="blas")
+    return _LIMITS.hold(thread_count(n_jobs) if X.is_dense else 1)
+
+
+class _BlasLimits:
+    """Limits of fits that run at the same time: the process has one, the first holds until the last has ended."""
+
+    def __init__(self) -> None:
+        self.lock, self.holders = threading.Lock(), 0
+        self.limit: AbstractContextManager[Any] = nullcontext()
+
+    @contextmanager
+    def hold(self, threads: int) -> Iterator[None]:
+        """Limit BLAS to so many threads."""
+        with self.lock:
+            if self.holders == 0:
+                self.limit = _blas().limit(limits=threads, user_api="blas")
+                self.limit.__enter__()
+            self.holders += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.holders -= 1
+                if self.holders == 0:
+                    self.limit.__exit__(None, None, None)
+
+
+_LIMITS = _BlasLimits()
 
 
 @cache

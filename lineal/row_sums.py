@@ -174,7 +174,8 @@ def _intercept_curvature(loss, targets, weights, Z, is_direct, slope, bend):
 def _balances(loss, targets, weights, U, hub, sums):
     work = np.empty(U.shape[1], np.float64)
     for i in range(U.shape[0]):
-        loss.row_balance(targets.labels(i), U[i], weights[i], hub, work, sums)
+        if weights[i] > 0.0:
+            loss.row_balance(targets.labels(i), U[i], weights[i], hub, work, sums)
 
 
 @kernel
@@ -199,6 +200,9 @@ def _duals_of(loss, targets, weights, given, repair, scale, U, start, stop):
     work, sums = np.empty(U.shape[1], np.float64), np.zeros((2, U.shape[1]))
     dual = 0.0
     for i in range(start, stop):
+        if weights[i] == 0.0:  # what is given of a row that does not count may be anything
+            U[i] = 0.0
+            continue
         dual += weights[i] * loss.row_dual_repair(targets.labels(i), given[i], repair, scale, work, U[i])
         for r in range(U.shape[1]):
             sums[1, r] += weights[i] * U[i, r] * U[i, r]

@@ -383,3 +383,44 @@ def test_entries_stored_in_parts_are_added_up(kind):
     other = dual_cd.solve(problem(repeated, y, "squared_hinge", 0.05), tol=1e-7, max_iter=5000)
     np.testing.assert_allclose(other.weights, one.weights, atol=1e-6)
     assert repeated.nnz == 2 * X.nnz  # the user's own matrix is left as it was
+
+
+@pytest.mark.parametrize("alpha", [0.03, 1e-4])
+def test_softmax_far_from_its_start_converges(alpha):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 30)), np.arange(60) % 16
+    far = {"centre": 3.0 * rng.normal(size=(30, 16))}, {"offsets": 30.0 * rng.normal(size=(60, 16))}
+    for more in far:
+        objective = problem(X, y, "softmax", alpha, False, **more)
+        found = dual_cd.solve(objective, tol=1e-4, max_iter=500)
+        assert found.status == "converged"
+        wanted = lbfgs.solve(objective, tol=1e-6, max_iter=5000)
+        assert found.certificate.primal == pytest.approx(wanted.certificate.primal, rel=2e-4)
+
+
+@pytest.mark.parametrize("name", ["crammer_singer", "softmax"])
+def test_dual_points_outside_of_the_simplex_are_brought_back(name):
+    X, y = np.zeros((4, 1)), np.array([0, 1, 2, 0])
+    offsets = np.tile([0.0, 1e4, 0.0], (4, 1))
+    objective = problem(X, y, name, 1.0, False, offsets=offsets)
+    beyond = np.zeros((4, 3))
+    beyond[:, 1], beyond[np.arange(4), y] = 1 + 9e-7, -1 - 9e-7
+    beyond[1] = 0.0
+    certificate = objective.certificate(np.zeros((1, 3)), 0.0, beyond)
+    assert certificate.dual <= certificate.primal
+
+
+def test_rows_without_weight_do_not_spoil_a_start_from_another_loss():
+    X, y = iris()
+    weights = np.ones(len(y))
+    weights[::3] = 0.0
+    start = dual_cd.solve(problem(X, y, "squared_hinge", 0.01, weights=weights), tol=1e-6, max_iter=5000)
+    objective = problem(X, y, "hinge", 0.01, weights=weights)
+    assert dual_cd.solve(objective, tol=1e-3, max_iter=5000, start=start).status == "converged"
+
+
+def test_a_start_of_another_shape_is_refused():
+    X, y = iris()
+    objective = problem(X, y, "hinge", 0.01)
+    with pytest.raises(DataError, match="does not fit"):
+        dual_cd.solve(objective, start=np.zeros((4, 2)))

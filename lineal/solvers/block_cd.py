@@ -11,7 +11,7 @@ The gradient gives a duality gap of every column for next to nothing: u = ∇ℓ
 done when its own gap is small, and each column has a scale of its own; the certificate is computed when all are done.
 
 Memory: X by columns (a copy that X keeps, unless X is CSC or dense in F order), scores and slopes of n·k numbers, a
-gradient of d·k, and per thread 5n + d numbers.
+gradient of d·k, and per thread 5n + d numbers; the certificate adds dual variables and scores of n·k in float64.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def check(loss: Any, penalty: Any) -> None:
 
 def memory(n: int, d: int, k: int, size: int) -> int:
     """Bytes besides X and its copy by columns (`ORDER`)."""
-    return (2 * n * k + 2 * d * k) * size
+    return (2 * n * k + 2 * d * k) * size + 24 * n * k
 
 
 def solve(

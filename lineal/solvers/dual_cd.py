@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -77,7 +78,7 @@ def check(loss: Any, penalty: Any) -> None:
 
 def memory(n: int, d: int, k: int, size: int) -> int:
     """Bytes besides X."""
-    return (n * k + 2 * d * k + 5 * n) * size + 4 * (1 + KEPT_CLASSES) * n
+    return (n * k + d * (k + max(k, 16 if 8 < k < 16 else 0)) + 5 * n) * size + 4 * (1 + KEPT_CLASSES) * n
 
 
 def solve(
@@ -147,6 +148,8 @@ class _Ascent:
         self.alpha = float(strengths.max())
         self.stretch = np.sqrt(strengths / self.alpha) if strengths.min() < self.alpha else None
         self.X = by_rows(engine.X) if self.stretch is None else scale_columns(by_rows(engine.X), 1.0 / self.stretch)
+        rows = by_rows(engine.X)  # certificates read X as the passes do
+        self.by_rows = objective if rows is engine.X else replace(objective, engine=replace(engine, X=rows))
         self.columns, self.starts = _labels(engine.targets, self.X.shape[0])
         self._step_sizes(engine)
         self.offsets = np.empty((0, 0), self.X.dtype) if engine.offsets is None else engine.offsets
@@ -359,7 +362,7 @@ class _Gap:
         """θ and its certificate."""
         if self.found is None or self.found[0] != ascent.passes:
             theta = ascent.theta()
-            self.found = (ascent.passes, theta, self.objective.certificate(theta, self.tol, ascent.U))
+            self.found = (ascent.passes, theta, ascent.by_rows.certificate(theta, self.tol, ascent.U))
         return self.found[1:]
 
 
