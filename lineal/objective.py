@@ -72,11 +72,8 @@ class Objective:
         """A new θ to start from, in the precision of the data: of an array, a solution or, for None, `start()`."""
         if start is None:
             return self.start()
-        found = (
-            start.shape
-            if isinstance(start, np.ndarray)
-            else (len(start.weights) + self.fit_intercept, *start.weights.shape[1:])
-        )
+        W = start if isinstance(start, np.ndarray) else start.weights
+        found = W.shape if W is start else (len(W) + self.fit_intercept, *W.shape[1:])
         if found != self.shape:
             raise DataError(f"a start of shape {found} does not fit parameters of shape {self.shape}")
         if not isinstance(start, np.ndarray):

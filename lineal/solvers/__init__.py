@@ -18,12 +18,12 @@ from lineal.errors import OptionError
 
 def names() -> list[str]:
     """Names of the solvers, read off the folder without importing them (so that help texts need no Numba)."""
-    return list(_files())
+    return list(_files(*__path__))
 
 
 @cache
-def _files() -> tuple[str, ...]:
-    return tuple(module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg)
+def _files(*folders: str) -> tuple[str, ...]:
+    return tuple(module.name for module in pkgutil.iter_modules(folders) if not module.ispkg)
 
 
 def choose(name: str, loss: Any, penalty: Any) -> Any:
