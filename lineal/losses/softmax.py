@@ -53,7 +53,7 @@ class Softmax(SimplexLoss, Fieldless):
         """Write the minimiser p of Σ p log p − z'p + ½q‖p − old‖² over the simplex of k classes; returns 0, as no p is.
 
         With y = log p it solves y + q·eʸ = z + q·old + τ in every column, with Σ eʸ = 1: Newton steps on y and τ
-        together, from y = log softmax(z), no longer than one. Where that is too far away, τ is found by bisection.
+        together, from y = log softmax(z), no longer than one. Where that is too far away, τ is found first.
         """
         one, zero = z.dtype.type(1.0), z.dtype.type(0.0)
         y, rest, inverse = work[0], work[1], work[2]
@@ -94,7 +94,7 @@ class Softmax(SimplexLoss, Fieldless):
                 is_found = True
                 break
         if not is_found:
-            total = z.dtype.type(simplex_by_bisection(k, z, old, q, best))
+            total = z.dtype.type(simplex_from_the_right(k, z, old, q, best))
         for r in range(k):
             best[r] /= total
         return zero
@@ -114,31 +114,26 @@ class Softmax(SimplexLoss, Fieldless):
 
 
 @kernel
-def simplex_by_bisection(k, z, old, q, best):
+def simplex_from_the_right(k, z, old, q, best):
     """Write p with log p + q·p = z + q·old + τ in every column, for the τ with Σ p = 1; returns Σ p.
 
-    Every p grows with τ. At τ = −log Σ exp(z + q·old) none is above its share of one, at τ = q − max(z + q·old) one of
-    them is one.
+    Every p is a convex, growing function of τ, with the slope p/(1 + q·p): Newton steps from a τ that is too large come
+    down to the right one. At τ = q − max(z + q·old) the largest p is one.
     """
     top = wide(z[0]) + wide(q) * wide(old[0])
     for r in range(k):
         top = max(top, wide(z[r]) + wide(q) * wide(old[r]))
-    total = 0.0
-    for r in range(k):
-        total += math.exp(wide(z[r]) + wide(q) * wide(old[r]) - top)
-    low, high = -math.log(total), wide(q)
-    for _ in range(60):
-        tau = 0.5 * (low + high)
-        total = 0.0
+    tau, total = wide(q), 0.0
+    for _ in range(100):
+        total, slope = 0.0, 0.0
         for r in range(k):
-            best[r] = root_of_log(wide(z[r]) + wide(q) * wide(old[r]) - top + tau, wide(q))
-            total += wide(best[r])
-        if abs(total - 1.0) < 1e-6:
+            p = root_of_log(wide(z[r]) + wide(q) * wide(old[r]) - top + tau, wide(q))
+            best[r] = p
+            total += p
+            slope += p / (1.0 + wide(q) * p)
+        if abs(total - 1.0) < 1e-7:
             break
-        if total < 1.0:
-            low = tau
-        else:
-            high = tau
+        tau -= (total - 1.0) / slope
     return total
 
 
