@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from lineal import calibration, losses, memory, solvers
-from lineal.core.threads import thread_count
+from lineal.core.threads import blas_limit, thread_count
 from lineal.design import Design, wrap
 from lineal.engine.local import LocalEngine
 from lineal.errors import DataError, OptionError
@@ -197,42 +195,7 @@ def blas_threads(problem: Problem) -> AbstractContextManager[Any]:
     n_jobs, X = problem.options.n_jobs, problem.objective.engine.X  # type: ignore[attr-defined]
     if X.is_dense and n_jobs is None:
         return nullcontext()
-    return _LIMITS.hold(thread_count(n_jobs) if X.is_dense else 1)
-
-
-class _BlasLimits:
-    """Limits of fits that run at the same time: the process has one, the first holds until the last has ended."""
-
-    def __init__(self) -> None:
-        self.lock, self.holders = threading.Lock(), 0
-        self.limit: AbstractContextManager[Any] = nullcontext()
-
-    @contextmanager
-    def hold(self, threads: int) -> Iterator[None]:
-        """Limit BLAS to so many threads."""
-        with self.lock:
-            if self.holders == 0:
-                self.limit = _blas().limit(limits=threads, user_api="blas")
-                self.limit.__enter__()
-            self.holders += 1
-        try:
-            yield
-        finally:
-            with self.lock:
-                self.holders -= 1
-                if self.holders == 0:
-                    self.limit.__exit__(None, None, None)
-
-
-_LIMITS = _BlasLimits()
-
-
-@cache
-def _blas() -> Any:
-    import scipy.linalg  # noqa: F401, its BLAS must be there to be found
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
+    return blas_limit(thread_count(n_jobs) if X.is_dense else 1)
 
 
 def row_weights(sample_weight: Any, class_weight: Any, encoded: Encoded, n: int) -> np.ndarray:

@@ -178,6 +178,15 @@ def _balances(loss, targets, weights, U, hub, sums):
             loss.row_balance(targets.labels(i), U[i], weights[i], hub, work, sums)
 
 
+@kernel(inline="always")
+def _weigh(U, i, weight, sums):
+    """Make s·u of u in row i, and add it and s·u² to the sums."""
+    for r in range(U.shape[1]):
+        sums[1, r] += weight * U[i, r] * U[i, r]
+        U[i, r] *= weight
+        sums[0, r] += U[i, r]
+
+
 @kernel
 def _duals_at(loss, targets, weights, Z, repair, scale, U, start, stop):
     """Σ s·ℓ, Σ −s·ℓ*(u), and Σ s·u over Σ s·u²; s·u in U."""
@@ -187,10 +196,7 @@ def _duals_at(loss, targets, weights, Z, repair, scale, U, start, stop):
         value, bound = loss.row_dual(targets.labels(i), Z[i], repair, scale, work, U[i])
         primal += weights[i] * value
         dual += weights[i] * bound
-        for r in range(Z.shape[1]):
-            sums[1, r] += weights[i] * U[i, r] * U[i, r]
-            U[i, r] *= weights[i]
-            sums[0, r] += U[i, r]
+        _weigh(U, i, weights[i], sums)
     return primal, dual, sums
 
 
@@ -204,8 +210,5 @@ def _duals_of(loss, targets, weights, given, repair, scale, U, start, stop):
             U[i] = 0.0
             continue
         dual += weights[i] * loss.row_dual_repair(targets.labels(i), given[i], repair, scale, work, U[i])
-        for r in range(U.shape[1]):
-            sums[1, r] += weights[i] * U[i, r] * U[i, r]
-            U[i, r] *= weights[i]
-            sums[0, r] += U[i, r]
+        _weigh(U, i, weights[i], sums)
     return 0.0, dual, sums

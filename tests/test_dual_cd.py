@@ -21,6 +21,7 @@ from lineal.errors import DataError, OptionError
 from lineal.objective import Objective
 from lineal.penalties.regulariser import Regulariser
 from lineal.solvers import dual_cd, lbfgs
+from lineal.solvers.parts import dual_ascent
 from lineal.targets import encode
 
 DUAL = [name for name in losses.names() if getattr(losses.get(name), "dual_curvature", None) is not None]
@@ -114,12 +115,12 @@ def test_crammer_singer_with_many_classes_visits_few_and_is_right(fit_intercept,
     X, y = many_classes()
     objective = problem(X, y, "crammer_singer", 1e-2, fit_intercept)
     passes = []
-    original = dual_cd.kept_pass
-    monkeypatch.setattr(dual_cd, "kept_pass", lambda *inputs: passes.append(1) or original(*inputs))
+    original = dual_ascent.kept_pass
+    monkeypatch.setattr(dual_ascent, "kept_pass", lambda *inputs: passes.append(1) or original(*inputs))
     found = dual_cd.solve(objective, tol=1e-7, max_iter=50_000)
     assert found.status == "converged"
     assert len(passes) > len(found.history)
-    monkeypatch.setattr(dual_cd, "KEPT_PASSES", 0)
+    monkeypatch.setattr(dual_ascent, "KEPT_PASSES", 0)
     plain = dual_cd.solve(objective, tol=1e-7, max_iter=50_000)
     assert found.certificate.dual <= plain.certificate.primal
     np.testing.assert_allclose(found.weights, plain.weights, atol=1e-3)
@@ -259,7 +260,7 @@ def test_shrinking_leaves_rows_out_and_brings_them_back(name):
     X, y = load_digits(return_X_y=True)
     X = X / 16.0
     objective = problem(X, y, name, 1e-2)
-    ascent = dual_cd._Ascent(objective, None, 1, 0, True)
+    ascent = dual_ascent.Ascent(objective, None, 1, 0, True)
     for _ in range(20):
         ascent.run_pass()
     assert any(not group.active.all() for group in ascent.groups)
