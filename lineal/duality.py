@@ -121,24 +121,23 @@ def _dual_value(
     primal: float | None,
 ) -> tuple[DualSums, float]:
     sums = sums_of(repair, 1.0)
-    if objective.regulariser.is_ridge and not objective.fit_intercept:
-        return sums, sums.dual - _ridge_conjugate(objective, W, sums, sums.primal if primal is None else primal)
+    if objective.regulariser.is_radial and not objective.fit_intercept:
+        return sums, sums.dual - _radial_conjugate(objective, W, sums, sums.primal if primal is None else primal)
     slack, bound = _rounding(objective, W, b, sums, sums.primal if primal is None else primal)
     scale = objective.regulariser.dual_scale(bound)
     dual = sums.dual if scale == 1.0 else sums_of(repair, scale).dual
     return sums, dual - slack - objective.regulariser.conjugate(bound, scale)
 
 
-def _ridge_conjugate(objective: Objective, W: np.ndarray, sums: DualSums, primal: float) -> float:
-    """‖C‖²/2α, and what rounding may hide of it and of the two sums.
+def _radial_conjugate(objective: Objective, W: np.ndarray, sums: DualSums, primal: float) -> float:
+    """(αΩ)*(C) of a penalty that depends on norms alone, and what rounding may hide of it and of the two sums.
 
-    For this one penalty the error of C is needed in sum only: (Σ s|x||u|)² ≤ Σ s‖x‖² · Σ s u². That is a pass over the
-    rows in order instead of one by columns.
+    The error of C is then needed in sum only: (Σ s|x||u|)² ≤ Σ s‖x‖² · Σ s u². That is a pass over the rows in order
+    instead of one by columns.
     """
-    alpha, sizes = objective.regulariser.alpha, math.sqrt(objective.mean_square * float(sums.squares.sum()))
-    error = ROUNDING * sizes
+    sizes = math.sqrt(objective.mean_square * float(sums.squares.sum()))
     slack = ROUNDING * (abs(sums.dual) + primal + sizes * norm2(W.reshape(-1)))
-    return (norm2(sums.correlation.reshape(-1)) + error) ** 2 / (2.0 * alpha) + slack
+    return objective.regulariser.radial_conjugate(norm2(sums.correlation.reshape(-1)) + ROUNDING * sizes) + slack
 
 
 def _rounding(

@@ -6,13 +6,12 @@ import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from lineal import calibration, losses, memory, solvers
-from lineal.core.threads import thread_count
+from lineal.core.threads import blas_limit, thread_count
 from lineal.design import Design, wrap
 from lineal.engine.local import LocalEngine
 from lineal.errors import DataError, OptionError
@@ -196,15 +195,7 @@ def blas_threads(problem: Problem) -> AbstractContextManager[Any]:
     n_jobs, X = problem.options.n_jobs, problem.objective.engine.X  # type: ignore[attr-defined]
     if X.is_dense and n_jobs is None:
         return nullcontext()
-    return _blas().limit(limits=thread_count(n_jobs) if X.is_dense else 1, user_api="blas")
-
-
-@cache
-def _blas() -> Any:
-    import scipy.linalg  # noqa: F401, its BLAS must be there to be found
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
+    return blas_limit(thread_count(n_jobs) if X.is_dense else 1)
 
 
 def row_weights(sample_weight: Any, class_weight: Any, encoded: Encoded, n: int) -> np.ndarray:

@@ -68,7 +68,8 @@ def check(folds: list[Fold], encoded: Encoded, n: int) -> list[Fold]:
             if len(rows) == 0:
                 raise DataError(f"the {what} of fold {number} has no rows: use fewer folds")
             if rows.min() < 0 or rows.max() >= n:
-                raise DataError(f"the {what} of fold {number} names row {int(rows.max())}, and X has {n} rows")
+                bad = int(rows.min() if rows.min() < 0 else rows.max())
+                raise DataError(f"the {what} of fold {number} names row {bad}, and X has {n} rows")
         if encoded.is_multilabel:
             continue
         found = np.bincount(encoded.class_numbers[fold.train], minlength=len(encoded.classes))

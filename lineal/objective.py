@@ -72,6 +72,10 @@ class Objective:
         """A new θ to start from, in the precision of the data: of an array, a solution or, for None, `start()`."""
         if start is None:
             return self.start()
+        W = start if isinstance(start, np.ndarray) else start.weights
+        found = W.shape if W is start else (len(W) + self.fit_intercept, *W.shape[1:])
+        if found != self.shape:
+            raise DataError(f"a start of shape {found} does not fit parameters of shape {self.shape}")
         if not isinstance(start, np.ndarray):
             theta = np.empty(self.shape, self.engine.dtype)
             theta[: len(start.weights)] = start.weights

@@ -174,7 +174,17 @@ def _intercept_curvature(loss, targets, weights, Z, is_direct, slope, bend):
 def _balances(loss, targets, weights, U, hub, sums):
     work = np.empty(U.shape[1], np.float64)
     for i in range(U.shape[0]):
-        loss.row_balance(targets.labels(i), U[i], weights[i], hub, work, sums)
+        if weights[i] > 0.0:
+            loss.row_balance(targets.labels(i), U[i], weights[i], hub, work, sums)
+
+
+@kernel(inline="always")
+def _weigh(U, i, weight, sums):
+    """Make s·u of u in row i, and add it and s·u² to the sums."""
+    for r in range(U.shape[1]):
+        sums[1, r] += weight * U[i, r] * U[i, r]
+        U[i, r] *= weight
+        sums[0, r] += U[i, r]
 
 
 @kernel
@@ -186,10 +196,7 @@ def _duals_at(loss, targets, weights, Z, repair, scale, U, start, stop):
         value, bound = loss.row_dual(targets.labels(i), Z[i], repair, scale, work, U[i])
         primal += weights[i] * value
         dual += weights[i] * bound
-        for r in range(Z.shape[1]):
-            sums[1, r] += weights[i] * U[i, r] * U[i, r]
-            U[i, r] *= weights[i]
-            sums[0, r] += U[i, r]
+        _weigh(U, i, weights[i], sums)
     return primal, dual, sums
 
 
@@ -199,9 +206,9 @@ def _duals_of(loss, targets, weights, given, repair, scale, U, start, stop):
     work, sums = np.empty(U.shape[1], np.float64), np.zeros((2, U.shape[1]))
     dual = 0.0
     for i in range(start, stop):
+        if weights[i] == 0.0:  # what is given of a row that does not count may be anything
+            U[i] = 0.0
+            continue
         dual += weights[i] * loss.row_dual_repair(targets.labels(i), given[i], repair, scale, work, U[i])
-        for r in range(U.shape[1]):
-            sums[1, r] += weights[i] * U[i, r] * U[i, r]
-            U[i, r] *= weights[i]
-            sums[0, r] += U[i, r]
+        _weigh(U, i, weights[i], sums)
     return 0.0, dual, sums

@@ -21,6 +21,7 @@ from lineal.errors import DataError, OptionError
 from lineal.objective import Objective
 from lineal.penalties.regulariser import Regulariser
 from lineal.solvers import dual_cd, lbfgs
+from lineal.solvers.parts import dual_ascent
 from lineal.targets import encode
 
 DUAL = [name for name in losses.names() if getattr(losses.get(name), "dual_curvature", None) is not None]
@@ -114,12 +115,12 @@ def test_crammer_singer_with_many_classes_visits_few_and_is_right(fit_intercept,
     X, y = many_classes()
     objective = problem(X, y, "crammer_singer", 1e-2, fit_intercept)
     passes = []
-    original = dual_cd.kept_pass
-    monkeypatch.setattr(dual_cd, "kept_pass", lambda *inputs: passes.append(1) or original(*inputs))
+    original = dual_ascent.kept_pass
+    monkeypatch.setattr(dual_ascent, "kept_pass", lambda *inputs: passes.append(1) or original(*inputs))
     found = dual_cd.solve(objective, tol=1e-7, max_iter=50_000)
     assert found.status == "converged"
     assert len(passes) > len(found.history)
-    monkeypatch.setattr(dual_cd, "KEPT_PASSES", 0)
+    monkeypatch.setattr(dual_ascent, "KEPT_PASSES", 0)
     plain = dual_cd.solve(objective, tol=1e-7, max_iter=50_000)
     assert found.certificate.dual <= plain.certificate.primal
     np.testing.assert_allclose(found.weights, plain.weights, atol=1e-3)
@@ -259,7 +260,7 @@ def test_shrinking_leaves_rows_out_and_brings_them_back(name):
     X, y = load_digits(return_X_y=True)
     X = X / 16.0
     objective = problem(X, y, name, 1e-2)
-    ascent = dual_cd._Ascent(objective, None, 1, 0, True)
+    ascent = dual_ascent.Ascent(objective, None, 1, 0, True)
     for _ in range(20):
         ascent.run_pass()
     assert any(not group.active.all() for group in ascent.groups)
@@ -383,3 +384,44 @@ def test_entries_stored_in_parts_are_added_up(kind):
     other = dual_cd.solve(problem(repeated, y, "squared_hinge", 0.05), tol=1e-7, max_iter=5000)
     np.testing.assert_allclose(other.weights, one.weights, atol=1e-6)
     assert repeated.nnz == 2 * X.nnz  # the user's own matrix is left as it was
+
+
+@pytest.mark.parametrize("alpha", [0.03, 1e-4])
+def test_softmax_far_from_its_start_converges(alpha):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 30)), np.arange(60) % 16
+    far = {"centre": 3.0 * rng.normal(size=(30, 16))}, {"offsets": 30.0 * rng.normal(size=(60, 16))}
+    for more in far:
+        objective = problem(X, y, "softmax", alpha, False, **more)
+        found = dual_cd.solve(objective, tol=1e-4, max_iter=500)
+        assert found.status == "converged"
+        wanted = lbfgs.solve(objective, tol=1e-6, max_iter=5000)
+        assert found.certificate.primal == pytest.approx(wanted.certificate.primal, rel=2e-4)
+
+
+@pytest.mark.parametrize("name", ["crammer_singer", "softmax"])
+def test_dual_points_outside_of_the_simplex_are_brought_back(name):
+    X, y = np.zeros((4, 1)), np.array([0, 1, 2, 0])
+    offsets = np.tile([0.0, 1e4, 0.0], (4, 1))
+    objective = problem(X, y, name, 1.0, False, offsets=offsets)
+    beyond = np.zeros((4, 3))
+    beyond[:, 1], beyond[np.arange(4), y] = 1 + 9e-7, -1 - 9e-7
+    beyond[1] = 0.0
+    certificate = objective.certificate(np.zeros((1, 3)), 0.0, beyond)
+    assert certificate.dual <= certificate.primal
+
+
+def test_rows_without_weight_do_not_spoil_a_start_from_another_loss():
+    X, y = iris()
+    weights = np.ones(len(y))
+    weights[::3] = 0.0
+    start = dual_cd.solve(problem(X, y, "squared_hinge", 0.01, weights=weights), tol=1e-6, max_iter=5000)
+    objective = problem(X, y, "hinge", 0.01, weights=weights)
+    assert dual_cd.solve(objective, tol=1e-3, max_iter=5000, start=start).status == "converged"
+
+
+def test_a_start_of_another_shape_is_refused():
+    X, y = iris()
+    objective = problem(X, y, "hinge", 0.01)
+    with pytest.raises(DataError, match="does not fit"):
+        dual_cd.solve(objective, start=np.zeros((4, 2)))

@@ -12,6 +12,7 @@ from conftest import random_problem
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.linear_model import LogisticRegression
+from test_dual_cd import problem
 from test_objective import UnequalBlocks, best_objective, build
 
 from lineal import losses, penalties
@@ -324,3 +325,17 @@ def test_columns_that_were_left_too_early_come_back(seed):
     model, solution = fit(X + 3.0, y, TrainOptions(loss="logistic", alpha=0.1, solver="newton"))
     assert solution.status == "converged"
     assert model.certificate.value <= 1e-3
+
+
+def test_barely_penalised_direct_hinge_does_not_stall():
+    X, y = np.random.default_rng(0).standard_normal((100, 30)), np.arange(100) % 5
+    objective = problem(X, y, "multiclass_squared_hinge", 3e-5, False)
+    assert newton.solve(objective, tol=1e-3).status == "converged"
+
+
+@pytest.mark.parametrize("name", ["logistic", "softmax"])
+def test_an_intercept_without_curvature_does_not_run_away(name):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 5)), np.arange(60) % 4
+    objective = problem(X, y, name, 1.0, True, centre=300.0 * rng.normal(size=(5, 4)))
+    assert newton.solve(objective, tol=1e-4).status == "converged"

@@ -9,8 +9,10 @@ from __future__ import annotations
 import itertools
 import operator
 import os
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any, TypeVar
 
@@ -75,3 +77,43 @@ def ranges(length: int, pieces: int) -> list[tuple[int, int]]:
     pieces = max(1, min(pieces, length))
     bounds = [length * piece // pieces for piece in range(pieces + 1)]
     return [(start, stop) for start, stop in itertools.pairwise(bounds) if stop > start]
+
+
+class _BlasLimits:
+    """Limits of fits that run at the same time: the process has one, and the first holds until the last has ended."""
+
+    def __init__(self) -> None:
+        self.lock, self.holders = threading.Lock(), 0
+        self.limit: AbstractContextManager[Any] = nullcontext()
+
+    @contextmanager
+    def hold(self, threads: int) -> Iterator[None]:
+        """Limit BLAS to so many threads."""
+        with self.lock:
+            if self.holders == 0:
+                self.limit = _blas().limit(limits=threads, user_api="blas")
+                self.limit.__enter__()
+            self.holders += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.holders -= 1
+                if self.holders == 0:
+                    self.limit.__exit__(None, None, None)
+
+
+_LIMITS = _BlasLimits()
+
+
+def blas_limit(threads: int) -> AbstractContextManager[None]:
+    """A context in which BLAS, which has threads of its own, uses at most so many."""
+    return _LIMITS.hold(threads)
+
+
+@cache
+def _blas() -> Any:
+    import scipy.linalg  # noqa: F401, its BLAS must be there to be found
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

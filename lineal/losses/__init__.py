@@ -15,12 +15,12 @@ _SHARED = {"margin", "pairs", "simplex"}
 
 def names() -> list[str]:
     """Names of the losses, read off the folder without importing them (so that help texts need no Numba)."""
-    return list(_files())
+    return list(_files(*__path__))
 
 
 @cache
-def _files() -> tuple[str, ...]:
-    return tuple(module.name for module in pkgutil.iter_modules(__path__) if module.name not in _SHARED)
+def _files(*folders: str) -> tuple[str, ...]:
+    return tuple(module.name for module in pkgutil.iter_modules(folders) if module.name not in _SHARED)
 
 
 def get(name: str) -> Any:

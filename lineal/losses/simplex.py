@@ -74,6 +74,10 @@ class SimplexLoss:
             if r != labels[0]:
                 out[r] = scale * (repair[1, 0] * max(wide(u[r]), 0.0) + repair[0, r])
                 others += wide(out[r])
+        if others > 1.0:  # p_y would be negative
+            for r in range(u.shape[0]):
+                out[r] = wide(out[r]) / others
+            others = 1.0
         out[labels[0]] = -others
         return -self.row_conjugate(labels, out, work)
 

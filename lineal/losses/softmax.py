@@ -7,10 +7,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from lineal.core.jit import kernel
 from lineal.core.maths import softmax_into, wide, x_log_x
 from lineal.core.protocol import Fieldless, protocol
 from lineal.core.simd import lane_exp
 from lineal.losses.simplex import SimplexLoss
+
+#: Newton steps of a row.
+MAX_STEPS = 30
 
 
 @protocol
@@ -49,7 +53,7 @@ class Softmax(SimplexLoss, Fieldless):
         """Write the minimiser p of Σ p log p − z'p + ½q‖p − old‖² over the simplex of k classes; returns 0, as no p is.
 
         With y = log p it solves y + q·eʸ = z + q·old + τ in every column, with Σ eʸ = 1: Newton steps on y and τ
-        together, from y = log softmax(z), no longer than one.
+        together, from y = log softmax(z), no longer than one. Where that is too far away, τ is found first.
         """
         one, zero = z.dtype.type(1.0), z.dtype.type(0.0)
         y, rest, inverse = work[0], work[1], work[2]
@@ -64,7 +68,8 @@ class Softmax(SimplexLoss, Fieldless):
         for r in range(k):
             y[r] = z[r] - shift
             best[r] /= total
-        for _ in range(30):
+        is_found = False
+        for _ in range(MAX_STEPS):
             mass, pull, give = zero, zero, zero
             for r in range(k):
                 p = best[r]
@@ -74,17 +79,22 @@ class Softmax(SimplexLoss, Fieldless):
                 pull += p * rest[r] * inverse[r]
                 give += p * inverse[r]
             tau = (one - mass - pull) / give
-            change = zero
+            change, climb = zero, zero
             total = zero
             for r in range(k):
-                step = min(max((rest[r] + tau) * inverse[r], -one), one)
+                wanted = (rest[r] + tau) * inverse[r]
+                climb = max(climb, wanted)  # a p that is nothing yet may be all in the end
+                step = min(max(wanted, -one), one)
                 y[r] += step
                 p = lane_exp(y[r])
                 change += abs(p - best[r])
                 best[r] = p
                 total += p
-            if change * (one + q) < z.dtype.type(0.02):
+            if change * (one + q) < z.dtype.type(0.02) and climb <= one:
+                is_found = True
                 break
+        if not is_found:
+            total = z.dtype.type(simplex_from_the_right(k, z, old, q, best))
         for r in range(k):
             best[r] /= total
         return zero
@@ -101,6 +111,45 @@ class Softmax(SimplexLoss, Fieldless):
         """Centred logarithms of the class frequencies."""
         logs = np.log(np.maximum(class_weights, 1e-12))
         return logs - logs.mean()
+
+
+@kernel
+def simplex_from_the_right(k, z, old, q, best):
+    """Write p with log p + q·p = z + q·old + τ in every column, for the τ with Σ p = 1; returns Σ p.
+
+    Every p is a convex, growing function of τ, with the slope p/(1 + q·p): Newton steps from a τ that is too large come
+    down to the right one. At τ = q − max(z + q·old) the largest p is one.
+    """
+    top = wide(z[0]) + wide(q) * wide(old[0])
+    for r in range(k):
+        top = max(top, wide(z[r]) + wide(q) * wide(old[r]))
+    tau, total = wide(q), 0.0
+    for _ in range(100):
+        total, slope = 0.0, 0.0
+        for r in range(k):
+            p = root_of_log(wide(z[r]) + wide(q) * wide(old[r]) - top + tau, wide(q))
+            best[r] = p
+            total += p
+            slope += p / (1.0 + wide(q) * p)
+        if abs(total - 1.0) < 1e-7:
+            break
+        tau -= (total - 1.0) / slope
+    return total
+
+
+@kernel
+def root_of_log(a, q):
+    """The p > 0 with log p + q·p = a: Newton steps on w = q·p, with log w + w = v, from a w that is too large."""
+    v = a + math.log(q)
+    w = v if v > 1.0 else math.exp(v)
+    for _ in range(20):
+        if w <= 0.0:  # too small for a number
+            return 0.0
+        step = (v - w - math.log(w)) * w / (1.0 + w)
+        w = max(w + step, 0.1 * w)
+        if abs(step) < 1e-10 * w:
+            break
+    return w / q
 
 
 LOSS = Softmax()

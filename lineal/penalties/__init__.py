@@ -22,7 +22,7 @@ _MIXED_NORM = re.compile(r"(l(?:\d+|inf))_(l(?:\d+|inf))")
 
 def names() -> list[str]:
     """Names of all penalties, sorted. The file of a mixed norm, `l1_l2`, is the penalty "l1/l2"."""
-    return sorted(_MIXED_NORM.sub(r"\1/\2", file) for file in _files())
+    return sorted(_MIXED_NORM.sub(r"\1/\2", file) for file in _files(*__path__))
 
 
 def get(name: str, **parameters: float) -> Any:
@@ -36,8 +36,8 @@ def get(name: str, **parameters: float) -> Any:
 
 
 @cache
-def _files() -> tuple[str, ...]:
-    return tuple(module.name for module in pkgutil.iter_modules(__path__) if module.name not in SUPPORT)
+def _files(*folders: str) -> tuple[str, ...]:
+    return tuple(module.name for module in pkgutil.iter_modules(folders) if module.name not in SUPPORT)
 
 
 def _check_parameters(cls: Any, parameters: dict[str, float]) -> None:

@@ -42,6 +42,7 @@ class Penalty(abc.ABC):
     is_smooth: ClassVar[bool] = False  # has a gradient everywhere
     is_norm: ClassVar[bool] = False  # positively homogeneous: ω(c·w) = c·ω(w)
     is_separable: ClassVar[bool] = False  # a sum over single weights, see `SeparablePenalty`
+    is_radial: ClassVar[bool] = False  # a function of ‖w‖₂ that needs no blocks: has `radial_conjugate`
 
     @abc.abstractmethod
     def block_value(self, w: Any) -> float: ...

@@ -17,6 +17,7 @@ class L2(SeparablePenalty, Fieldless):
     __slots__ = ()
     name = "l2"
     is_smooth = True
+    is_radial = True
 
     @property
     def l1_share(self) -> float:
@@ -41,7 +42,10 @@ class L2(SeparablePenalty, Fieldless):
         """‖v‖² / (2·strength)."""
         if strength == 0.0:
             return ball_indicator(norm_inf(v), 0.0)
-        size = norm2(v)
+        return self.radial_conjugate(norm2(v), strength)
+
+    def radial_conjugate(self, size: float, strength: float) -> float:
+        """(strength·ω)* of any vector of this norm, for strength > 0."""
         return 0.5 * size * (size / strength)
 
     def block_dual_scale(self, v: Any, strength: float) -> float:

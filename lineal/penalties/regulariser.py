@@ -77,9 +77,13 @@ class Regulariser:
         return not self.blocks.features.size and self.n_blocks > 0 and bool(np.all(self.factors == self.factors[0]))
 
     @property
-    def is_ridge(self) -> bool:
-        """Whether the penalty is ½α‖W‖² with one α > 0 for all weights."""
-        return self.penalty.is_smooth and self.is_uniform and self.centre is None and bool(self.factors[0] == 1.0)
+    def is_radial(self) -> bool:
+        """Whether αΩ(W) is a function of ‖W‖ alone."""
+        return self.penalty.is_radial and self.is_uniform and self.centre is None
+
+    def radial_conjugate(self, size: float) -> float:
+        """(αΩ)* of any matrix of this norm, for a radial penalty with α > 0."""
+        return float(self.penalty.radial_conjugate(size, float(self.strengths[0])))
 
     def with_alpha(self, alpha: float) -> Regulariser:
         """The same penalty, factors, groups and centre with another strength."""

@@ -18,12 +18,12 @@ from lineal.errors import OptionError
 
 def names() -> list[str]:
     """Names of the solvers, read off the folder without importing them (so that help texts need no Numba)."""
-    return list(_files())
+    return list(_files(*__path__))
 
 
 @cache
-def _files() -> tuple[str, ...]:
-    return tuple(module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg)
+def _files(*folders: str) -> tuple[str, ...]:
+    return tuple(module.name for module in pkgutil.iter_modules(folders) if not module.ispkg)
 
 
 def choose(name: str, loss: Any, penalty: Any) -> Any:
@@ -65,16 +65,9 @@ def _by_speed(objective: Any, tol: float) -> list[str]:
     few = d <= FEW_FEATURES if is_sparse else d <= FEW_FEATURES // 6
     if few and not loss.is_direct and engine.n_columns * d <= 64 * FEW_FEATURES:
         return ["newton", "lbfgs"]
-    if X is not None and is_sparse and tol >= TIGHT and bool((regulariser.strengths > 0.0).all()):
-        import numpy as np
-
-        from lineal.design.products import row_norms
-
-        # Rows of even distance tell the mean well enough, where rows are cheap to pick.
-        sample = [X.rows(i, min(i + 8, n)) for i in range(0, n, max(8, n // 256))] if X.has_rows else [X]
-        mean_square = float(np.mean(np.concatenate([row_norms(part) for part in sample])))
-        if mean_square <= LARGEST_Q * n * float(regulariser.strengths.min(initial=1.0)):
-            return ["dual_cd", "lbfgs"]
+    is_suited = is_sparse and tol >= TIGHT and bool((regulariser.strengths > 0.0).all())
+    if is_suited and objective.mean_square <= LARGEST_Q * n * float(regulariser.strengths.min(initial=1.0)):
+        return ["dual_cd", "lbfgs"]
     return ["lbfgs"] if loss.is_direct else ["newton"] if is_sparse and engine.n_columns == 1 else ["lbfgs"]
 
 

@@ -16,7 +16,7 @@ Everything else has blocks: the weights of a feature for all classes, or of a gr
 descent of Blondel, Seki & Uehara (2013), inside of working sets (`parts/row_blocks.py`, `parts/block_descent.py`).
 
 Memory: X by columns (a copy that X keeps, unless X is CSC or dense in F order), scores and slopes of n·k numbers, a
-gradient of d·k, and per thread 5n + d numbers.
+gradient of d·k, and per thread 5n + d numbers; the certificate adds dual variables and scores of n·k in float64.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def check(loss: Any, penalty: Any) -> None:
 
 def memory(n: int, d: int, k: int, size: int) -> int:
     """Bytes besides X and its copy by columns (`ORDER`)."""
-    return (2 * n * k + 2 * d * k) * size
+    return (2 * n * k + 2 * d * k) * size + 24 * n * k
 
 
 def solve(

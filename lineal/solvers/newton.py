@@ -44,6 +44,9 @@ FORCING = 0.3
 #: Iterations without progress in this precision after which a run ends.
 PATIENCE = 3
 
+#: Curvature of the intercept that the Hessian has at least.
+LEAST_BEND = 1e-6
+
 
 def check(loss: Any, penalty: Any) -> None:
     """Refuse, by name, what this solver cannot honour."""
@@ -135,6 +138,7 @@ class _Run:
             self.centre = self.centre.astype(theta.dtype)
         self.ridge = np.zeros(objective.shape[0])
         self.ridge[:d] = objective.regulariser.strengths
+        self.ridge[d:] = LEAST_BEND  # where all rows are far from the margin, the intercept must not go to infinity
         self.strengths = self.ridge[:d, None].astype(theta.dtype)
         self.gap = ColumnGap(centred, tol)
         self.globalise = GLOBALISATIONS[globalisation](self.rows.groups)
@@ -274,6 +278,7 @@ class _Run:
         def product(V: np.ndarray) -> np.ndarray:
             out = self.rows.product(V, D)
             out[: len(self.strengths)] += self.strengths * V[: len(self.strengths)]
+            out[len(self.strengths) :] += V.dtype.type(LEAST_BEND) * V[len(self.strengths) :]
             return out
 
         def narrow(keep: np.ndarray) -> System:

@@ -44,4 +44,6 @@ class ColumnGroups:
         return np.concatenate([group[rows] for group in self.groups], axis=1)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.asarray(self[:], dtype)
+        if copy is False and len(self.groups) > 1:
+            raise ValueError("groups of columns cannot be joined without a copy")
+        return np.array(self[:], dtype, copy=copy or None)

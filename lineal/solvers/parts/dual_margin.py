@@ -43,16 +43,13 @@ def aligned_zeros(rows: int, columns: int, dtype: Any) -> np.ndarray:
 
 
 @kernel
-def margin_pass(
-    loss, layout, rows, columns, starts, scale, q, shift, tilt, offsets, W, b, M, U, first, k, width, curvature, slack,
-    active,
-):  # fmt: skip
+def margin_pass(loss, curvature, layout, order, rows, group, slack, active):
     """Visit the rows in the given order; returns the gain of the dual (times 2/α) and the largest violation.
 
-    W is (d, width) of this group's k columns, flat, zero beyond them; U is (n, k). The columns start at `first` among
-    all. With an intercept the features are seen from their mean x̄: scores are x'W + b + tilt·M (see `dual_cd.py`). A
-    row whose variables would stay at their bounds although margins move by `slack` has its flag in `active` cleared.
+    A row whose variables would stay at their bounds although margins move by `slack` has its flag in `active` cleared.
     """
+    columns, starts, scale, q, shift, tilt, offsets = rows
+    W, b, M, U, first, k, width = group
     k, width, first = _U(k), _U(width), _U(first)
     flat = U.reshape(-1)
     S = np.zeros(_END, W.dtype)
@@ -64,8 +61,8 @@ def margin_pass(
     limit = W.dtype.type(slack)
     has_offsets = offsets.shape[0] > 0
     gain, worst = 0.0, 0.0
-    for position in range(rows.shape[0]):
-        i = _U(rows[position])
+    for position in range(order.shape[0]):
+        i = _U(order[position])
         at = i * k
         for p in range(_U(starts[i]), _U(starts[i + _U(1)])):
             column = _U(columns[p]) - first  # -1, no label, and labels of other groups wrap to large numbers

@@ -27,16 +27,15 @@ NEAR = 0.02
 
 
 @kernel
-def simplex_pass(
-    loss, layout, rows, columns, starts, scale, q, shift, tilt, offsets, W, b, M, U, first, k, curvature, slack, active,
-    kept,
-):  # fmt: skip
+def simplex_pass(loss, curvature, layout, order, rows, group, slack, active, kept):
     """Visit the rows in the given order; returns the gain of the dual (times 2/α) and the largest violation.
 
-    The arguments are those of `margin_pass`; all columns are in the one group. A row whose p sits on one class, and
+    All columns are in the one group. A row whose p sits on one class, and
     would still if scores moved by `slack`, has its flag in `active` cleared. `kept`, (n, 1 + KEPT_CLASSES) or empty,
     gets the number of classes that each row competes for, and which; its label comes first.
     """
+    columns, _, scale, q, shift, tilt, offsets = rows
+    W, b, M, U, _, k, _ = group
     k = _U(k)
     flat = U.reshape(-1)
     z, old, best = np.empty(k, W.dtype), np.empty(k, W.dtype), np.empty(k, W.dtype)
@@ -44,8 +43,8 @@ def simplex_pass(
     one, zero, least = W.dtype.type(1.0), W.dtype.type(0.0), W.dtype.type(curvature)
     has_offsets, keeps = offsets.shape[0] > 0, kept.shape[0] > 0
     gain, worst = 0.0, 0.0
-    for position in range(rows.shape[0]):
-        i = _U(rows[position])
+    for position in range(order.shape[0]):
+        i = _U(order[position])
         at = i * k
         label = _U(columns[i])
         layout.row_scores(i, W, k, z, 0)
@@ -111,8 +110,10 @@ def _keep(i, label, k, z, old, best, q, kept):
 
 
 @kernel
-def kept_pass(loss, layout, rows, scale, q, shift, tilt, offsets, W, b, M, U, k, curvature, kept):
+def kept_pass(loss, curvature, layout, order, rows, group, kept):
     """As `simplex_pass`, over the kept classes of every row alone; returns the gain."""
+    _, _, scale, q, shift, tilt, offsets = rows
+    W, b, M, U, _, k, _ = group
     k, stride = _U(k), _U(kept.shape[1])
     flat, classes = U.reshape(-1), kept.reshape(-1)
     z, old, best = np.empty(KEPT_CLASSES, W.dtype), np.empty(KEPT_CLASSES, W.dtype), np.empty(KEPT_CLASSES, W.dtype)
@@ -120,8 +121,8 @@ def kept_pass(loss, layout, rows, scale, q, shift, tilt, offsets, W, b, M, U, k,
     one, zero, least = W.dtype.type(1.0), W.dtype.type(0.0), W.dtype.type(curvature)
     has_offsets = offsets.shape[0] > 0
     gain = 0.0
-    for position in range(rows.shape[0]):
-        i = _U(rows[position])
+    for position in range(order.shape[0]):
+        i = _U(order[position])
         first = i * stride + _U(1)
         count = _U(classes[first - _U(1)])
         if count < _U(2):

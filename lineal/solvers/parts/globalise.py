@@ -53,22 +53,25 @@ class LineSearch:
         """Steps (zero where nothing helps) and the objective there; R and D of the rows are those of that point."""
         t = np.where(line.slopes < 0.0, 1.0, 0.0)
         low, high = np.zeros_like(t), np.full_like(t, np.inf)
-        for _ in range(MAX_TRIALS):
+        low_slopes, high_slopes = line.slopes, np.full_like(t, np.inf)
+        for trial in range(MAX_TRIALS):
             values, slopes = line.at(rows, t)
             is_low = values <= line.values + DECREASE * t * line.slopes + line.noise
             is_done = (t == 0.0) | (is_low & (np.abs(slopes) <= -FLAT * line.slopes))
             if is_done.all():
                 return t, values
-            too_far = ~is_low | (slopes > 0.0)
-            high = np.where(~is_done & too_far, t, high)
-            low = np.where(~is_done & ~too_far, t, low)
+            too_far, too_near = ~is_done & (~is_low | (slopes > 0.0)), ~is_done & is_low & (slopes <= 0.0)
+            high, high_slopes = np.where(too_far, t, high), np.where(too_far, slopes, high_slopes)
+            low, low_slopes = np.where(too_near, t, low), np.where(too_near, slopes, low_slopes)
             with np.errstate(all="ignore"):
-                guess = t * line.slopes / (line.slopes - slopes)
-                guess = np.where(np.isfinite(guess) & (guess > 0.0), guess, 0.1 * t)
-                inner = np.clip(guess, low + 0.05 * (high - low), low + 0.95 * (high - low))
-            outer = np.clip(guess, 1.5 * t, 4.0 * t)
+                share = low_slopes / (low_slopes - high_slopes)  # where the secant of the slopes is zero
+                share = np.where(np.isfinite(share), np.clip(share, 0.05, 0.95), 0.1)
+                # Slopes bend: a secant may creep from one side, so that every third trial halves the interval.
+                inner = low + (0.5 if trial % 3 == 2 else share) * (high - low)
+                outer = np.clip(t * line.slopes / (line.slopes - slopes), 1.5 * t, 4.0 * t)
+            outer = np.where(np.isfinite(outer), outer, 4.0 * t)
             t = np.where(is_done, t, np.where(np.isfinite(high), inner, outer))
-        t = np.where(is_low, t, 0.0)
+        t = np.where(is_done, t, low)  # the last point known to be lower
         return t, line.at(rows, t)[0]
 
 

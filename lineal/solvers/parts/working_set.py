@@ -92,4 +92,4 @@ def choose(violations, is_free, largest, sizes, least, growth):
 @kernel
 def _bin(violation, largest):
     """0 for the largest violations, a quarter of a power of two a bin."""
-    return min(int(-4.0 * math.log2(violation / largest)), BINS - 1)
+    return int(min(-4.0 * math.log2(max(violation / largest, 1e-300)), BINS - 1.0))
