@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -59,8 +59,25 @@ def certify(objective: Objective, theta: np.ndarray, tol: float, dual_point: Any
     return _gap(primal, dual) if math.isfinite(dual) else _violation(objective, theta)
 
 
+class DualBound(NamedTuple):
+    """A lower bound of the minimum, and the feasible dual point that gives it: −scale·C is what the penalty sees.
+
+    `pull` is −C moved away from zero by its rounding errors; None where the penalty did not need it.
+    """
+
+    value: float
+    pull: np.ndarray | None
+    scale: float
+
+
 def primal_and_dual(objective: Objective, W: np.ndarray, b: np.ndarray) -> tuple[float, float]:
     """F(W, b) and a lower bound of the minimum; NaN and −∞ where no feasible dual point was found."""
+    primal, bound = primal_and_bound(objective, W, b)
+    return primal, bound.value
+
+
+def primal_and_bound(objective: Objective, W: np.ndarray, b: np.ndarray) -> tuple[float, DualBound]:
+    """The same with the dual point of the bound."""
     loss = objective.loss
 
     def slopes(block: Block) -> np.ndarray:
@@ -77,9 +94,9 @@ def primal_and_dual(objective: Objective, W: np.ndarray, b: np.ndarray) -> tuple
 
     repair = _repair(objective, slopes)
     if repair is None:
-        return math.nan, -math.inf
-    sums, dual = _dual_value(objective, sums_of, repair, W, b, None)
-    return sums.primal + objective.regulariser.value(W), dual
+        return math.nan, DualBound(-math.inf, None, 0.0)
+    sums, bound = _dual_bound(objective, sums_of, repair, W, b, None)
+    return sums.primal + objective.regulariser.value(W), bound
 
 
 def dual_value(objective: Objective, U: Any, W: np.ndarray, b: np.ndarray, primal: float) -> float:
@@ -98,7 +115,7 @@ def dual_value(objective: Objective, U: Any, W: np.ndarray, b: np.ndarray, prima
         return DualSums(*objective.engine.sum(step))
 
     repair = _repair(objective, rows_of)
-    return -math.inf if repair is None else _dual_value(objective, sums_of, repair, W, b, primal)[1]
+    return -math.inf if repair is None else _dual_bound(objective, sums_of, repair, W, b, primal)[1].value
 
 
 def _repair(objective: Objective, point: Callable[[Block], np.ndarray]) -> np.ndarray | None:
@@ -112,21 +129,22 @@ def _repair(objective: Objective, point: Callable[[Block], np.ndarray]) -> np.nd
     return loss.repair(sums, class_weights, hub)
 
 
-def _dual_value(
+def _dual_bound(
     objective: Objective,
     sums_of: Callable[[np.ndarray, float], DualSums],
     repair: np.ndarray,
     W: np.ndarray,
     b: np.ndarray,
     primal: float | None,
-) -> tuple[DualSums, float]:
+) -> tuple[DualSums, DualBound]:
     sums = sums_of(repair, 1.0)
     if objective.regulariser.is_radial and not objective.fit_intercept:
-        return sums, sums.dual - _radial_conjugate(objective, W, sums, sums.primal if primal is None else primal)
-    slack, bound = _rounding(objective, W, b, sums, sums.primal if primal is None else primal)
-    scale = objective.regulariser.dual_scale(bound)
+        conjugate = _radial_conjugate(objective, W, sums, sums.primal if primal is None else primal)
+        return sums, DualBound(sums.dual - conjugate, None, 1.0)
+    slack, pull = _rounding(objective, W, b, sums, sums.primal if primal is None else primal)
+    scale = objective.regulariser.dual_scale(pull)
     dual = sums.dual if scale == 1.0 else sums_of(repair, scale).dual
-    return sums, dual - slack - objective.regulariser.conjugate(bound, scale)
+    return sums, DualBound(dual - slack - objective.regulariser.conjugate(pull, scale), pull, scale)
 
 
 def _radial_conjugate(objective: Objective, W: np.ndarray, sums: DualSums, primal: float) -> float:

@@ -51,6 +51,12 @@ def soft_threshold(x: float, threshold: float) -> float:
 
 
 @kernel
+def sign(x: float) -> float:
+    """−1, 0 or 1."""
+    return 1.0 if x > 0.0 else -1.0 if x < 0.0 else 0.0
+
+
+@kernel
 def log_sum_exp(z: Any) -> float:
     """log Σ exp(z_r) of a non-empty vector, shifted by its largest entry."""
     top = wide(z[0])

@@ -73,6 +73,15 @@ class MarginLoss:
             total += value
         return total
 
+    def slopes_at(self, labels, Z, at, k, weight, R):
+        """Write weight·∇ℓ(Z[at : at+k]) to R[at : at+k], in the precision of Z."""
+        for r in range(k):
+            R[at + r] = weight * self.derivative(-1.0, wide(Z[at + r]))
+        for p in range(labels.shape[0]):
+            if labels[p] >= 0:
+                label = at + np.uintp(labels[p])
+                R[label] = weight * self.derivative(1.0, wide(Z[label]))
+
     def row_curvature(self, labels, z, v, work, out):
         """Write ∇²ℓ(z)·v (a generalised Hessian where ℓ'' jumps)."""
         self.signs(labels, work)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
+import numpy as np
+
 from lineal.core.maths import wide
 from lineal.core.protocol import Fieldless, protocol
 from lineal.losses.pairs import PairLoss
@@ -22,6 +24,54 @@ class MulticlassSquaredHinge(PairLoss, Fieldless):
     name: ClassVar[str] = "multiclass_squared_hinge"
     takes_label_sets: ClassVar[bool] = False
     has_conjugate: ClassVar[bool] = True
+
+    def row_value(self, labels, z, work):
+        """Loss of one row."""
+        y = labels[0]
+        short = 1.0 - wide(z[y])
+        own = max(short + wide(z[y]), 0.0)  # one, but for rounding: the pair of the label with itself
+        total = 0.0
+        for q in range(z.shape[0]):
+            gap = max(short + wide(z[q]), 0.0)
+            total += gap * gap
+        return total - own * own
+
+    def row_gradient(self, labels, z, work, gradient):
+        """Write u, u_q = 2·max(1 − z_y + z_q, 0) and u_y = −Σ u_q, and return the loss of the row."""
+        y = labels[0]
+        short = 1.0 - wide(z[y])
+        own = max(short + wide(z[y]), 0.0)
+        total, out = 0.0, 0.0
+        for q in range(z.shape[0]):
+            gap = max(short + wide(z[q]), 0.0)
+            gradient[q] = 2.0 * gap
+            out += gap
+            total += gap * gap
+        gradient[y] = -2.0 * (out - own)
+        return total - own * own
+
+    def slopes_at(self, labels, Z, at, k, weight, R):
+        """Write weight·∇ℓ(Z[at : at+k]) to R[at : at+k], in the precision of Z."""
+        label = at + np.uintp(labels[0])
+        one, zero = Z.dtype.type(1.0), Z.dtype.type(0.0)
+        short, double = one - Z[label], weight + weight
+        total = zero
+        for q in range(k):
+            gap = max(short + Z[at + q], zero)
+            total += gap
+            R[at + q] = double * gap
+        R[label] = -double * (total - max(short + Z[label], zero))
+
+    def row_curvature(self, labels, z, v, work, out):
+        """Generalised Hessian times v: Σ over active pairs of 2(v_q − v_y)(e_q − e_y)."""
+        y = labels[0]
+        short, own = 1.0 - wide(z[y]), wide(v[y])
+        total = 0.0
+        for q in range(z.shape[0]):
+            flow = 2.0 * (wide(v[q]) - own) if short + wide(z[q]) > 0.0 else 0.0
+            out[q] = flow
+            total += flow
+        out[y] = -total
 
     def row_conjugate(self, labels, u, work):
         """ℓ*(u), infinite outside of its domain."""

@@ -60,6 +60,13 @@ class PairLoss:
             gradient[labels[p]] = -2.0 * out
         return total
 
+    def slopes_at(self, labels, Z, at, k, weight, R):
+        """Write weight·∇ℓ(Z[at : at+k]) to R[at : at+k], in the precision of Z."""
+        work = np.empty(k)
+        self.row_gradient(labels, Z[at : at + k], work, R[at : at + k])
+        for r in range(k):
+            R[at + r] *= weight
+
     def row_curvature(self, labels, z, v, work, out):
         """Generalised Hessian times v: Σ over active pairs of 2(v_q − v_r)(e_q − e_r)."""
         self.mask_labels(labels, z, work)

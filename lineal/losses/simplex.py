@@ -45,6 +45,13 @@ class SimplexLoss:
         gradient[labels[0]] = -others  # p_y − 1 without its cancellation
         return value
 
+    def slopes_at(self, labels, Z, at, k, weight, R):
+        """Write weight·∇ℓ(Z[at : at+k]) to R[at : at+k], in the precision of Z."""
+        work = np.empty(k)
+        self.row_gradient(labels, Z[at : at + k], work, R[at : at + k])
+        for r in range(k):
+            R[at + r] *= weight
+
     def row_conjugate(self, labels, u, work):
         """ℓ*(u), infinite where u + e_y leaves the simplex."""
         total = 0.0

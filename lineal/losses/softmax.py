@@ -26,6 +26,22 @@ class Softmax(SimplexLoss, Fieldless):
     link: ClassVar[str | None] = "softmax"
     dual_curvature: ClassVar[float] = 1.0
 
+    def slopes_at(self, labels, Z, at, k, weight, R):
+        """Write weight·∇ℓ(Z[at : at+k]) to R[at : at+k], in the precision of Z."""
+        label, top = at + np.uintp(labels[0]), Z[at]
+        for r in range(k):
+            top = max(top, Z[at + r])
+        total = Z.dtype.type(0.0)
+        for r in range(k):
+            e = lane_exp(Z[at + r] - top)
+            R[at + r] = e
+            total += e
+        share = weight / total
+        others = total - R[label]
+        for r in range(k):
+            R[at + r] *= share
+        R[label] = -share * others
+
     def row_choice(self, labels, z, p):
         """Write softmax(z) and return the loss, exact also where it is tiny."""
         total = softmax_into(z, p)

@@ -11,6 +11,9 @@ block_dual_scale          the largest c in [0, 1] with (strength·ω)*(c·v) < �
 block_violation           distance of −g to strength·∂ω(w): zero where w is optimal, g the gradient of the loss
 block_critical_strength   the smallest strength with v in strength·∂ω(0): the dual norm, where ω is a norm
 block_gradient            strength·∇ω(w), smooth penalties only
+block_slope               the same with `has_bend`, for w ≠ 0, by the weights that are free to move there
+block_bend                strength·∇²ω(w)·v by those weights
+block_stiffness           a number like the diagonal of that
 block_is_zero             whether w = 0
 ========================  ==========================================================================================
 """
@@ -23,7 +26,7 @@ import numbers
 from typing import Any, ClassVar, NamedTuple
 
 from lineal.core.jit import kernel
-from lineal.core.maths import soft_threshold
+from lineal.core.maths import norm2, soft_threshold, wide
 from lineal.errors import OptionError
 
 #: A dual norm above its bound by no more than this share counts as feasible: scaling a point onto the bound rounds.
@@ -43,6 +46,8 @@ class Penalty(abc.ABC):
     is_norm: ClassVar[bool] = False  # positively homogeneous: ω(c·w) = c·ω(w)
     is_separable: ClassVar[bool] = False  # a sum over single weights, see `SeparablePenalty`
     is_radial: ClassVar[bool] = False  # a function of ‖w‖₂ that needs no blocks: has `radial_conjugate`
+    has_bend: ClassVar[bool] = False  # twice differentiable by the weights of w ≠ 0 that are free to move
+    frees_all: ClassVar[bool] = False  # all weights of a block w ≠ 0 are free to move, else those that are not zero
 
     @abc.abstractmethod
     def block_value(self, w: Any) -> float: ...
@@ -86,6 +91,10 @@ class NormPenalty(Penalty):
 
     __slots__ = ()
     is_norm = True
+
+    def dual_norm_factor(self, size: int) -> float:
+        """How many times the 2-norm the dual norm of a block of this size can be: once, where ω ≥ ‖·‖₂."""
+        return 1.0
 
     def block_conjugate(self, v: Any, strength: float) -> float:
         return ball_indicator(self.block_critical_strength(v), strength)
@@ -140,3 +149,14 @@ def over_norm(x: float, norm: float) -> float:
     if norm > 1e-290:
         return x / norm
     return (x * 2.0**600) / (norm * 2.0**600)
+
+
+@kernel
+def norm_bend(w: Any, v: Any, strength: float, out: Any) -> None:
+    """out = strength·∇²‖w‖₂·v, for w ≠ 0."""
+    size = norm2(w)
+    along = 0.0
+    for r in range(w.shape[0]):
+        along += over_norm(wide(w[r]), size) * wide(v[r])
+    for r in range(w.shape[0]):
+        out[r] = strength * (wide(v[r]) - along * over_norm(wide(w[r]), size)) / size

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from lineal.core.maths import norm1, norm2, norm_inf, soft_norm2, soft_threshold, wide
+from lineal.core.maths import norm1, norm2, norm_inf, sign, soft_norm2, soft_threshold, wide
 from lineal.core.protocol import protocol
 from lineal.penalties.base import L1Ratio, SeparablePenalty, ball_indicator, ball_scale, l1_residual
 
@@ -16,6 +16,7 @@ class ElasticNet(SeparablePenalty, L1Ratio):
 
     __slots__ = ()
     name = "elastic_net"
+    has_bend = True
 
     @property
     def l1_share(self) -> float:
@@ -57,6 +58,19 @@ class ElasticNet(SeparablePenalty, L1Ratio):
             residual = l1_residual(weight, wide(g[r]) + curvature * weight, threshold)
             total += residual * residual
         return math.sqrt(total)
+
+    def block_slope(self, w: Any, strength: float, out: Any) -> None:
+        """strength·(ρ·sign(w) + (1 − ρ)·w)."""
+        for r in range(w.shape[0]):
+            out[r] = strength * (self.l1_ratio * sign(wide(w[r])) + (1.0 - self.l1_ratio) * wide(w[r]))
+
+    def block_bend(self, w: Any, v: Any, strength: float, out: Any) -> None:
+        """strength·(1 − ρ)·v."""
+        for r in range(w.shape[0]):
+            out[r] = strength * (1.0 - self.l1_ratio) * wide(v[r])
+
+    def block_stiffness(self, w: Any, strength: float) -> float:
+        return strength * (1.0 - self.l1_ratio)
 
     def block_critical_strength(self, v: Any) -> float:
         return norm_inf(v) / self.l1_ratio

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from lineal.core.maths import norm1, norm_inf, soft_threshold, wide
+from lineal.core.maths import norm1, norm_inf, sign, soft_threshold, wide
 from lineal.core.protocol import Fieldless, protocol
 from lineal.penalties.base import NormPenalty, SeparablePenalty, l1_residual
 
@@ -16,6 +16,7 @@ class L1(NormPenalty, SeparablePenalty, Fieldless):
 
     __slots__ = ()
     name = "l1"
+    has_bend = True
 
     @property
     def l1_share(self) -> float:
@@ -37,6 +38,19 @@ class L1(NormPenalty, SeparablePenalty, Fieldless):
             residual = l1_residual(wide(w[r]), wide(g[r]), strength)
             total += residual * residual
         return math.sqrt(total)
+
+    def block_slope(self, w: Any, strength: float, out: Any) -> None:
+        """strength·sign(w)."""
+        for r in range(w.shape[0]):
+            out[r] = strength * sign(wide(w[r]))
+
+    def block_bend(self, w: Any, v: Any, strength: float, out: Any) -> None:
+        """None."""
+        for r in range(w.shape[0]):
+            out[r] = 0.0
+
+    def block_stiffness(self, w: Any, strength: float) -> float:
+        return 0.0
 
     def block_critical_strength(self, v: Any) -> float:
         return norm_inf(v)

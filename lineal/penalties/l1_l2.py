@@ -7,7 +7,7 @@ from typing import Any
 
 from lineal.core.maths import norm2, wide
 from lineal.core.protocol import Fieldless, protocol
-from lineal.penalties.base import NormPenalty, over_norm
+from lineal.penalties.base import NormPenalty, norm_bend, over_norm
 
 
 @protocol
@@ -17,6 +17,8 @@ class L1L2(NormPenalty, Fieldless):
     __slots__ = ()
     name = "l1/l2"
     is_group = True
+    has_bend = True
+    frees_all = True
 
     def block_value(self, w: Any) -> float:
         return norm2(w)
@@ -38,6 +40,19 @@ class L1L2(NormPenalty, Fieldless):
             residual = wide(g[r]) + strength * over_norm(wide(w[r]), size)
             total += residual * residual
         return math.sqrt(total)
+
+    def block_slope(self, w: Any, strength: float, out: Any) -> None:
+        """strength·w/‖w‖."""
+        size = norm2(w)
+        for r in range(w.shape[0]):
+            out[r] = strength * over_norm(wide(w[r]), size)
+
+    def block_bend(self, w: Any, v: Any, strength: float, out: Any) -> None:
+        """strength·(v − w·w'v/‖w‖²)/‖w‖."""
+        norm_bend(w, v, strength, out)
+
+    def block_stiffness(self, w: Any, strength: float) -> float:
+        return strength / norm2(w)
 
     def block_critical_strength(self, v: Any) -> float:
         return norm2(v)

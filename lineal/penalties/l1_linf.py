@@ -19,6 +19,10 @@ class L1Linf(NormPenalty, Fieldless):
     name = "l1/linf"
     is_group = True
 
+    def dual_norm_factor(self, size: int) -> float:
+        """‖v‖₁ ≤ √size·‖v‖₂."""
+        return math.sqrt(size)
+
     def block_value(self, w: Any) -> float:
         return norm_inf(w)
 

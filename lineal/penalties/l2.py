@@ -18,6 +18,8 @@ class L2(SeparablePenalty, Fieldless):
     name = "l2"
     is_smooth = True
     is_radial = True
+    has_bend = True
+    frees_all = True
 
     @property
     def l1_share(self) -> float:
@@ -58,6 +60,19 @@ class L2(SeparablePenalty, Fieldless):
             residual = wide(g[r]) + strength * wide(w[r])
             total += residual * residual
         return math.sqrt(total)
+
+    def block_slope(self, w: Any, strength: float, out: Any) -> None:
+        """strength·w."""
+        for r in range(w.shape[0]):
+            out[r] = strength * wide(w[r])
+
+    def block_bend(self, w: Any, v: Any, strength: float, out: Any) -> None:
+        """strength·v."""
+        for r in range(w.shape[0]):
+            out[r] = strength * wide(v[r])
+
+    def block_stiffness(self, w: Any, strength: float) -> float:
+        return strength
 
     def block_critical_strength(self, v: Any) -> float:
         """No strength holds a weight at zero against a gradient."""

@@ -154,8 +154,74 @@ class Regulariser:
         """
         if self.penalty.is_smooth:
             raise OptionError(f"penalty {self.penalty.name!r} sets no weights to zero and has no critical alpha")
-        self._check(G)
-        return _critical_alpha(self.penalty, self.factors, *self.blocks, G)
+        strengths, factors = self.critical_strengths(G), self.factors
+        return float(np.max(strengths[factors > 0.0] / factors[factors > 0.0], initial=0.0))
+
+    def by_block(self, numbers: np.ndarray) -> np.ndarray:
+        """Sums of one number a feature over the features of every block."""
+        if not self.blocks.features.size:
+            return numbers
+        return np.add.reduceat(numbers[self.blocks.features], self.blocks.offsets[:-1])
+
+    def critical_strengths(self, V: np.ndarray) -> np.ndarray:
+        """Per block the smallest strength that would hold it at zero against the gradient V."""
+        self._check(V)
+        out = np.empty(self.n_blocks)
+        _critical_strengths(self.penalty, *self.blocks, V, out)
+        return out
+
+    def restricted(self, features: np.ndarray) -> Regulariser:
+        """The same penalty of some features (ascending numbers), which must be whole blocks."""
+        other = copy.copy(self)
+        other.n_features, other.centre = len(features), None if self.centre is None else self.centre[features]
+        if self.blocks.features.size:
+            place = np.full(self.n_features, -1, np.int64)
+            place[features] = np.arange(len(features))
+            sizes = np.diff(self.blocks.offsets)
+            kept = place[self.blocks.features[self.blocks.offsets[:-1]]] >= 0
+            members = place[self.blocks.features[np.repeat(kept, sizes)]]
+            other.blocks = Blocks(np.concatenate([[0], np.cumsum(sizes[kept])]), members)
+        else:
+            kept = features
+        other.factors, other.strengths = self.factors[kept], self.strengths[kept]
+        other.n_blocks = len(other.factors)
+        return other
+
+    def free_weights(self, W: np.ndarray) -> np.ndarray:
+        """Mask of the weights by which αΩ is differentiable at W, for penalties with a bend."""
+        if not self.penalty.frees_all:
+            return W != 0.0
+        live = ~self.zero_blocks(W) if not self.penalty.is_smooth else np.ones(self.n_blocks, bool)
+        rows = live
+        if self.blocks.features.size:
+            rows = np.empty(self.n_features, bool)
+            rows[self.blocks.features] = np.repeat(live, np.diff(self.blocks.offsets))
+        return np.broadcast_to(rows[:, None], W.shape)
+
+    def slope(self, W: np.ndarray) -> np.ndarray:
+        """Gradient of αΩ at W by the weights that are free there; no block may be zero."""
+        self._check(W)
+        out = np.empty_like(W)
+        _slope(self.penalty, self.strengths, *self.blocks, W, out)
+        return out
+
+    def bend(self, W: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """∇²(αΩ)(W)·V by the weights that are free at W; no block may be zero."""
+        self._check(W, V)
+        out = np.empty_like(W)
+        _bend(self.penalty, self.strengths, *self.blocks, W, V, out)
+        return out
+
+    def stiffness(self, W: np.ndarray) -> np.ndarray:
+        """About the diagonal of ∇²(αΩ)(W), one number a feature."""
+        self._check(W)
+        out = np.empty(self.n_blocks)
+        _stiffness(self.penalty, self.strengths, *self.blocks, W, out)
+        if not self.blocks.features.size:
+            return out
+        by_feature = np.empty(self.n_features)
+        by_feature[self.blocks.features] = np.repeat(out, np.diff(self.blocks.offsets))
+        return by_feature
 
     def zero_blocks(self, W: np.ndarray) -> np.ndarray:
         """Mask of the blocks that are entirely zero."""
@@ -326,13 +392,47 @@ def _violation(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any
 
 
 @kernel
-def _critical_alpha(penalty: Any, factors: Any, offsets: Any, features: Any, G: Any) -> float:
+def _critical_strengths(penalty: Any, offsets: Any, features: Any, G: Any, out: Any) -> None:
     grouped = features.shape[0] > 0
     scratch = _scratch(offsets, G)
     blocks = scratch if grouped else G
-    critical = 0.0
-    for g in range(factors.shape[0]):
-        if factors[g] > 0.0:
-            row, size = (0, _load(g, offsets, features, G, scratch)) if grouped else (g, G.shape[1])
-            critical = max(critical, penalty.block_critical_strength(blocks[row][:size]) / factors[g])
-    return critical
+    for g in range(out.shape[0]):
+        row, size = (0, _load(g, offsets, features, G, scratch)) if grouped else (g, G.shape[1])
+        out[g] = penalty.block_critical_strength(blocks[row][:size])
+
+
+@kernel
+def _slope(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any, out: Any) -> None:
+    grouped = features.shape[0] > 0
+    scratch, result_scratch = _scratch(offsets, W), _scratch(offsets, W)
+    blocks, results = scratch if grouped else W, result_scratch if grouped else out
+    for g in range(strengths.shape[0]):
+        row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
+        penalty.block_slope(blocks[row][:size], strengths[g], results[row][:size])
+        if grouped:
+            _store(g, offsets, features, result_scratch, out)
+
+
+@kernel
+def _bend(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any, V: Any, out: Any) -> None:
+    grouped = features.shape[0] > 0
+    scratch, moved_scratch, result_scratch = _scratch(offsets, W), _scratch(offsets, W), _scratch(offsets, W)
+    blocks, moves = scratch if grouped else W, moved_scratch if grouped else V
+    results = result_scratch if grouped else out
+    for g in range(strengths.shape[0]):
+        row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
+        if grouped:
+            _load(g, offsets, features, V, moved_scratch)
+        penalty.block_bend(blocks[row][:size], moves[row][:size], strengths[g], results[row][:size])
+        if grouped:
+            _store(g, offsets, features, result_scratch, out)
+
+
+@kernel
+def _stiffness(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any, out: Any) -> None:
+    grouped = features.shape[0] > 0
+    scratch = _scratch(offsets, W)
+    blocks = scratch if grouped else W
+    for g in range(strengths.shape[0]):
+        row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
+        out[g] = penalty.block_stiffness(blocks[row][:size], strengths[g])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from lineal.core.maths import norm1, norm2, norm_inf, soft_norm2, soft_threshold, wide
+from lineal.core.maths import norm1, norm2, norm_inf, sign, soft_norm2, soft_threshold, wide
 from lineal.core.protocol import protocol
-from lineal.penalties.base import L1Ratio, NormPenalty, l1_residual, over_norm
+from lineal.penalties.base import L1Ratio, NormPenalty, l1_residual, norm_bend, over_norm
 
 #: Newton from the left of a convex function: far more steps than it ever takes.
 MAX_NEWTON_STEPS = 100
@@ -20,6 +20,7 @@ class SparseGroup(NormPenalty, L1Ratio):
     __slots__ = ()
     name = "sparse_group"
     is_group = True
+    has_bend = True
 
     def block_value(self, w: Any) -> float:
         return self.l1_ratio * norm1(w) + (1.0 - self.l1_ratio) * norm2(w)
@@ -46,6 +47,20 @@ class SparseGroup(NormPenalty, L1Ratio):
             residual = l1_residual(weight, wide(g[r]) + radius * over_norm(weight, size), threshold)
             total += residual * residual
         return math.sqrt(total)
+
+    def block_slope(self, w: Any, strength: float, out: Any) -> None:
+        """strength·(ρ·sign(w) + (1 − ρ)·w/‖w‖)."""
+        size = norm2(w)
+        for r in range(w.shape[0]):
+            weight = wide(w[r])
+            out[r] = strength * (self.l1_ratio * sign(weight) + (1.0 - self.l1_ratio) * over_norm(weight, size))
+
+    def block_bend(self, w: Any, v: Any, strength: float, out: Any) -> None:
+        """That of the l1/l2 part."""
+        norm_bend(w, v, (1.0 - self.l1_ratio) * strength, out)
+
+    def block_stiffness(self, w: Any, strength: float) -> float:
+        return (1.0 - self.l1_ratio) * strength / norm2(w)
 
     def block_critical_strength(self, v: Any) -> float:
         """The dual norm: the root s of h(s) = ‖soft_threshold(v, ρ·s)‖₂ − (1 − ρ)·s.

@@ -62,8 +62,12 @@ def truncated_cg(
     forcing: np.ndarray,
     radius: np.ndarray,
     must_end: Callable[[], Any] = lambda: None,
+    most: int = MAX_PRODUCTS,
 ) -> Step:
-    """Directions of the systems, to the relative residuals `forcing` (in the norm of M⁻¹); `radius` may be ∞."""
+    """Directions of the systems, to the relative residuals `forcing` (in the norm of M⁻¹); `radius` may be ∞.
+
+    `most` are the products that they may cost.
+    """
     r = np.negative(gradient)
     m, dtype = len(forcing), gradient.dtype
     where: Any = np.arange(m)  # the system of every scalar
@@ -77,7 +81,7 @@ def truncated_cg(
     sMp, pMp = sMs.copy(), rz.copy()
     live: Any = rz > 0.0
     count = 0
-    while live.any() and count < MAX_PRODUCTS and not must_end():
+    while live.any() and count < most and not must_end():
         if m > 1 and np.count_nonzero(live) <= (1.0 - COMPACT) * len(live):
             S[:, where], residual[:, where], norms[where] = s, r, sMs
             keep = np.flatnonzero(live)

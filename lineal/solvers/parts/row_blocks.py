@@ -1,25 +1,32 @@
-"""Working sets of blocks (rows of W, or groups of rows) for block coordinate descent: which to visit, and when to end.
+"""Working sets of blocks (rows of W, or groups of rows): which to visit, and when to end.
 
 A look at all blocks costs one product with X: gradients, violations of the penalty's optimality conditions, and the
-next working set (`working_set.py`). Between two looks only blocks of the set are visited (`block_descent.py`).
+next working set (`working_set.py`). Between two looks the blocks that are not zero move together
+(`support_newton.py`), then those of the set one by one (`block_descent.py`). From zero weights the penalty starts
+strong and is weakened from look to look, so that few blocks enter at a time. Blocks that a certificate proves to be
+zero (`screening.py`) are not chosen any more.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
+from lineal import row_sums
 from lineal.core import threads as pool
 from lineal.design.orders import by_columns
 from lineal.design.products import matmul, rmatmul
+from lineal.engine.base import Block
 from lineal.engine.local import LocalEngine
 from lineal.objective import Objective
+from lineal.penalties.regulariser import Regulariser
+from lineal.screening import safe_zeros
 from lineal.solution import Certificate
 from lineal.solvers.parts import working_set
 from lineal.solvers.parts.block_descent import RowState, descend, expand
+from lineal.solvers.parts.support_newton import SupportNewton
 
 #: A working set is left when its largest violation is this share of the largest of all blocks.
 SET_SHARE = 0.2
@@ -27,70 +34,93 @@ SET_SHARE = 0.2
 #: Share of the entries of X that a working set may always gain, and growth of the entries of one that is larger.
 LEAST, GROWTH = 0.1, 1.0
 
-#: Sweeps over one working set.
-SWEEPS = 10
+#: Newton steps, and sweeps over the working set, between two looks.
+STEPS, SWEEPS = 2, 4
+
+#: Share by which the penalty is weakened from one iteration to the next, from a start at zero.
+STAGE = 0.3
+
+#: Bytes of the features in use that are copied for Newton's method, at most, or share of the bytes of X.
+COPIED_BYTES, COPIED_SHARE = 256 << 20, 0.25
 
 #: Rows of a chunk whose gradients one thread computes.
 CHUNK_ROWS = 2048
 
 
 class RowBlocks:
-    """θ, scores and gradients of all rows, and what is known of the optimality of every block."""
+    """θ, scores and gradients of all rows, and what is known of the optimality of every block.
+
+    Scores and gradients are kept up to date by every step: 2·n·k numbers in the precision of X.
+    """
 
     def __init__(self, objective: Objective, engine: LocalEngine, theta: np.ndarray, tol: float, threads: int) -> None:
         self.theta, self.tol, self.threads, self.engine = theta, tol, threads, engine
         self.X = by_columns(engine.X, threads)
         self.by_columns = replace(objective, engine=replace(engine, X=self.X, threads=threads))
-        self.loss, self.regulariser = objective.loss, objective.regulariser
+        self.loss, self.target = objective.loss, objective.regulariser
         self.W, b = objective.split(theta)
         self.b = b if objective.fit_intercept else np.empty(0, theta.dtype)
         n, k = engine.shape[0], engine.n_columns
         sizes = np.full(self.X.shape[1], n) if self.X.is_dense else np.diff(self.X.layout.indptr)
-        self.sizes = self._by_block(sizes.astype(np.int64))
+        self.entries = sizes.astype(np.int64)
+        self.sizes = self.target.by_block(self.entries)
         self.least = int(LEAST * self.sizes.sum())
-        self.curvatures = self.loss.typical_curvature(k) * self._by_block(objective.moments[1][:, 0])
+        self.curvatures = self.loss.typical_curvature(k) * self.target.by_block(objective.moments[1][:, 0])
         self.bend = np.array([self.loss.typical_curvature(k)])
-        Z, R = np.empty((n, k), theta.dtype), np.empty((n, k), theta.dtype)
-        self.rows = RowState(engine.weights, Z, R, np.empty(n), np.zeros(n + 1, np.int64))
-        self.first = 0.0
-        self.wait = math.inf
+        self.Z, self.R = np.empty((n, k), theta.dtype), np.empty((n, k), theta.dtype)
+        stamps = np.zeros(n + 1 if self.target.blocks.features.size else 1, np.int64)
+        weights = engine.weights.astype(theta.dtype)
+        self.rows = RowState(weights, self.Z.reshape(-1), self.R.reshape(-1), stamps)
+        self.is_zero = np.zeros(self.target.n_blocks, bool)  # proven
+        self.largest, self.first = 0.0, 0.0
         self.found: tuple[float, Certificate] | None = None
+        self.regulariser = self.target
         self.refresh()
         if len(self.b):
             self._descend(np.empty(0, np.int64), 1e-10, 50)  # zero weights are judged by their best intercept
+        if not self.target.penalty.is_smooth and not self.W.any():
+            self._weaken(self.target.critical_alpha(self._gradient()))
 
-    def _by_block(self, numbers: np.ndarray) -> np.ndarray:
-        blocks = self.regulariser.blocks
-        if not blocks.features.size:
-            return np.ascontiguousarray(numbers)
-        return np.add.reduceat(numbers[blocks.features], blocks.offsets[:-1])
+    def _weaken(self, alpha: float) -> None:
+        """Go on with a share of this strength."""
+        alpha *= STAGE
+        self.regulariser = self.target.with_alpha(alpha) if alpha > self.target.alpha else self.target
 
     def refresh(self) -> None:
         """Scores anew from the weights: sums of many steps drift."""
-        matmul(self.X, np.ascontiguousarray(self.W), out=self.rows.Z, threads=self.threads)
+        matmul(self.X, np.ascontiguousarray(self.W), out=self.Z, threads=self.threads)
         if len(self.b):
-            self.rows.Z[:] += self.b
+            self.Z += self.b
         if self.engine.offsets is not None:
-            self.rows.Z[:] += self.engine.offsets
-        n = len(self.rows.Z)
+            self.Z += self.engine.offsets
+        self._expand()
+
+    def _expand(self) -> None:
+        """Gradients of all rows from their scores."""
+        n, k = self.Z.shape
         chunks = [(start, min(start + CHUNK_ROWS, n)) for start in range(0, n, CHUNK_ROWS)]
-        tasks = [partial(expand, self.loss, self.engine.targets, self.rows, *chunk) for chunk in chunks]
+        tasks = [partial(expand, self.loss, self.engine.targets, self.rows, k, *chunk) for chunk in chunks]
         pool.run(tasks, self.threads)
+
+    def _gradient(self) -> np.ndarray:
+        return rmatmul(self.X, self.R, threads=self.threads, dtype=np.float64)
 
     def objective(self) -> float:
         """F(θ)."""
-        return float(self.rows.weights @ self.rows.losses) + self.regulariser.value(np.ascontiguousarray(self.W))
+        block = Block(self.X, self.engine.targets, self.engine.weights, None, self.threads)
+        return row_sums.values(self.loss, block, self.Z) + self.target.value(np.ascontiguousarray(self.W))
 
     def look(self) -> None:
         """Violations of all blocks, and the next working set."""
         W = np.ascontiguousarray(self.W)
-        gradient = rmatmul(self.X, self.rows.R, threads=self.threads, dtype=np.float64)
-        violations = self.regulariser.violation(W, gradient)
-        off_balance = np.linalg.norm(self.rows.R.sum(axis=0, dtype=np.float64)) if len(self.b) else 0.0
-        self.largest = max(float(violations.max(initial=0.0)), float(off_balance))
-        self.first = max(self.first, self.largest)
+        violations = self.regulariser.violation(W, self._gradient())
         is_free = ~self.regulariser.zero_blocks(W) | (self.regulariser.strengths == 0.0)
-        self.chosen = working_set.choose(violations, is_free, self.largest, self.sizes, self.least, GROWTH)
+        violations[self.is_zero & ~is_free] = 0.0
+        off_balance = float(np.linalg.norm(self.R.sum(axis=0, dtype=np.float64))) if len(self.b) else 0.0
+        largest = float(violations.max(initial=0.0))
+        self.largest = max(largest, off_balance)
+        self.first = max(self.first, self.largest)
+        self.chosen = working_set.choose(violations, is_free, largest, self.sizes, self.least, GROWTH)
 
     def estimate(self) -> float:
         """Relative gap, if violations tell; the last certificate says how much they mean."""
@@ -101,10 +131,11 @@ class RowBlocks:
 
     def is_done(self) -> bool:
         """Whether the certificate is worth computing."""
-        return self.estimate() <= self.tol or self.largest == 0.0
+        return self.regulariser is self.target and (self.estimate() <= self.tol or self.largest == 0.0)
 
     def tighten(self) -> None:
-        """The certificate was not as good as the estimate: go on from exact scores."""
+        """The certificate was not as good as the estimate: go on from exact scores, without what is surely zero."""
+        self.is_zero |= safe_zeros(self.by_columns, self.theta)
         self.refresh()
         self.look()
 
@@ -115,11 +146,31 @@ class RowBlocks:
         return certificate
 
     def improve(self) -> None:
-        """Sweeps over the working set."""
+        """Newton steps on what is not zero, then sweeps over the working set."""
+        if self.regulariser.penalty.has_bend:
+            self._newton()
         self._descend(self.chosen, SET_SHARE * self.largest, SWEEPS)
+        if self.regulariser is not self.target:
+            self._weaken(self.regulariser.alpha)
+
+    def _newton(self) -> None:
+        W = np.ascontiguousarray(self.W)
+        features = np.flatnonzero(self.regulariser.free_weights(W).any(axis=1))
+        if not len(features) or not self._can_copy(int(self.entries[features].sum())):
+            return
+        objective = replace(self.by_columns, regulariser=self.regulariser)
+        newton = SupportNewton(objective, features, self.theta, self.Z, self.R, self.threads)
+        self.theta[newton.chosen] = newton.run(STEPS, 0.1 * SET_SHARE * self.largest)
+        self._expand()
+
+    def _can_copy(self, entries: int) -> bool:
+        """Whether so many entries of X are few enough to be stored twice."""
+        share = entries / max(self.X.stored, 1)
+        bytes_ = 2 * self.X.dtype.itemsize * entries
+        return bytes_ <= COPIED_BYTES or share <= COPIED_SHARE
 
     def _descend(self, chosen: np.ndarray, goal: float, sweeps: int) -> None:
-        regulariser = self.regulariser
+        regulariser: Regulariser = self.regulariser
         descend(
             self.loss, regulariser.penalty, self.X.layout, self.engine.targets, self.rows, regulariser.blocks.offsets,
             regulariser.blocks.features, regulariser.strengths, chosen, self.curvatures, self.W, self.b, self.bend,
