@@ -16,6 +16,7 @@ from lineal.data.finite import check_finite
 from lineal.data.options import ReadOptions
 from lineal.data.source import BYTE_ORDER_MARK, STDIN, display_name, expand, open_bytes, stdin_head
 from lineal.errors import DataError, OptionError, unknown_value
+from lineal.row_sparse import pick_columns
 
 #: Which module reads a format. "layout" is what an Arrow file turns out to be when `convert` wrote it.
 READERS = {
@@ -88,9 +89,10 @@ def read(path: str | os.PathLike[str], *, schema: Schema | None = None, **option
 
     Every value of X is finite, and there is at least one row.
     """
+    wanted = schema
     reader, paths, settings, schema = _prepare(path, schema, options)
     data = reader.read(paths, settings, schema)
-    data = _as_asked(data, options, settings)
+    data = _as_asked(_picked(data, wanted), options, settings)
     if not len(data):
         raise DataError(f"{display_name(paths[0])} has no rows")
     if reader.__name__ != READERS["layout"]:  # that was checked when it was written
@@ -103,15 +105,17 @@ def read_blocks(path: str | os.PathLike[str], *, schema: Schema | None = None, *
 
     All blocks have the same columns and the same schema; finding those can take a first pass over the files.
     """
+    wanted = schema
     reader, paths, settings, schema = _prepare(path, schema, options)
-    return _checked_blocks(reader, paths, settings, schema, options)
+    blocks = (_picked(block, wanted) for block in reader.read_blocks(paths, settings, schema))
+    return _checked_blocks(reader, paths, settings, blocks, options)
 
 
 def _checked_blocks(
-    reader: Any, paths: list[str], settings: ReadOptions, schema: Schema | None, options: dict[str, Any]
+    reader: Any, paths: list[str], settings: ReadOptions, blocks: Iterator[Dataset], options: dict[str, Any]
 ) -> Iterator[Dataset]:
     row = 0
-    for block in reader.read_blocks(paths, settings, schema):
+    for block in blocks:
         if not len(block):
             continue
         block = _as_asked(block, options, settings)
@@ -121,6 +125,19 @@ def _checked_blocks(
         yield block
     if row == 0:
         raise DataError(f"{display_name(paths[0])} has no rows")
+
+
+def _picked(data: Dataset, schema: Schema | None) -> Dataset:
+    """The columns that a model takes, of all that the reader made."""
+    if schema is None or schema.columns is None:
+        return data
+    names, unseen = data.feature_names, {} if data.schema is None else data.schema.settings.get("unseen", {})
+    if unseen:
+        schema = replace(schema, settings={**schema.settings, "unseen": unseen})
+    if data.X.shape[1] == schema.width:  # a file of just these columns
+        return replace(data, schema=schema)
+    X = pick_columns(data.X, np.asarray(schema.columns, np.int64))
+    return replace(data, X=X, schema=schema, feature_names=None if names is None else [names[j] for j in schema.columns])
 
 
 def _shown(paths: list[str]) -> str:
