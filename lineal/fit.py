@@ -265,7 +265,7 @@ def _start(model: Model | None, objective: Objective, encoded: Encoded) -> np.nd
     ):
         return None  # another problem: start anew
     theta = np.zeros(objective.shape, objective.engine.dtype)
-    theta[: len(model.weights)] = model.weights
+    theta[: len(model.weights)] = np.asarray(model.weights)
     if objective.fit_intercept:
         theta[-1] = model.intercept
     return theta

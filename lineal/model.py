@@ -43,8 +43,9 @@ class Model:
     certificate : how good it is.
     status : how its training ended.
 
-    Memory: d·k + k numbers, or (k numbers + 8 bytes) a used feature with `RowSparse` weights. Predictions add CHUNK_ROWS·k numbers, and CHUNK_ROWS·d where dense rows must be converted
-    to the precision of the weights; CSC matrices and DataFrames are converted whole.
+    Memory: d·k + k numbers, or k numbers and 8 bytes a used feature with `RowSparse` weights. Predictions add
+    CHUNK_ROWS·k numbers, CHUNK_ROWS times the used features with such weights, and CHUNK_ROWS·d where dense rows must
+    be converted to the precision of the weights; CSC matrices and DataFrames are converted whole.
     """
 
     weights: Weights

@@ -1,8 +1,9 @@
 """Model files: safetensors with JSON metadata. No pickles, a checksum over everything, a version.
 
 Tensors: ``weights`` (d, k) and ``intercept`` (k,); for `RowSparse` weights ``rows``, the numbers of the rows that are
-not zero (int64, ascending), and those rows as ``weights`` (len(rows), k). Metadata: one JSON text under "lineal" with the format version,
-classes, names, options, certificate and schema, and a checksum of it and the tensors under "blake2b".
+not zero (int64, ascending), and those rows as ``weights`` (len(rows), k). Metadata: one JSON text under "lineal" with
+the format version, classes, names, options, certificate and schema, and a checksum of it and the tensors under
+"blake2b".
 """
 
 from __future__ import annotations

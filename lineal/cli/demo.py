@@ -53,7 +53,13 @@ def demo(json: show.Json = False) -> None:
     theirs, their_first, their_again = _scikit_learn(X, y)
     W, b = theirs.coef_.T, theirs.intercept_
     rows = [
-        _row("lineal", model.predict(X_test) == y_test, first, again, _objective(X, y, model.weights, model.intercept)),
+        _row(
+            "lineal",
+            model.predict(X_test) == y_test,
+            first,
+            again,
+            _objective(X, y, solution.weights, solution.intercept),
+        ),
         _row("scikit-learn", theirs.predict(X_test) == y_test, their_first, their_again, _objective(X, y, W, b)),
     ]
     size, agree = _saved_and_loaded(model, X_test)

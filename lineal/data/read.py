@@ -136,8 +136,9 @@ def _picked(data: Dataset, schema: Schema | None) -> Dataset:
         schema = replace(schema, settings={**schema.settings, "unseen": unseen})
     if data.X.shape[1] == schema.width:  # a file of just these columns
         return replace(data, schema=schema)
-    X = pick_columns(data.X, np.asarray(schema.columns, np.int64))
-    return replace(data, X=X, schema=schema, feature_names=None if names is None else [names[j] for j in schema.columns])
+    columns = np.asarray(schema.columns, np.int64)
+    names = None if names is None else [names[j] for j in columns.tolist()]
+    return replace(data, X=pick_columns(data.X, columns), schema=schema, feature_names=names)
 
 
 def _shown(paths: list[str]) -> str:
