@@ -406,11 +406,13 @@ def test_paths_that_select_features(loss):
     assert found.nonzero_rows[found.chosen] <= found.nonzero_rows[found.best]
 
 
-PENALTIES = [("l1", None), ("l1/l2", None), ("l1/linf", None), ("elastic_net", 0.5), ("sparse_group", 0.5)]
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("penalty", "ratio"), PENALTIES)
+@pytest.mark.parametrize(
+    ("penalty", "ratio", "dtype"),
+    [
+        ("l1", None, np.float64), ("l1/l2", None, np.float64), ("l1/l2", None, np.float32),
+        ("l1/linf", None, np.float64), ("elastic_net", 0.5, np.float64), ("sparse_group", 0.5, np.float64),
+    ],
+)  # fmt: skip
 def test_above_the_largest_strength_there_are_no_weights(penalty, ratio, dtype):
     X, y = some_noise()
     options = TrainOptions(loss="multiclass_squared_hinge", penalty=penalty, l1_ratio=ratio, tol=1e-5)

@@ -180,8 +180,8 @@ def test_predicting_needs_no_numba(tmp_path):
 @pytest.fixture(scope="module")
 def fitted():
     """A fit that uses some of the pixels: of 64 and 40 empty columns more."""
-    X = np.hstack([DIGITS / 16, np.zeros((len(DIGITS), 40))])
-    return X, lineal.LinearClassifier(loss="softmax", penalty="l1/l2", alpha=0.01, tol=1e-4).fit(X, LABELS)
+    X = np.hstack([DIGITS / 16, np.zeros((len(DIGITS), 40))])[:300]
+    return X, lineal.LinearClassifier(loss="softmax", penalty="l1/l2", alpha=0.02).fit(X, LABELS[:300])
 
 
 def test_a_fit_keeps_the_smaller_form(fitted):
@@ -207,14 +207,14 @@ def test_estimators_with_such_weights_are_copied_pickled_and_cloned(fitted):
 
 def test_a_warm_start_begins_at_such_weights(fitted):
     X, classifier = fitted
-    again = copy.deepcopy(classifier).set_params(warm_start=True).fit(X, LABELS)
+    again = copy.deepcopy(classifier).set_params(warm_start=True).fit(X, LABELS[:300])
     assert again.history_[0]["objective"] == pytest.approx(classifier.certificate_.primal, rel=1e-6)
 
 
 def test_calibrated_probabilities_with_such_weights():
-    X = np.hstack([DIGITS[:300] / 16, np.zeros((300, 200))])
-    options = TrainOptions(loss="multiclass_squared_hinge", penalty="l1/l2", alpha=0.01, probability=True)
-    model = fit(X, LABELS[:300], options)[0]
+    X = np.hstack([DIGITS[:150] / 16, np.zeros((150, 200))])
+    options = TrainOptions(loss="multiclass_squared_hinge", penalty="l1/l2", alpha=0.1, probability=True)
+    model = fit(X, LABELS[:150], options)[0]
     assert isinstance(model.weights, RowSparse)
     P = model.predict_proba(X)
     np.testing.assert_allclose(P.sum(axis=1), 1.0)
@@ -433,6 +433,9 @@ def test_files_converted_for_a_compact_model(tmp_path):
     small = model.compact()[0]
     expected = model.decision_function(np.load(tmp_path / "rows.npy"))
     np.testing.assert_allclose(small.decision_function(tmp_path / "rows.arrow"), expected, rtol=1e-12)
+    narrow = lineal.convert(tmp_path / "rows.npy", tmp_path / "narrow.arrow", schema=small.schema)
+    assert lineal.read(narrow).X.shape == (20, 2)
+    np.testing.assert_allclose(small.decision_function(narrow), expected, rtol=1e-12)
 
 
 # --- the command line
