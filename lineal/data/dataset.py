@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from lineal.errors import DataError
+from lineal.row_sparse import pick_columns
 
 
 @dataclass(frozen=True)
@@ -208,6 +209,19 @@ class Dataset:
     def is_multilabel(self) -> bool:
         """Whether an example can have several labels."""
         return self.y is not None and self.y.ndim == 2
+
+    def in_columns_of(self, schema: Schema | None) -> Dataset:
+        """The columns that a schema wants, of all that its reader made; a Dataset of just those is left as it is."""
+        if schema is None or schema.columns is None:
+            return self
+        unseen = {} if self.schema is None else self.schema.settings.get("unseen", {})
+        if unseen:
+            schema = replace(schema, settings={**schema.settings, "unseen": unseen})
+        if self.X.shape[1] == schema.width:
+            return replace(self, schema=schema)
+        columns = np.asarray(schema.columns, np.int64)
+        names = None if self.feature_names is None else [self.feature_names[j] for j in columns.tolist()]
+        return replace(self, X=pick_columns(self.X, columns), schema=schema, feature_names=names)
 
     def take(self, rows: np.ndarray | slice) -> Dataset:
         """The given rows, with their labels and weights."""

@@ -16,7 +16,6 @@ from lineal.data.finite import check_finite
 from lineal.data.options import ReadOptions
 from lineal.data.source import BYTE_ORDER_MARK, STDIN, display_name, expand, open_bytes, stdin_head
 from lineal.errors import DataError, OptionError, unknown_value
-from lineal.row_sparse import pick_columns
 
 #: Which module reads a format. "layout" is what an Arrow file turns out to be when `convert` wrote it.
 READERS = {
@@ -92,7 +91,7 @@ def read(path: str | os.PathLike[str], *, schema: Schema | None = None, **option
     wanted = schema
     reader, paths, settings, schema = _prepare(path, schema, options)
     data = reader.read(paths, settings, schema)
-    data = _as_asked(_picked(data, wanted), options, settings)
+    data = _as_asked(data.in_columns_of(wanted), options, settings)
     if not len(data):
         raise DataError(f"{display_name(paths[0])} has no rows")
     if reader.__name__ != READERS["layout"]:  # that was checked when it was written
@@ -107,7 +106,7 @@ def read_blocks(path: str | os.PathLike[str], *, schema: Schema | None = None, *
     """
     wanted = schema
     reader, paths, settings, schema = _prepare(path, schema, options)
-    blocks = (_picked(block, wanted) for block in reader.read_blocks(paths, settings, schema))
+    blocks = (block.in_columns_of(wanted) for block in reader.read_blocks(paths, settings, schema))
     return _checked_blocks(reader, paths, settings, blocks, options)
 
 
@@ -125,20 +124,6 @@ def _checked_blocks(
         yield block
     if row == 0:
         raise DataError(f"{display_name(paths[0])} has no rows")
-
-
-def _picked(data: Dataset, schema: Schema | None) -> Dataset:
-    """The columns that a model takes, of all that the reader made."""
-    if schema is None or schema.columns is None:
-        return data
-    names, unseen = data.feature_names, {} if data.schema is None else data.schema.settings.get("unseen", {})
-    if unseen:
-        schema = replace(schema, settings={**schema.settings, "unseen": unseen})
-    if data.X.shape[1] == schema.width:  # a file of just these columns
-        return replace(data, schema=schema)
-    columns = np.asarray(schema.columns, np.int64)
-    names = None if names is None else [names[j] for j in columns.tolist()]
-    return replace(data, X=pick_columns(data.X, columns), schema=schema, feature_names=names)
 
 
 def _shown(paths: list[str]) -> str:
