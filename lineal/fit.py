@@ -20,6 +20,7 @@ from lineal.objective import Objective
 from lineal.options import TrainOptions
 from lineal.penalties.regulariser import Regulariser
 from lineal.progress import Progress
+from lineal.row_sparse import smaller
 from lineal.solution import Solution
 from lineal.solvers.parts.monitor import Callback
 from lineal.targets import Encoded, encode
@@ -128,9 +129,9 @@ class Problem:
         return replace(self, objective=replace(self.objective, engine=engine))
 
     def model_of(self, solution: Solution) -> Model:
-        """The answer as a model."""
+        """The answer as a model, its weights in the form that takes fewer bytes."""
         return Model(
-            weights=solution.weights,
+            weights=smaller(solution.weights),
             intercept=solution.intercept,
             classes=self.encoded.classes,
             loss=self.objective.loss.name,
@@ -264,7 +265,7 @@ def _start(model: Model | None, objective: Objective, encoded: Encoded) -> np.nd
     ):
         return None  # another problem: start anew
     theta = np.zeros(objective.shape, objective.engine.dtype)
-    theta[: len(model.weights)] = model.weights
+    theta[: len(model.weights)] = np.asarray(model.weights)
     if objective.fit_intercept:
         theta[-1] = model.intercept
     return theta

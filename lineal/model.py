@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from scipy import sparse
 
 from lineal.data.dataset import Schema
 from lineal.errors import DataError, OptionError
+from lineal.row_sparse import Weights, live, pick_columns, product
 from lineal.solution import Certificate
 
 #: Rows scored at a time: bounds the memory of predictions by this many rows of scores.
@@ -28,7 +29,8 @@ class Model:
 
     Attributes
     ----------
-    weights : (d, k).
+    weights : (d, k): an ndarray, or a `RowSparse` where most features have no weight for any class. It is taken by
+        NumPy's functions as an array would be; `np.asarray(weights)` is a dense one.
     intercept : (k,).
     classes : the labels; two of them with k = 1 for binary problems, else one a column.
     loss : name of the loss it was trained with; it decides how scores become labels and probabilities.
@@ -41,11 +43,12 @@ class Model:
     certificate : how good it is.
     status : how its training ended.
 
-    Memory: d·k + k numbers. Predictions add CHUNK_ROWS·k numbers, and CHUNK_ROWS·d where dense rows must be converted
-    to the precision of the weights; CSC matrices and DataFrames are converted whole.
+    Memory: d·k + k numbers, or k numbers and 8 bytes a used feature with `RowSparse` weights. Predictions add
+    CHUNK_ROWS·k numbers, CHUNK_ROWS times the used features with such weights, and CHUNK_ROWS·d where dense rows must
+    be converted to the precision of the weights; CSC matrices and DataFrames are converted whole.
     """
 
-    weights: np.ndarray
+    weights: Weights
     intercept: np.ndarray
     classes: np.ndarray
     loss: str
@@ -61,6 +64,11 @@ class Model:
     def n_features(self) -> int:
         """d."""
         return int(self.weights.shape[0])
+
+    @property
+    def used_features(self) -> np.ndarray:
+        """Numbers of the columns of X with a weight that is not zero, ascending."""
+        return live(self.weights)[0]
 
     @property
     def is_binary(self) -> bool:
@@ -144,7 +152,7 @@ class Model:
         if X.shape[1] != self.n_features:
             raise DataError(f"X has {X.shape[1]} features, the model knows {self.n_features}")
         with np.errstate(over="ignore", invalid="ignore"):
-            scores = X @ self.weights + self.intercept
+            scores = product(X, self.weights) + self.intercept
         if not np.isfinite(scores).all():
             row = first_row + int(np.flatnonzero(~np.isfinite(scores).all(axis=1))[0])
             raise DataError(f"row {row} of X has NaN, infinite or too large values")
@@ -174,7 +182,7 @@ class Model:
         if self.schema is not None and self.schema.format == "table":
             from lineal.data.readers.table import encode_frame
 
-            return encode_frame(frame, self.schema)
+            return _needed(encode_frame(frame, self.schema), self.schema)
         names = self.feature_names
         if names is None:
             return self._numbers(frame)
@@ -201,7 +209,20 @@ class Model:
             row += batch.shape[0]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    # --- files
+    # --- smaller, and on disk
+
+    def compact(self) -> tuple[Model, np.ndarray]:
+        """The same model of the features that it uses, and their columns in the X that this model takes.
+
+        The small model scores ``X[:, columns]`` as this one scores X; all other features need not be extracted any
+        more. Names follow, so that a DataFrame needs only the named columns. A model that reads files still reads
+        those that this one reads, and picks the columns by itself; a table may leave out the columns of which nothing
+        is used, and an array file all columns but the needed ones.
+        """
+        columns, values = live(self.weights)
+        names = None if self.feature_names is None else [self.feature_names[j] for j in columns.tolist()]
+        schema = None if self.schema is None else self.schema.picked(columns)
+        return replace(self, weights=np.ascontiguousarray(values), feature_names=names, schema=schema), columns
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file; the file appears whole or not at all."""
@@ -215,6 +236,11 @@ def load(path: str | os.PathLike[str]) -> Model:
     from lineal.model_file import load
 
     return load(path)
+
+
+def _needed(X: Any, schema: Schema) -> Any:
+    """Of the columns that the schema makes, those that the model takes."""
+    return X if schema.columns is None else pick_columns(X, np.asarray(schema.columns, np.int64))
 
 
 def _with_largest(P: np.ndarray, best: np.ndarray) -> np.ndarray:

@@ -1,7 +1,9 @@
 """Model files: safetensors with JSON metadata. No pickles, a checksum over everything, a version.
 
-Tensors: ``weights`` (d, k) and ``intercept`` (k,). Metadata: one JSON text under "lineal" with the format version,
-classes, names, options, certificate and schema, and a checksum of it and the tensors under "blake2b".
+Tensors: ``weights`` (d, k) and ``intercept`` (k,); for `RowSparse` weights ``rows``, the numbers of the rows that are
+not zero (int64, ascending), and those rows as ``weights`` (len(rows), k). Metadata: one JSON text under "lineal" with
+the format version, classes, names, options, certificate and schema, and a checksum of it and the tensors under
+"blake2b".
 """
 
 from __future__ import annotations
@@ -18,10 +20,15 @@ from lineal.data.dataset import Schema
 from lineal.errors import LinealError, ModelFileError
 from lineal.files import whole_file
 from lineal.model import Model
+from lineal.row_sparse import RowSparse, Weights
 from lineal.solution import Certificate
 
-#: Raised when older versions of lineal could misread a file.
-FORMAT_VERSION = 1
+#: Raised when older versions of lineal could misread a file. A file has the oldest format that can hold its model:
+#: 1 for dense weights, 2 for row-sparse ones and for models that take some of the columns of their files only.
+FORMAT_VERSION = 2
+
+#: Columns are numbered by int32 wherever they are read.
+MAX_FEATURES = 2**31 - 1
 
 #: NumPy kinds of labels that a file can hold.
 LABEL_KINDS = {"i": "int", "u": "int", "f": "float", "b": "bool", "U": "str"}
@@ -31,10 +38,7 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
     """Write `model` to `path`, atomically."""
     from safetensors.numpy import save as to_bytes
 
-    tensors = {
-        "weights": np.ascontiguousarray(model.weights),
-        "intercept": np.ascontiguousarray(model.intercept),
-    }
+    tensors = _tensors(model)
     try:
         text = json.dumps(_to_json(model), ensure_ascii=False, sort_keys=True, allow_nan=False)
         content = to_bytes(tensors, {"lineal": text, "blake2b": _checksum(text, tensors)})
@@ -62,11 +66,10 @@ def load(path: str | os.PathLike[str]) -> Model:
             if "lineal" not in metadata:
                 raise ModelFileError(f"{path} is a safetensors file, but not a model of lineal")
             description = _parse(path, metadata["lineal"])
-            if set(file.keys()) != {"weights", "intercept"}:
-                raise ModelFileError(
-                    f"{path} is damaged: it should hold weights and intercept, not {list(file.keys())}"
-                )
-            tensors = {name: file.get_tensor(name) for name in ("weights", "intercept")}
+            names = sorted(file.keys())
+            if names not in (["intercept", "weights"], ["intercept", "rows", "weights"]):
+                raise ModelFileError(f"{path} is damaged: it should hold weights and intercept, not {names}")
+            tensors = {name: file.get_tensor(name) for name in names}
     except (SafetensorError, OSError, ValueError) as error:
         if isinstance(error, LinealError):
             raise
@@ -94,6 +97,12 @@ def _parse(path: str, text: str) -> dict[str, Any]:
     return description
 
 
+def _tensors(model: Model) -> dict[str, np.ndarray]:
+    W = model.weights
+    kept = {"rows": W.rows, "weights": W.values} if isinstance(W, RowSparse) else {"weights": W}
+    return {name: np.ascontiguousarray(array) for name, array in {**kept, "intercept": model.intercept}.items()}
+
+
 def _checksum(text: str, tensors: dict[str, np.ndarray]) -> str:
     digest = hashlib.blake2b(text.encode(), digest_size=16)
     for name in sorted(tensors):
@@ -109,8 +118,11 @@ def _to_json(model: Model) -> dict[str, Any]:
         classes = classes.astype(str)
     if classes.dtype.kind not in LABEL_KINDS:
         raise ModelFileError(f"labels of type {classes.dtype} cannot be saved: use numbers or strings")
+    is_picked = model.schema is not None and model.schema.columns is not None
+    is_sparse = isinstance(model.weights, RowSparse)
     return {
-        "format_version": FORMAT_VERSION,
+        "format_version": 2 if is_sparse or is_picked else 1,
+        **({"n_features": model.n_features} if is_sparse else {}),
         "lineal_version": __version__,
         "classes": classes.tolist(),
         "label_kind": LABEL_KINDS[classes.dtype.kind],
@@ -128,7 +140,7 @@ def _to_json(model: Model) -> dict[str, Any]:
 def _from_json(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> Model:
     kinds: dict[str, Any] = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.str_}
     classes: np.ndarray = np.array(values["classes"], dtype=kinds[values["label_kind"]])
-    weights, intercept = tensors["weights"], tensors["intercept"]
+    weights, intercept = _weights(values, tensors), tensors["intercept"]
     names, certificate = values["feature_names"], values["certificate"]
     if values["loss"] not in losses.names():
         raise ValueError(f"unknown loss {values['loss']!r}")
@@ -153,7 +165,7 @@ def _from_json(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> Model:
         or weights.shape[1] not in columns
         or classes.ndim != 1
         or (names is not None and len(names) != len(weights))
-        or not (np.isfinite(weights).all() and np.isfinite(intercept).all())
+        or not (np.isfinite(tensors["weights"]).all() and np.isfinite(intercept).all())
     ):
         raise ValueError("weights, classes and names do not fit each other")
     return Model(
@@ -164,8 +176,32 @@ def _from_json(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> Model:
         is_multilabel=is_multilabel,
         calibration=calibration,
         feature_names=names,
-        schema=None if values["schema"] is None else Schema.from_json(values["schema"]),
+        schema=_schema(values["schema"], len(weights)),
         options=dict(values["options"]),
         certificate=None if certificate is None else Certificate.from_json(certificate),
         status=str(values["status"]),
     )
+
+
+def _weights(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> Weights:
+    """The weights, dense or row-sparse as they were stored; a ValueError where the parts do not fit."""
+    stored, rows = tensors["weights"], tensors.get("rows")
+    if (rows is None) != ("n_features" not in values) or (rows is not None and values["format_version"] < 2):
+        raise ValueError("rows and the number of features belong together")
+    if rows is None:
+        return stored
+    d = values["n_features"]
+    if type(d) is not int or not 0 <= d <= MAX_FEATURES or stored.ndim != 2:
+        raise ValueError(f"{d!r} is no number of features")
+    if rows.dtype != np.int64:
+        raise ValueError(f"rows are of type {rows.dtype}, not int64")
+    return RowSparse(rows, stored, (d, stored.shape[1]))
+
+
+def _schema(values: dict[str, Any] | None, width: int) -> Schema | None:
+    if values is None:
+        return None
+    schema = Schema.from_json(values)
+    if schema.columns is not None and schema.width != width:
+        raise ValueError(f"the schema picks {schema.width} columns for {width} features")
+    return schema

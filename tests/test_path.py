@@ -341,3 +341,152 @@ def test_the_command_on_label_sets(tmp_path):
 def test_wrong_flags(iris, tmp_path, args, expected):
     assert expected in failed("path", iris, "-m", tmp_path / "m", "--label", "kind", *args)
     assert list(tmp_path.iterdir()) == []
+
+
+# --- paths of penalties that leave features out
+
+
+def some_noise(n: int = 120, k: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Classes that four of twelve columns tell apart."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % k
+    X = rng.normal(size=(n, 12))
+    X[:, :4] += 1.5 * rng.normal(size=(k, 4))[y]
+    return X, y
+
+
+def test_the_rule_of_the_smallest_model():
+    scores = np.array([[0.5, 0.5], [0.88, 0.90], [0.91, 0.91], [0.92, 0.90], [0.92, 0.92], [0.9, np.nan]])
+    sizes = [0, 3, 5, 5, 9, 1]
+    assert choose(scores, True, "smallest", sizes, 0.0) == (4, 4)
+    assert choose(scores, True, "smallest", sizes, 0.01) == (4, 2)  # as few as the next, and a larger α
+    assert choose(scores, True, "smallest", sizes, 0.03) == (4, 1)
+    assert choose(scores, True, "smallest", sizes, 1.0) == (4, 0)
+    assert choose(1.0 - scores, False, "smallest", sizes, 0.03) == (4, 1)
+    assert choose(100.0 * scores, True, "smallest", sizes, 1.0) == (4, 2)
+    assert choose(scores, True, "smallest", [9, 2, 5, 5, 2, 1], 0.03) == (4, 1)
+    assert choose(scores, True, "smallest", [0, -1, 5], 0.03) == (4, 2)  # sizes of the last are not known yet
+    assert choose(np.full((2, 2), np.nan), True, "smallest", [1, 2], 0.1) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"select": "smallest", "within": -0.1}, "within=-0.1 is not"),
+        ({"select": "smallest", "within": "much"}, "within='much' is not"),
+        ({"select": "smallest", "within": True}, "within=True is not"),
+        ({"select": "smallest", "within": float("nan")}, "within=nan is not"),
+        ({"within": 0.1}, "for select='smallest' only"),
+    ],
+)
+def test_a_tolerance_that_means_nothing_is_refused(options, message):
+    with pytest.raises(OptionError, match=message):
+        PathOptions(**options).checked()
+
+
+@pytest.mark.parametrize("loss", ["softmax", "multiclass_squared_hinge"])
+def test_paths_that_select_features(loss):
+    X, y = some_noise()
+    wanted = PathOptions(n_alphas=8, alpha_min_ratio=1e-2, folds=3, select="smallest", within=0.05)
+    model, _, found = search(X, y, TrainOptions(loss=loss, penalty="l1/l2"), wanted, keep_path=True)
+    problem = prepare(X, y, TrainOptions(loss=loss, penalty="l1/l2"))
+    assert found.alpha_max == pytest.approx(largest_alpha(problem.objective), rel=1e-9)
+    assert found.alphas[0] == found.alpha_max
+    assert found.n_features == 12
+    counted = [int(W.any(axis=1).sum()) for W, _ in found.path]
+    assert found.nonzero_rows.tolist() == counted
+    assert counted[0] == 0
+    assert counted[-1] > counted[1]
+    np.testing.assert_allclose(found.percent_rows, np.array(counted) / 0.12)
+    assert [row["nonzero_rows"] for row in found.rows()] == counted
+    good = np.flatnonzero(found.mean >= found.mean[found.best] - 0.05 - 1e-9)
+    fewest = good[np.argmin(found.nonzero_rows[good])]
+    assert found.chosen == fewest
+    assert len(model.used_features) == found.nonzero_rows[found.chosen]
+    assert found.nonzero_rows[found.chosen] <= found.nonzero_rows[found.best]
+
+
+@pytest.mark.parametrize(
+    ("penalty", "ratio", "dtype"),
+    [
+        ("l1", None, np.float64), ("l1/l2", None, np.float64), ("l1/l2", None, np.float32),
+        ("l1/linf", None, np.float64), ("elastic_net", 0.5, np.float64), ("sparse_group", 0.5, np.float64),
+    ],
+)  # fmt: skip
+def test_above_the_largest_strength_there_are_no_weights(penalty, ratio, dtype):
+    X, y = some_noise()
+    options = TrainOptions(loss="multiclass_squared_hinge", penalty=penalty, l1_ratio=ratio, tol=1e-5)
+    objective = prepare(X.astype(dtype), y, options).objective
+    start = largest_alpha(objective)
+    given = PathOptions(alphas=[start * 10, start * 1.001, start * 0.95], folds=3)
+    _, _, found = search(X.astype(dtype), y, options, given, keep_path=True)
+    assert found.alpha_max == pytest.approx(start, rel=1e-5)
+    best = constant_model(objective)[-1]
+    for certificate, (W, b) in list(zip(found.certificates, found.path))[:2]:
+        assert not W.any()
+        assert certificate.value <= (1e-12 if dtype == np.float64 else 1e-6)
+        np.testing.assert_allclose(b - b.mean(), best - best.mean(), atol=1e-8 if dtype == np.float64 else 1e-5)
+    assert found.path[2][0].any()
+
+
+def test_l2_has_no_largest_strength():
+    X, y = blobs()
+    found = search(X, y, TrainOptions(loss="softmax"), PathOptions(n_alphas=3, folds=3))[2]
+    assert found.alpha_max is None
+    assert found.nonzero_rows.tolist() == [6, 6, 6]
+    assert found.percent_rows.tolist() == [100.0] * 3
+
+
+def test_the_estimator_takes_the_smallest_model():
+    X, y = some_noise()
+    shared = {"loss": "softmax", "penalty": "l1/l2", "n_alphas": 6, "cv": 3, "random_state": 0}
+    best = lineal.LinearClassifierCV(**shared).fit(X, y)
+    small = lineal.LinearClassifierCV(**shared, select="smallest", within=0.2).fit(X, y)
+    np.testing.assert_array_equal(small.cv_scores_, best.cv_scores_)
+    assert small.n_nonzero_rows_[small.chosen_index_] < best.n_nonzero_rows_[best.chosen_index_]
+    assert small.alpha_max_ == small.alphas_[0]
+    assert small.coef_.any(axis=0).sum() == small.n_nonzero_rows_[small.chosen_index_]
+    assert small.predict(X).shape == (len(X),)
+
+
+def test_sparse_paths_on_the_command_line(tmp_path):
+    X, y = some_noise()
+    lines = ["label," + ",".join(f"x{j}" for j in range(12))]
+    lines += [f"class {label}," + ",".join(f"{value:.4f}" for value in row) for row, label in zip(X, y)]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    flags = ["path", tmp_path / "t.csv", "--label", "label", "-m", tmp_path / "m", "--penalty", "l1/l2", "--loss",
+             "softmax", "--n-alphas", "5", "--folds", "3", "--select", "smallest", "--within", "0.2"]  # fmt: skip
+    found = json.loads(done(*flags, "--json").stdout)
+    assert found["alpha_max"] == found["path"][0]["alpha"]
+    assert found["path"][0]["nonzero_rows"] == 0
+    assert found["features_used"] < 12
+    lines = done(*flags).stdout.splitlines()
+    assert lines[0] == "alpha\taccuracy\tse\tfeatures\t%\tnon-zero\tgap\tseconds\t"
+    assert lines[1].split("\t")[3:6] == ["0", "0", "0"]
+    assert f"features used: {found['features_used']}" in lines
+    assert any(line.startswith("alpha max: ") for line in lines)
+    assert "smallest" in failed(*flags[:-4], "--within", "0.2")
+    assert len(lineal.load(tmp_path / "m").used_features) == found["features_used"]
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_scores_against_features_as_a_picture(ended, tmp_path):
+    pytest.importorskip("matplotlib", reason="plots need the report extra")
+    from dataclasses import replace
+
+    from lineal.report import plot_path, plot_sparsity
+
+    X, y = some_noise()
+    found = search(X, y, TrainOptions(loss="softmax", penalty="l1/l2"), PathOptions(n_alphas=4, folds=3))[2]
+    if ended:
+        rows = np.where(np.arange(4) == 3, -1, found.nonzero_rows)
+        found = replace(found, nonzero_rows=rows, best=3, chosen=3, status="max_time")
+    plot_sparsity(found, tmp_path / "sparsity.png")
+    plot_path(found, tmp_path / "path.png")
+    for name in ("sparsity.png", "path.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+    if not ended:
+        from matplotlib.image import imread
+
+        plot_sparsity(replace(found, nonzero_rows=found.nonzero_rows[::-1]), tmp_path / "other.png")
+        assert not np.array_equal(imread(tmp_path / "sparsity.png"), imread(tmp_path / "other.png"))

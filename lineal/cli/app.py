@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 import lineal
+from lineal.cli.compact import compact
 from lineal.cli.convert import convert
 from lineal.cli.demo import demo
 from lineal.cli.evaluate import evaluate
@@ -22,7 +23,7 @@ app = typer.Typer(
     invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )  # fmt: skip
 
-for command in (train, path, predict, evaluate, inspect, convert, demo, warmup):
+for command in (train, path, predict, evaluate, inspect, compact, convert, demo, warmup):
     app.command(cls=Command)(command)
 
 

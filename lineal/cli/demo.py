@@ -51,10 +51,11 @@ def demo(json: show.Json = False) -> None:
     compiled = len(jit.compiled) - before
     again = min(_timed(lambda: _fit(X, y, False))[1] for _ in range(REPEATS))
     theirs, their_first, their_again = _scikit_learn(X, y)
-    W, b = theirs.coef_.T, theirs.intercept_
+    ours = _objective(X, y, solution.weights, solution.intercept)
+    peers = _objective(X, y, theirs.coef_.T, theirs.intercept_)
     rows = [
-        _row("lineal", model.predict(X_test) == y_test, first, again, _objective(X, y, model.weights, model.intercept)),
-        _row("scikit-learn", theirs.predict(X_test) == y_test, their_first, their_again, _objective(X, y, W, b)),
+        _row("lineal", model.predict(X_test) == y_test, first, again, ours),
+        _row("scikit-learn", theirs.predict(X_test) == y_test, their_first, their_again, peers),
     ]
     size, agree = _saved_and_loaded(model, X_test)
     if json:

@@ -9,6 +9,7 @@ import typer
 
 from lineal import memory
 from lineal.cli import show
+from lineal.cli.shell import say
 
 if TYPE_CHECKING:
     from lineal.model import Model
@@ -16,20 +17,29 @@ if TYPE_CHECKING:
 #: Classes whose features are shown without --json.
 SHOWN_CLASSES = 50
 
+#: Features in use that are shown without --json.
+SHOWN_FEATURES = 100
+
 
 def inspect(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Model file.")],
     top: Annotated[int, typer.Option(min=0, help="Features to show for each class, by size of their weight.")] = 5,
+    features: Annotated[
+        bool, typer.Option("--features", help="List the features in use: overall, and how many for each class.")
+    ] = False,
     json: show.Json = False,
 ) -> None:
     """Show what is in a model file.
 
-    Its shape, how sparse and how good it is, and the features that weigh most for each class.
+    Its shape, how sparse and how good it is, and the features that weigh most for each class. With --features the
+    features that the model uses, by the size of their weights; --json gives all of them, for every class.
     """
     from lineal.model import load
 
     known = load(model)
     result = describe(known, os.path.getsize(model), top)
+    if features:
+        result |= selected(known)
     if json:
         show.as_json(result)
         return
@@ -56,6 +66,8 @@ def inspect(
             "options": ", ".join(f"{name}={value}" for name, value in known.options.items() if value is not None),
         },
     )
+    if features:
+        _show_selected(result)
     rows = [
         [entry["class"], feature["name"], feature["weight"]]
         for entry in result["top_features"][:SHOWN_CLASSES]
@@ -69,7 +81,9 @@ def describe(model: Model, file_bytes: int, top: int) -> dict[str, Any]:
     """Everything about a model, in plain values."""
     import numpy as np
 
-    W = model.weights
+    from lineal.row_sparse import RowSparse, live
+
+    used, W = live(model.weights)
     return {
         "features": model.n_features,
         "classes": model.classes.tolist(),
@@ -78,7 +92,8 @@ def describe(model: Model, file_bytes: int, top: int) -> dict[str, Any]:
         "calibration": None if model.calibration is None else model.calibration.tolist(),
         "dtype": str(W.dtype),
         "bytes": file_bytes,
-        "nonzero": {"weights": int(np.count_nonzero(W)), "features": int(np.count_nonzero(W.any(axis=1)))},
+        "nonzero": {"weights": int(np.count_nonzero(W)), "features": len(used)},
+        "weights_kept": "by row" if isinstance(model.weights, RowSparse) else "dense",
         "status": model.status,
         "certificate": None if model.certificate is None else model.certificate.to_json(),
         "options": model.options,
@@ -92,19 +107,51 @@ def top_features(model: Model, top: int) -> list[dict[str, Any]]:
     """For each class (the second of two) the features of the largest weights; zero weights are left out."""
     import numpy as np
 
-    W, classes = model.weights, model.classes.tolist()
-    if model.is_binary:
-        W, classes = (W if W.shape[1] == 1 else W[:, 1:] - W[:, :1]), classes[1:]
+    columns, W, classes = _by_class(model)
     found = []
     for label, weights in zip(classes, W.T):
         sizes = np.abs(weights)
-        best = np.argpartition(-sizes, min(top, len(sizes) - 1))[:top]
+        best = np.argpartition(-sizes, min(top, len(sizes) - 1))[:top] if len(sizes) else np.empty(0, np.int64)
         best = best[np.argsort(-sizes[best], kind="stable")]
-        named = [
-            {"column": int(j), "name": _name(model, int(j)), "weight": float(weights[j])} for j in best if weights[j]
-        ]
+        named = [_entry(model, int(columns[j]), weight=float(weights[j])) for j in best if weights[j]]
         found.append({"class": label, "features": named})
     return found
+
+
+def selected(model: Model) -> dict[str, Any]:
+    """All features that the model uses: with the norms of their weights, largest first; and those of each class."""
+    import numpy as np
+
+    columns, W, _ = _by_class(model)
+    norms, counts = np.sqrt((W.astype(np.float64) ** 2).sum(axis=1)), np.count_nonzero(W, axis=1)
+    order = np.argsort(-norms, kind="stable")
+    overall = [_entry(model, int(columns[j]), norm=float(norms[j]), classes=int(counts[j])) for j in order]
+    return {"selected": overall, "selected_by_class": top_features(model, len(columns))}
+
+
+def _by_class(model: Model) -> tuple[Any, Any, list[Any]]:
+    """Columns in use, their weights (number of columns, number of classes), and the classes: the second of two."""
+    from lineal.row_sparse import live
+
+    columns, W = live(model.weights)
+    classes = model.classes.tolist()
+    if model.is_binary:
+        W, classes = (W if W.shape[1] == 1 else W[:, 1:] - W[:, :1]), classes[1:]
+    return columns, W, classes
+
+
+def _show_selected(result: dict[str, Any]) -> None:
+    shown = result["selected"][:SHOWN_FEATURES]
+    rows = [[feature["name"], feature["norm"], feature["classes"]] for feature in shown]
+    show.table("features in use", ["feature", "norm", "classes"], rows)
+    if len(result["selected"]) > len(shown):
+        say(f"note: {len(result['selected']) - len(shown)} more features are in use: --json lists all of them")
+    counts = [[entry["class"], len(entry["features"])] for entry in result["selected_by_class"]]
+    show.table("features in use by class", ["class", "features"], counts)
+
+
+def _entry(model: Model, column: int, **values: Any) -> dict[str, Any]:
+    return {"column": column, "name": _name(model, column), **values}
 
 
 def _name(model: Model, column: int) -> str:

@@ -31,6 +31,9 @@ def path(
     ],
     model: Annotated[str, typer.Option("--model", "-m", help="Model file to write.", show_default=False)],
     plot: Annotated[str | None, typer.Option(help="Image file to draw scores and weights to, as path.png.")] = None,
+    plot_sparsity: Annotated[
+        str | None, typer.Option(help="Image file to draw scores against the share of features in use to.")
+    ] = None,
     verbose: Annotated[
         bool | None,
         typer.Option("--verbose/--quiet", help="Show progress; by default on a terminal only.", show_default=False),
@@ -43,13 +46,13 @@ def path(
 ) -> int | None:
     """Choose the strength of the penalty by cross-validation, train with it and save the model.
 
-    Prints a line a strength: mean score of the rows held out with its standard error; non-zero weights and certified
-    gap of the fit to all rows; seconds. Ctrl-C ends the search early: the best model so far is saved, and the exit
-    code is 130.
+    Prints a line a strength: mean score of the rows held out with its standard error; of the fit to all rows the
+    features in use, their share in percent, the non-zero weights and the certified gap; seconds. Ctrl-C ends the
+    search early: the best model so far is saved, and the exit code is 130.
     """
     options = train_options(training, int(sys.stderr.isatty() if verbose is None else verbose))
     wanted = PathOptions(**searching).checked()
-    for file in (model, plot):
+    for file in (model, plot, plot_sparsity):
         if file is not None:
             check_writable(file)
     clock = Clock()
@@ -64,6 +67,10 @@ def path(
         from lineal.report import plot_path
 
         plot_path(found, plot)
+    if plot_sparsity is not None:
+        from lineal.report import plot_sparsity as draw_sparsity
+
+        draw_sparsity(found, plot_sparsity)
     clock.lap("save")
     _warn(found, solution, options.tol, model)
     if verbose is not False or json:
@@ -115,10 +122,12 @@ def _result(
         "classes": len(model.classes),
         "folds": found.scores.shape[1],
         "measure": found.measure,
+        "alpha_max": found.alpha_max,
         "alpha": found.alpha,
         "best_alpha": float(found.alphas[found.best]),
         "score": chosen["score"],
         "se": chosen["se"],
+        "features_used": chosen["nonzero_rows"],
         "status": solution.status if found.status == "complete" else found.status,
         "certificate": solution.certificate.to_json(),
         "path": found.rows(),
@@ -130,8 +139,8 @@ def _show(result: dict[str, Any], as_json: bool) -> None:
     if as_json:
         show.as_json(result)
         return
-    columns = ("alpha", result["measure"], "se", "non-zero", "gap", "seconds")
-    formats = ("{:.4g}", "{:.4f}", "{:.4f}", "{}", "{:.1e}", "{:.2f}")
+    columns = ("alpha", result["measure"], "se", "features", "%", "non-zero", "gap", "seconds")
+    formats = ("{:.4g}", "{:.4f}", "{:.4f}", "{}", "{:.3g}", "{}", "{:.1e}", "{:.2f}")
     is_scored = math.isfinite(result["score"])
     marks = {"best": "best_alpha", "chosen": "alpha"} if is_scored else {"chosen": "alpha"}
     lines = [
@@ -145,6 +154,8 @@ def _show(result: dict[str, Any], as_json: bool) -> None:
     if not is_scored:
         del entries["best alpha"], entries["se"]
         entries["score"] = "none: the search ended before any strength was scored on all folds"
+    if result["alpha_max"] is None:
+        del entries["alpha max"]
     entries["gap"] = result["certificate"]["value"]
     entries["seconds"] = ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in result["seconds"].items())
     show.pairs("lineal path", entries)

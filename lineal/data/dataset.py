@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from lineal.errors import DataError
+from lineal.row_sparse import pick_columns
 
 
 @dataclass(frozen=True)
@@ -23,23 +24,44 @@ class Schema:
     Attributes
     ----------
     format : the reader's name ("svmlight", "vw", "table", "array", "arrow").
-    n_features : number of columns of X.
+    n_features : number of columns that the reader makes.
     settings : whatever the reader needs to do the same again (index base, hash bits, vocabularies, label column).
+    columns : those of them that become columns of X, ascending, for a model that uses no others; None for all.
     """
 
     format: str
     n_features: int
     settings: dict[str, Any] = field(default_factory=dict)
+    columns: list[int] | None = None
+
+    @property
+    def width(self) -> int:
+        """Number of columns of X."""
+        return self.n_features if self.columns is None else len(self.columns)
+
+    def takes(self, width: int) -> bool:
+        """Whether rows with so many columns can be used: all that the reader makes, or just those that are wanted."""
+        return width in (self.n_features, self.width)
+
+    def picked(self, columns: np.ndarray) -> Schema:
+        """The same for the given columns of X, ascending; a table may then lack columns of which nothing is used."""
+        numbers = columns if self.columns is None else np.asarray(self.columns, np.int64)[columns]
+        if self.format != "table":
+            return replace(self, columns=numbers.tolist())
+        from lineal.data.readers.encode import without_unused
+
+        return without_unused(self, numbers)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {"format": self.format, "n_features": self.n_features, "settings": self.settings}
+        values = {"format": self.format, "n_features": self.n_features, "settings": self.settings}
+        return values if self.columns is None else {**values, "columns": self.columns}
 
     @staticmethod
     def from_json(values: dict[str, Any]) -> Schema:
         """Inverse of `to_json`. What was stored may be damaged: it is checked."""
         try:
-            schema = Schema(values["format"], values["n_features"], dict(values["settings"]))
+            schema = Schema(values["format"], values["n_features"], dict(values["settings"]), values.get("columns"))
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"the stored schema is damaged: {error}") from None
         return schema.checked()
@@ -51,6 +73,8 @@ class Schema:
         d = self.n_features
         if not _is_whole(d) or d < 0:
             raise DataError(f"the stored schema is damaged: n_features is {d!r}")
+        if self.columns is not None and not _are_columns(self.columns, d):
+            raise DataError(f"the stored schema is damaged: its columns are not ascending numbers below {d}")
         wrong = CHECKS[self.format](self)
         if wrong is not None:
             shown = repr(self.settings.get(wrong))
@@ -61,6 +85,12 @@ class Schema:
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _are_columns(values: Any, n_features: int) -> bool:
+    if not isinstance(values, list) or not all(map(_is_whole, values)):
+        return False
+    return all(a < b for a, b in pairwise([-1, *values, n_features]))
 
 
 def _is_number(value: Any) -> bool:
@@ -179,6 +209,19 @@ class Dataset:
     def is_multilabel(self) -> bool:
         """Whether an example can have several labels."""
         return self.y is not None and self.y.ndim == 2
+
+    def in_columns_of(self, schema: Schema | None) -> Dataset:
+        """The columns that a schema wants, of all that its reader made; a Dataset of just those is left as it is."""
+        if schema is None or schema.columns is None:
+            return self
+        unseen = {} if self.schema is None else self.schema.settings.get("unseen", {})
+        if unseen:
+            schema = replace(schema, settings={**schema.settings, "unseen": unseen})
+        if self.X.shape[1] == schema.width:
+            return replace(self, schema=schema)
+        columns = np.asarray(schema.columns, np.int64)
+        names = None if self.feature_names is None else [self.feature_names[j] for j in columns.tolist()]
+        return replace(self, X=pick_columns(self.X, columns), schema=schema, feature_names=names)
 
     def take(self, rows: np.ndarray | slice) -> Dataset:
         """The given rows, with their labels and weights."""

@@ -113,8 +113,8 @@ def _agree(data: Dataset, schema: Schema | None, path: str) -> None:
     """Refuse a file whose columns were made otherwise than those a model knows."""
     if schema is None:
         return
-    if data.X.shape[1] != schema.n_features:
-        raise DataError(f"{path} has {data.X.shape[1]} columns, expected {schema.n_features}")
+    if not schema.takes(data.X.shape[1]):
+        raise DataError(f"{path} has {data.X.shape[1]} columns, expected {schema.width}")
     both_tables = data.schema is not None and data.schema.format == schema.format == "table"
     if both_tables and data.schema.settings.get("columns") != schema.settings.get("columns"):  # type: ignore[union-attr]
         raise DataError(f"{path} encodes its table otherwise than the model: convert it again with the model's schema")
@@ -159,8 +159,8 @@ class _Opened:
         if class_names is not None and not isinstance(class_names, list):
             raise DataError(f"{self.path} is damaged: its class_names are no list")
         schema = None if about.get("schema") is None else Schema.from_json(about["schema"])
-        if schema is not None and schema.n_features != self.d:
-            raise DataError(f"{self.path} is damaged: its schema has {schema.n_features} columns instead of {self.d}")
+        if schema is not None and schema.width != self.d:
+            raise DataError(f"{self.path} is damaged: its schema has {schema.width} columns instead of {self.d}")
         X = self._sparse() if "indices" in names else self._dense()
         return Dataset(
             X,

@@ -88,9 +88,10 @@ def read(path: str | os.PathLike[str], *, schema: Schema | None = None, **option
 
     Every value of X is finite, and there is at least one row.
     """
+    wanted = schema
     reader, paths, settings, schema = _prepare(path, schema, options)
     data = reader.read(paths, settings, schema)
-    data = _as_asked(data, options, settings)
+    data = _as_asked(data.in_columns_of(wanted), options, settings)
     if not len(data):
         raise DataError(f"{display_name(paths[0])} has no rows")
     if reader.__name__ != READERS["layout"]:  # that was checked when it was written
@@ -103,15 +104,17 @@ def read_blocks(path: str | os.PathLike[str], *, schema: Schema | None = None, *
 
     All blocks have the same columns and the same schema; finding those can take a first pass over the files.
     """
+    wanted = schema
     reader, paths, settings, schema = _prepare(path, schema, options)
-    return _checked_blocks(reader, paths, settings, schema, options)
+    blocks = (block.in_columns_of(wanted) for block in reader.read_blocks(paths, settings, schema))
+    return _checked_blocks(reader, paths, settings, blocks, options)
 
 
 def _checked_blocks(
-    reader: Any, paths: list[str], settings: ReadOptions, schema: Schema | None, options: dict[str, Any]
+    reader: Any, paths: list[str], settings: ReadOptions, blocks: Iterator[Dataset], options: dict[str, Any]
 ) -> Iterator[Dataset]:
     row = 0
-    for block in reader.read_blocks(paths, settings, schema):
+    for block in blocks:
         if not len(block):
             continue
         block = _as_asked(block, options, settings)

@@ -47,7 +47,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : the labels.
-    coef_, intercept_ : (1, d) and (1,) for two classes, else (k, d) and (k,).
+    coef_, intercept_ : (1, d) and (1,) for two classes, else (k, d) and (k,). Always an ndarray; where `model_` keeps
+        its weights row-sparse, each look at `coef_` builds one.
     certificate_ : how far the objective can be from its minimum.
     history_ : one dict an iteration: iteration, seconds, objective, gap (running estimate; the last is certified),
         nonzero_rows.
@@ -115,9 +116,9 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def coef_(self) -> np.ndarray:
-        """Weights, a row a class; one row for two classes."""
+        """Weights, a row a class; one row for two classes. Dense: built anew where `model_` keeps them row-sparse."""
         model = self._fitted()
-        W = model.weights
+        W = np.asarray(model.weights)
         return (W[:, 1:] - W[:, :1]).T if model.is_binary and W.shape[1] == 2 else W.T
 
     @property

@@ -55,6 +55,8 @@ class LinearClassifierCV(LinearClassifier):
     cv_mean_, cv_se_ : mean scores and their standard errors.
     best_index_, chosen_index_ : positions of the best mean score and of α.
     n_nonzero_ : weights that are not zero, at every α, fitted to all rows.
+    n_nonzero_rows_ : features with a weight that is not zero, of the same fits.
+    alpha_max_ : the smallest α at which all weights are zero; None where there is none, as for l2.
     certificates_ : of those fits.
     coef_path_, intercept_path_ : (n_alphas, k, d) and (n_alphas, k), with `keep_path=True`.
     search_ : all of this as a `Search`.
@@ -71,6 +73,7 @@ class LinearClassifierCV(LinearClassifier):
         cv: Any = 5,
         scoring: Any = None,
         select: str = "best",
+        within: float | None = None,
         search: str = "path",
         keep_path: bool = False,
         l1_ratio: float | None = None,
@@ -94,6 +97,7 @@ class LinearClassifierCV(LinearClassifier):
         self.cv = cv
         self.scoring = scoring
         self.select = select
+        self.within = within
         self.search = search
         self.keep_path = keep_path
         self.l1_ratio = l1_ratio
@@ -214,6 +218,16 @@ class LinearClassifierCV(LinearClassifier):
     def n_nonzero_(self) -> np.ndarray:
         """Weights that are not zero, at every α."""
         return self._searched().nonzero
+
+    @property
+    def n_nonzero_rows_(self) -> np.ndarray:
+        """Features with a weight that is not zero, at every α."""
+        return self._searched().nonzero_rows
+
+    @property
+    def alpha_max_(self) -> float | None:
+        """The smallest α at which all weights are zero, or None."""
+        return self._searched().alpha_max
 
     @property
     def certificates_(self) -> list[Any]:

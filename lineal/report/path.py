@@ -42,3 +42,27 @@ def plot_path(search: Any, path: str | os.PathLike[str]) -> None:
         axes[-1].set_xscale("log")
     axes[-1].set(xlabel="alpha")
     draw(canvas, path)
+
+
+def plot_sparsity(search: Any, path: str | os.PathLike[str]) -> None:
+    """Draw the mean score of a `Search` against the features in use, in percent of all, to an image file.
+
+    A point an α, with bars of one standard error; a line joins them in the order of the path. What an accuracy costs
+    in features, as Figure 5 of Blondel, Seki & Uehara (2013) shows it for penalties on whole rows.
+    """
+    figure, canvas = canvas_of((7, 4.5))
+    axis = figure.subplots()
+    percent, mean, se = search.percent_rows, search.mean, search.se
+    known = np.isfinite(percent) & np.isfinite(mean)
+    axis.errorbar(percent[known], mean[known], yerr=se[known], marker=".", capsize=2)
+    for position, colour, word in ((search.best, "tab:gray", "best"), (search.chosen, "tab:red", "chosen")):
+        if known[position]:
+            label = f"{word}: {search.nonzero_rows[position]} features, alpha {search.alphas[position]:.3g}"
+            axis.plot(percent[position], mean[position], "o", color=colour, fillstyle="none", markersize=9, label=label)
+    axis.set(
+        xlabel=f"features in use (% of {search.n_features})",
+        ylabel=f"{search.measure} ({search.scores.shape[1]} folds)",
+    )
+    if known[search.chosen]:
+        axis.legend(fontsize="small")
+    draw(canvas, path)

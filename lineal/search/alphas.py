@@ -53,10 +53,21 @@ def constant_model(objective: Objective) -> np.ndarray:
     return theta
 
 
-def largest_alpha(objective: Objective) -> float:
-    """The α where a path begins: all weights are zero there, or negligible for a penalty that sets none to zero."""
+def has_critical_alpha(objective: Objective) -> bool:
+    """Whether there is an α from which on all weights are zero, and `largest_alpha` is it.
+
+    A non-smooth loss has many subgradients at the constant model; the one at hand need not be the smallest.
+    """
+    return not objective.regulariser.penalty.is_smooth and objective.loss.is_smooth
+
+
+def largest_alpha(objective: Objective, constant: np.ndarray | None = None) -> float:
+    """The α where a path begins: all weights are zero there, or negligible for a penalty that sets none to zero.
+
+    `constant` is θ of `constant_model`, where it is at hand.
+    """
     d = objective.engine.shape[1]
-    _, gradient = objective.loss_and_gradient(constant_model(objective))
+    _, gradient = objective.loss_and_gradient(constant_model(objective) if constant is None else constant)
     G = np.ascontiguousarray(gradient[:d])
     regulariser = objective.regulariser
     if not regulariser.penalty.is_smooth:
@@ -73,10 +84,10 @@ def largest_alpha(objective: Objective) -> float:
     return alpha if alpha > least and np.isfinite(alpha) else 1.0  # features that tell nothing: any α will do
 
 
-def path_alphas(objective: Objective, n_alphas: int, min_ratio: float | None) -> np.ndarray:
-    """`n_alphas` strengths from `largest_alpha` downwards, evenly spaced on a logarithmic scale."""
+def path_alphas(objective: Objective, n_alphas: int, min_ratio: float | None, start: float | None = None) -> np.ndarray:
+    """`n_alphas` strengths from `start` (`largest_alpha`) downwards, evenly spaced on a logarithmic scale."""
     ratio = min_ratio if min_ratio is not None else 1e-6 if objective.regulariser.penalty.is_smooth else 1e-3
-    start = largest_alpha(objective)
+    start = largest_alpha(objective) if start is None else start
     if n_alphas == 1:
         return np.array([start])
     alphas = start * ratio ** (np.arange(n_alphas) / (n_alphas - 1))
@@ -84,12 +95,12 @@ def path_alphas(objective: Objective, n_alphas: int, min_ratio: float | None) ->
     return alphas
 
 
-def quick_alphas(objective: Objective, total_weight: float) -> np.ndarray:
+def quick_alphas(objective: Objective, total_weight: float, start: float | None = None) -> np.ndarray:
     """The α of LIBLINEAR's search for C: from one that is surely too large, halved while C = 1/(αΣs) is at most 1024.
 
     Chu, Ho, Tsai, Lin & Lin, "Warm start for parameter selection of linear classifiers", KDD 2015. They start where
     the zero model is within a known share of the optimum by a bound on the largest row; here it is `largest_alpha`.
     """
-    start, least = largest_alpha(objective), 1.0 / (QUICK_MAX_C * total_weight)
+    start, least = largest_alpha(objective) if start is None else start, 1.0 / (QUICK_MAX_C * total_weight)
     count = int(np.floor(np.log2(max(start / least, 1.0)))) + 1
     return start * 0.5 ** np.arange(count)

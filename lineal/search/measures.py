@@ -82,7 +82,7 @@ class HeldOut:
     def _scores(self, model: Model, rows: np.ndarray) -> Iterator[np.ndarray]:
         if sparse.issparse(self.X) and self.X.format == "csc":  # no rows to pick: all scores, as its fits need too
             design = wrap(self.X)
-            Z = matmul(design, model.weights)[rows] + model.intercept
+            Z = matmul(design, np.asarray(model.weights))[rows] + model.intercept
             yield self._with_offsets(_of_second(Z) if model.is_binary else Z, rows)
             return
         for start in range(0, len(rows), CHUNK_ROWS):

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     import numpy as np
 
 #: How the one α is chosen.
-SELECT = ("best", "one_standard_error")
+SELECT = ("best", "one_standard_error", "smallest")
+
+#: How much worse than the best the smallest model may score, unless told.
+WITHIN = 0.01
 
 #: How the strengths to try are found.
 SEARCH = ("path", "quick")
@@ -36,7 +39,10 @@ class PathOptions:
     folds: int = option(5, "number of parts; each is held out once and scored by a model of the others")
     scoring: str | None = option(None, f"measure of the rows held out: {', '.join(names())}; None means accuracy")
     select: str = option("best", "best: the best mean score; one_standard_error: the largest strength that is as good "
-                         "as that but for one standard error")  # fmt: skip
+                         "as that but for one standard error; smallest: the strength that uses the fewest features of "
+                         "those that score at most `within` worse")  # fmt: skip
+    within: float | None = option(None, "for select=smallest, how much worse than the best mean score is still good "
+                                  f"enough, in the measure's own units; None means {WITHIN:g}")  # fmt: skip
     search: str = option("path", "path: all strengths; quick: halve the strength until that changes nothing")
 
     def checked(self) -> PathOptions:
@@ -56,6 +62,11 @@ class PathOptions:
             given = [name for name, value in (("alphas", self.alphas), ("alpha_min_ratio", ratio)) if value is not None]
             if given:
                 raise OptionError(f"search='quick' finds its own strengths: leave out {' and '.join(given)}")
+        if self.within is not None:
+            if isinstance(self.within, bool) or not (isinstance(self.within, Real) and 0.0 <= self.within < math.inf):
+                raise OptionError(f"within={self.within!r} is not a finite number ≥ 0")
+            if self.select != "smallest":
+                raise OptionError(f"within={self.within!r} has a meaning for select='smallest' only")
         self.given_alphas()
         return self
 

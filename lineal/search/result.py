@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from lineal.search.options import WITHIN
 from lineal.solution import Certificate
 
 
@@ -21,6 +22,10 @@ class Search:
     measure : what the scores measure.
     greater_is_better : whether a large score is a good one.
     nonzero : weights that are not zero, in the fits to all rows; -1 where the search ended before.
+    nonzero_rows : features with a weight that is not zero, in the same fits; -1 where the search ended before.
+    n_features : of all of them.
+    alpha_max : the smallest α at which all weights are zero, at the best intercept, for the fit to all rows; None for
+        l2, which has none, and for losses that are not smooth.
     certificates : of the fits to all rows; None where the search ended before.
     seconds : spent on an α, all fits and scores.
     best : position of the best mean score.
@@ -41,6 +46,9 @@ class Search:
     chosen: int
     missed: int
     status: str
+    nonzero_rows: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    n_features: int = 0
+    alpha_max: float | None = None
     path: list[tuple[np.ndarray, np.ndarray] | None] | None = field(default=None, repr=False)
 
     @property
@@ -59,6 +67,11 @@ class Search:
         return float(self.alphas[self.chosen])
 
     @property
+    def percent_rows(self) -> np.ndarray:
+        """Features with a weight that is not zero, in percent of all; NaN where the search ended before."""
+        return np.where(self.nonzero_rows >= 0, 100.0 * self.nonzero_rows / max(self.n_features, 1), np.nan)
+
+    @property
     def is_scored(self) -> bool:
         """Whether any α has scores of all folds; else the first was taken for want of anything better."""
         return bool(np.isfinite(self.mean).any())
@@ -70,6 +83,8 @@ class Search:
                 "alpha": float(self.alphas[i]),
                 "score": float(self.mean[i]),
                 "se": float(self.se[i]),
+                "nonzero_rows": int(self.nonzero_rows[i]) if self.nonzero_rows[i] >= 0 else None,
+                "percent_rows": float(self.percent_rows[i]),
                 "nonzero": int(self.nonzero[i]) if self.nonzero[i] >= 0 else None,
                 "gap": None if certificate is None else certificate.value,
                 "seconds": float(self.seconds[i]),
@@ -84,12 +99,15 @@ def standard_error(scores: np.ndarray) -> np.ndarray:
     return scores.std(axis=1, ddof=1) / np.sqrt(n_folds) if n_folds > 1 else np.zeros(len(scores))
 
 
-def choose(scores: np.ndarray, greater_is_better: bool, select: str) -> tuple[int, int]:
+def choose(
+    scores: np.ndarray, greater_is_better: bool, select: str, sizes: Any = (), within: float = WITHIN
+) -> tuple[int, int]:
     """Positions of the best mean score and of the one to take, for scores of α in descending order.
 
     Equal means go to the larger α. "one_standard_error" takes the largest α whose mean is within one standard error
-    (that of the best) of the best mean: Breiman, Friedman, Olshen & Stone (1984), section 3.4.3. Rows with NaN do not
-    count; with no other, it is the first.
+    (that of the best) of the best mean: Breiman, Friedman, Olshen & Stone (1984), section 3.4.3. "smallest" takes the
+    α of the smallest `sizes` (−1 where not known) whose mean is at most `within` worse than the best. Rows with NaN
+    do not count; with no other, it is the first.
     """
     means = scores.mean(axis=1) * (1.0 if greater_is_better else -1.0)
     complete = np.isfinite(means)
@@ -99,4 +117,12 @@ def choose(scores: np.ndarray, greater_is_better: bool, select: str) -> tuple[in
     best = int(np.argmax(means))
     if select == "best":
         return best, best
+    if select == "smallest":
+        # Half an ulp of a mean must not decide whether 0.91 is within 0.01 of 0.92.
+        good = means >= means[best] - within - 1e-12 * max(1.0, abs(means[best]))
+        known = np.full(len(means), -1, np.int64)
+        known[: len(sizes)] = sizes
+        if not (good & (known >= 0)).any():
+            return best, best
+        return best, int(np.argmin(np.where(good & (known >= 0), known, np.iinfo(np.int64).max)))
     return best, int(np.argmax(means >= means[best] - standard_error(scores)[best]))

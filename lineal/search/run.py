@@ -35,7 +35,7 @@ from lineal.progress import Steps
 from lineal.search import alphas as strengths
 from lineal.search import measures
 from lineal.search.names import LESS_IS_BETTER
-from lineal.search.options import PathOptions
+from lineal.search.options import WITHIN, PathOptions
 from lineal.search.result import Search, choose
 from lineal.solution import Solution
 from lineal.solvers.parts.monitor import Callback, Monitor
@@ -95,21 +95,12 @@ def search(
         run = _Run(
             problem, path_options, _lanes(problem, parts, weights), scorer, greater_is_better, callbacks, keep_path
         )
-        tried = _alphas(problem, path_options, float(n if weights is None else weights.sum()))
+        tried = run.find_alphas(float(n if weights is None else weights.sum()))
         total = len(tried) * (len(parts) + 1)
         run.monitor = stack.enter_context(Monitor(total + 1, options.max_time))
         run.steps = stack.enter_context(Steps(options.verbose, "searching", total))
         run.go(tried)
         return run.finish(name)
-
-
-def _alphas(problem: Problem, options: PathOptions, total_weight: float) -> np.ndarray:
-    given = options.given_alphas()
-    if given is not None:
-        return given
-    if options.search == "quick":
-        return strengths.quick_alphas(problem.objective, total_weight)
-    return strengths.path_alphas(problem.objective, int(options.n_alphas), options.alpha_min_ratio)
 
 
 @dataclass
@@ -152,9 +143,30 @@ class _Run:
     scores: list[np.ndarray] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     solutions: dict[int, Solution] = field(default_factory=dict)
-    ends: list[tuple[Any, int]] = field(default_factory=list)  # certificate and non-zeros of the fits to all rows
+    # Of the fits to all rows: certificate, non-zero weights, features with any.
+    ends: list[tuple[Any, int, int]] = field(default_factory=list)
+    alpha_max: float | None = None
+    constant: np.ndarray | None = None  # where the paths of a sparse penalty start
     missed: int = 0
     status: str = "complete"
+
+    def find_alphas(self, total_weight: float) -> np.ndarray:
+        """The strengths to try, from the largest to the smallest.
+
+        Where all weights are zero from some α on, the model without features is made first, with its best intercept:
+        a path that begins there has its first answer at once.
+        """
+        objective, options, start = self.problem.objective, self.options, None
+        if strengths.has_critical_alpha(objective):
+            constant = strengths.constant_model(objective)
+            start = self.alpha_max = strengths.largest_alpha(objective, constant)
+            self.constant = constant.astype(objective.engine.dtype)
+        given = options.given_alphas()
+        if given is not None:
+            return given
+        if options.search == "quick":
+            return strengths.quick_alphas(objective, total_weight, start)
+        return strengths.path_alphas(objective, int(options.n_alphas), options.alpha_min_ratio, start)
 
     def go(self, tried: np.ndarray) -> None:
         """Fit and score one α after the other, until there are no more or something ends the search."""
@@ -200,7 +212,8 @@ class _Run:
     def _solve(self, lane: _Lane) -> Solution:
         limit = self.problem.options.max_time
         left = None if limit is None else max(limit - self.monitor.seconds, 1e-3)
-        return lane.problem.solve(max_time=left, callbacks=self.callbacks, start=lane.last)
+        start = self.constant if lane.last is None else lane.last
+        return lane.problem.solve(max_time=left, callbacks=self.callbacks, start=start)
 
     def _end(self, position: int, status: str) -> str:
         """A model is owed even where the first α did not come to its end: that of all rows, as far as it gets."""
@@ -211,7 +224,8 @@ class _Run:
         return status
 
     def _keep(self, position: int, solution: Solution) -> None:
-        self.ends.append((solution.certificate, int(np.count_nonzero(solution.weights))))
+        W = solution.weights
+        self.ends.append((solution.certificate, int(np.count_nonzero(W)), int(np.count_nonzero(W.any(axis=1)))))
         self.solutions[position] = replace(solution, dual_point=None)
         size = sum(kept.weights.nbytes for kept in self.solutions.values())
         if size > PATH_BYTES and not self.keep_path:
@@ -219,7 +233,9 @@ class _Run:
             self.solutions = {i: kept for i, kept in self.solutions.items() if i in (leader, position)}
 
     def _choose(self) -> tuple[int, int]:
-        return choose(np.array(self.scores), self.greater_is_better, self.options.select)
+        within = WITHIN if self.options.within is None else float(self.options.within)
+        sizes = [rows for _, _, rows in self.ends]
+        return choose(np.array(self.scores), self.greater_is_better, self.options.select, sizes, within)
 
     def _constant_scores(self) -> np.ndarray:
         """Scores of the model without features, fold by fold."""
@@ -254,13 +270,14 @@ class _Run:
             self.solutions[chosen] = self._solve(_Lane(problem, None, start))
         solution = self.solutions[chosen]
         m = len(self.alphas)
-        ends = [*self.ends, *[(None, -1)] * (m - len(self.ends))]
+        ends = [*self.ends, *[(None, -1, -1)] * (m - len(self.ends))]
         kept = [self.solutions.get(i) for i in range(m)]
         path = [None if one is None else (one.weights, one.intercept) for one in kept] if self.keep_path else None
         found = Search(
             np.array(self.alphas), np.array(self.scores), measure, self.greater_is_better,
-            np.array([nonzero for _, nonzero in ends]), [certificate for certificate, _ in ends],
-            np.array(self.seconds), best, chosen, self.missed, self.status, path,
+            np.array([nonzero for _, nonzero, _ in ends]), [certificate for certificate, _, _ in ends],
+            np.array(self.seconds), best, chosen, self.missed, self.status,
+            np.array([rows for _, _, rows in ends]), problem.objective.engine.shape[1], self.alpha_max, path,
         )  # fmt: skip
         folds, slopes = calibration_folds(problem), None
         if folds is not None and self.status != "interrupted":

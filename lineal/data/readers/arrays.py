@@ -41,8 +41,8 @@ def read(paths: list[str], options: ReadOptions, schema: Schema | None = None) -
     """All arrays, one below the other; a single `.npy` stays on disk."""
     datasets = [_read_one(path, options) for path in paths]
     for path, data in zip(paths, datasets):
-        if schema is not None and data.X.shape[1] != schema.n_features:
-            raise DataError(f"{display_name(path)} has {data.X.shape[1]} columns, expected {schema.n_features}")
+        if schema is not None and not schema.takes(data.X.shape[1]):
+            raise DataError(f"{display_name(path)} has {data.X.shape[1]} columns, expected {schema.width}")
     return join(datasets, paths)
 
 

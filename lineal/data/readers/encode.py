@@ -7,7 +7,7 @@ have a column of their own, the mean that stands for a missing number; the label
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -213,6 +213,28 @@ class Encoding:
             raise missing_cell(column.name, place.at(gaps), "training saw none: to allow them, train with")
         if self.missing == "indicator" and not column.indicator:  # nothing was missing here in training
             unseen[column.name] = unseen.get(column.name, 0) + int(gaps.sum())
+
+
+def without_unused(schema: Schema, columns: np.ndarray) -> Schema:
+    """The schema of a table for these columns of X only: source columns that make none of them are left out.
+
+    Hashed text can be anywhere, so its columns stay together. One source column stays in any case: rows are counted
+    by it.
+    """
+    old = Encoding.of_schema(schema)
+    starts, ends = np.array(old.offsets[:-1], np.int64), np.array(old.offsets[1:], np.int64)
+    is_used = np.searchsorted(columns, ends) > np.searchsorted(columns, starts)
+    if old.hashes and len(columns) and columns[-1] >= old.offsets[-1]:
+        is_used |= [column.kind == "category" for column in old.columns]
+    if len(is_used) and not is_used.any():
+        is_used[0] = True
+    new = replace(old, columns=[column for column, used in zip(old.columns, is_used) if used])
+    shift = np.array(new.offsets[:-1], np.int64) - starts[is_used]
+    owner = np.searchsorted(ends[is_used], columns, side="right")
+    shifts = np.append(shift, new.offsets[-1] - old.offsets[-1])  # hashed columns come after those of the numbers
+    numbers = (columns + shifts[owner]).tolist()
+    made = new.schema()
+    return made if len(numbers) == made.n_features else replace(made, columns=numbers)
 
 
 def csr_of_slots(where: np.ndarray, values: np.ndarray, n_features: int, merge: bool) -> Any:

@@ -1,0 +1,52 @@
+"""`lineal compact`: a model without the features that it does not use, and the list of those that it needs."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from lineal import memory
+from lineal.cli import show
+from lineal.cli.files import STDOUT, check_writable, destination
+from lineal.errors import OptionError
+
+
+def compact(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model file.")],
+    output: Annotated[str, typer.Option("--output", "-o", help="Model file to write.", show_default=False)],
+    columns: Annotated[
+        str | None,
+        typer.Option(help="File to list the needed columns in: number (from 0), tab, name. - for standard output."),
+    ] = None,
+    json: show.Json = False,
+) -> None:
+    """Drop the features that a model does not use.
+
+    The small model predicts the same. It reads the files that the model reads; a table need not have the columns of
+    which nothing is used any more, and arrays may have just the needed columns.
+    """
+    from lineal.model import load
+
+    for file in (output, columns):
+        if file is not None and file != STDOUT:
+            check_writable(file)
+    if json and columns == STDOUT:
+        raise OptionError("--json and --columns - would both write to standard output: give one of them")
+    known = load(model)
+    small, needed = known.compact()
+    small.save(output)
+    names = small.feature_names or [f"column {j}" for j in needed.tolist()]
+    if columns is not None:
+        with destination(columns) as listing:
+            lines = (f"{j}\t{show.escaped(name)}\n" for j, name in zip(needed.tolist(), names))
+            listing.write("".join(lines).encode())
+    before, after = os.path.getsize(model), os.path.getsize(output)
+    result = {"model": output, "features": known.n_features, "features_kept": small.n_features}
+    if json:
+        sizes = {"bytes_before": before, "bytes": after}
+        show.as_json({**result, **sizes, "columns": needed.tolist(), "names": small.feature_names})
+    elif columns != STDOUT:
+        entries = {name.replace("_", " "): value for name, value in result.items()}
+        show.pairs(f"lineal compact {model}", {**entries, "file": f"{memory.size(after)} (was {memory.size(before)})"})
