@@ -15,7 +15,7 @@ the sparse group.
 
 The certificate's dual point is the mean of each row's subgradients over the passes since the last one. Steps that lead
 nowhere in sum tell that the means of x·u' and of the penalty's subgradients cancel; single subgradients of a loss with
-kinks never do.
+kinks never do. (Losses of pairs, which are smooth, need more than ∇ℓ for a bound: theirs is at the best iterate.)
 
 Memory: two θ, twice the scores and 2d + 2n numbers, and a copy of X where its rows cannot be read in order (CSC, Fortran
 order).
@@ -93,7 +93,7 @@ def solve(
     callbacks = tuple(callbacks)
     with Monitor(max_iter, max_time, callbacks) as monitor:
         theta = objective.theta_of(start)
-        passes = _Passes(objective, theta, seed, _best_rate(objective, theta, seed) if rate is None else float(rate))
+        passes = _Passes(objective, theta, seed, None if rate is None else float(rate))
         best = _Best(objective, tol, passes)
 
         def record(iteration: int) -> str | None:
@@ -172,7 +172,7 @@ class _Passes:
     """Passes over the rows, with the clock t of the steps and what is due to every feature."""
 
     def __init__(
-        self, objective: Objective, theta: np.ndarray, seed: int, rate: float, rows: np.ndarray | None = None
+        self, objective: Objective, theta: np.ndarray, seed: int, rate: float | None, rows: np.ndarray | None = None
     ) -> None:
         engine = local_rows("fobos", objective)
         if objective.regulariser.blocks.features.size:
@@ -183,14 +183,17 @@ class _Passes:
         self.rows = np.flatnonzero(engine.weights > 0.0) if rows is None else rows
         self.weights = engine.weights * (len(self.rows) / engine.weights[self.rows].sum())  # one on average
         self.offsets = np.empty((0, 0), theta.dtype) if engine.offsets is None else engine.offsets
-        self.targets, self.state = engine.targets, generator(seed)
+        self.targets, self.seed, self.state = engine.targets, seed, generator(seed)
         self.clock = np.zeros(2)  # steps taken, and the sum of their lengths
         self.paid = np.zeros(engine.shape[1])  # the sum of lengths up to which a feature has been pulled
-        self.duals = np.zeros((engine.shape[0], theta.shape[1]), theta.dtype)  # sums of subgradients
+        has_duals = hasattr(objective.loss, "row_dual_repair")  # losses of pairs cannot do with sums over their pairs
+        self.duals = np.zeros((engine.shape[0] if has_duals else 0, theta.shape[1]), theta.dtype)
         self.passes = 0
 
     def run(self, theta: np.ndarray) -> None:
         """Visit the rows in random order; θ is changed in place, and nothing is due to any feature afterwards."""
+        if self.rate is None:
+            self.rate = _best_rate(self.objective, theta, self.seed)
         order = self.rows.copy()
         shuffle(self.state, order)
         W, b = self.objective.split(theta)
@@ -205,7 +208,7 @@ class _Passes:
 
     def take_dual_point(self) -> np.ndarray | None:
         """Means of the subgradients since the last time."""
-        if self.passes == 0:
+        if self.passes == 0 or len(self.duals) == 0:
             return None
         means = self.duals / self.passes
         self.duals[...] = 0.0
@@ -260,7 +263,8 @@ def _visit(
         length = rate / math.sqrt(clock[0])
         clock[1] += length
         for r in range(k):
-            duals[i, r] += g[r]
+            if duals.shape[0] > 0:
+                duals[i, r] += g[r]
             g[r] *= -length * weights[i]
             if fit_intercept:
                 b[r] += g[r]
