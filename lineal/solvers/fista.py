@@ -4,8 +4,8 @@
 
 Beck & Teboulle (2009). L is found by a search (step="line_search"): doubled until f lies below its quadratic model at
 y_t; or it is a bound that always holds (step="constant"): the curvature of a row's loss (2m for the multiclass squared
-hinge) times the largest eigenvalue of X'SX, or, for comparison, the looser one of Blondel, Seki & Uehara (2013). Momentum
-starts anew when it points uphill (O'Donoghue & Candès 2015), and the search may then find a smaller L.
+hinge) times the largest eigenvalue of X'SX, or, for comparison, the looser one of Blondel, Seki & Uehara (2013).
+Momentum starts anew when it points uphill (O'Donoghue & Candès 2015), and the search may then find a smaller L.
 
 An iteration is one product with X and one with X': scores at y follow from those of the last two iterates.
 
@@ -88,7 +88,7 @@ def solve(
         certificate = best.certificate()
     status = "converged" if certificate.meets(tol) else status or "stalled"
     monitor.history[-1].update(objective=certificate.primal, gap=certificate.value)
-    W, b = objective.split(composite.outside(best.theta))
+    W, b = objective.split(best.answer())
     return Solution(W, b, certificate, monitor.history, status, explain(status, certificate, tol, max_iter))
 
 
@@ -106,9 +106,7 @@ class _Descent:
         if self.searches:
             self.curvature = composite.least_curvature()
         else:
-            self.curvature = (
-                composite.spectral_curvature() if constant == "spectral" else composite.trace_curvature()
-            )
+            self.curvature = composite.spectral_curvature() if constant == "spectral" else composite.trace_curvature()
 
     def advance(self) -> bool:
         """One step; False where none can be had in this precision."""

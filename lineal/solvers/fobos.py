@@ -4,21 +4,21 @@
 
 Duchi & Singer (2009). It takes losses with kinks as well as smooth ones. Rows come in random order, a pass is an
 iteration, t counts rows, and a row counts by its weight. Without a given η₀, passes over a part of the rows are tried
-with each of 1e-3, …, 1e3: of those rates that minimise the objective well, the one with the lowest loss on rows held out
-is taken.
+with each of 1e-3, …, 1e3: of those rates that minimise the objective well, the one with the lowest loss on rows held
+out is taken.
 
 Features that a row lacks are only pulled by the penalty: what is due to them is remembered and paid when they are met
-next. For norms of which the prox is additive (l1, l1/l2, l1/l∞) one prox with the sum D of what is due is exact. For l2 it
-is Π(1 + D_t) against 1 + D: in m equal parts, log(1 + x) being within x²/2 of x, the two differ by a factor of at most
-exp(D²/m), so that m is chosen to keep it near one. The same is done for the elastic net, and, with D relative to ‖w‖, for
-the sparse group.
+next. For norms of which the prox is additive (l1, l1/l2, l1/l∞) one prox with the sum D of what is due is exact. For
+l2 a weight is to be divided by Π(1 + D_t), and m equal parts divide it by (1 + D/m)^m. Since x − x²/2 ≤ log(1 + x) ≤ x,
+the logarithms of the two differ by at most the larger of D²/2m, which m is chosen to keep small, and ΣD_t²/2, which is
+smaller still. The same is done for the elastic net and, with D relative to ‖w‖, for the sparse group.
 
 The certificate's dual point is the mean of each row's subgradients over the passes since the last one. Steps that lead
 nowhere in sum tell that the means of x·u' and of the penalty's subgradients cancel; single subgradients of a loss with
 kinks never do. (Losses of pairs, which are smooth, need more than ∇ℓ for a bound: theirs is at the best iterate.)
 
-Memory: two θ, twice the scores and 2d + 2n numbers, and a copy of X where its rows cannot be read in order (CSC, Fortran
-order).
+Memory: two θ, twice the scores and 2d + 2n numbers, and a copy of X where its rows cannot be read in order (CSC,
+Fortran order).
 """
 
 from __future__ import annotations
@@ -143,6 +143,7 @@ class _Best:
     def certify(self, theta: np.ndarray) -> Certificate:
         """A certificate of the best of θ and those before, by the best of the dual points seen."""
         self.offer(theta, self.objective.value(theta))
+        assert self.theta is not None
         means = self.passes.take_dual_point()
         if self.certificate is None or means is not None or not self.is_certain:
             for point in (means, None):
@@ -164,7 +165,8 @@ class _Best:
 
     def answer(self) -> tuple[np.ndarray, Certificate]:
         """The best iterate and its certificate."""
-        assert self.theta is not None and self.certificate is not None
+        assert self.theta is not None
+        assert self.certificate is not None
         return self.theta, self.certificate
 
 

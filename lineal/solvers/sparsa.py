@@ -84,7 +84,7 @@ def solve(
         certificate = best.certificate()
     status = "converged" if certificate.meets(tol) else status or "stalled"
     monitor.history[-1].update(objective=certificate.primal, gap=certificate.value)
-    W, b = objective.split(composite.outside(best.theta))
+    W, b = objective.split(best.answer())
     return Solution(W, b, certificate, monitor.history, status, explain(status, certificate, tol, max_iter))
 
 

@@ -138,7 +138,8 @@ class Composite:
             out[d] = theta[d] - length * slopes
             move = out[d].astype(np.float64) - theta[d]
             sums[1:4] += move @ move, move @ slopes, -(move @ (out[d] - previous[d]))
-        return Step(out, *(float(total) for total in sums[:4]), sums[4:])
+        penalty, square, slope, uphill = (float(total) for total in sums[:4])
+        return Step(out, penalty, square, slope, uphill, sums[4:])
 
     def _step_by_groups(
         self,
@@ -233,6 +234,11 @@ class Best:
         if iteration > 0 and fall > self.tol * self.value > 0.0:
             return False
         return self.certificate().meets(self.tol)
+
+    def answer(self) -> np.ndarray:
+        """W and b of the best iterate."""
+        assert self.theta is not None
+        return self.composite.outside(self.theta)
 
     def certificate(self) -> Certificate:
         """Of the best iterate; remembered, since the last one asked for is usually asked for again."""
