@@ -87,7 +87,7 @@ CASES += [("softmax", penalty, True) for penalty in PENALTIES[:3]] + [("label_ra
 @pytest.mark.parametrize(("loss", "penalty", "grouped"), CASES)
 @pytest.mark.parametrize("solver", [fista, sparsa])
 def test_gaps_of_1e6_are_met_and_minima_are_those_of_the_twin(solver, loss, penalty, grouped):
-    objective, (W, b, value), (Y, X, s, o, groups) = hard_case(loss, penalty, grouped)
+    objective, (W, _, value), (Y, X, s, o, groups) = hard_case(loss, penalty, grouped)
     found = solver.solve(objective, tol=1e-6, max_iter=20_000)
     assert (found.status, found.certificate.kind) == ("converged", "gap")
     assert found.certificate.value <= 1e-6

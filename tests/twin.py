@@ -179,8 +179,8 @@ def prox(name: str, v: np.ndarray, s: float, ratio: float = 0.5) -> np.ndarray:
         if np.abs(v).sum() <= s:
             return np.zeros_like(v)
         a = np.sort(np.abs(v).ravel())[::-1]
-        levels = (np.cumsum(a) - s) / np.arange(1, a.size + 1)
-        return np.clip(v, -levels[a > levels].min(), levels[a > levels].min())
+        level = ((np.cumsum(a) - s) / np.arange(1, a.size + 1)).max()
+        return np.clip(v, -level, level)
     u = v if name == "l1/l2" else soft(v, ratio * s)
     s = s if name == "l1/l2" else (1 - ratio) * s
     size = np.sqrt((u**2).sum())
