@@ -95,13 +95,15 @@ def test_gaps_of_1e6_are_met_and_minima_are_those_of_the_twin(solver, loss, pena
     assert value * (1 - 1e-9) <= found.certificate.primal <= value * (1 + 1e-6)
     best = solver.solve(objective, tol=1e-11, max_iter=3000, start=found)  # rounding may forbid a gap this small
     assert best.certificate.primal == pytest.approx(value, rel=1e-8)
-    np.testing.assert_allclose(best.weights, W, atol=1e-4)
+    if not (grouped and penalty == "l1/linf"):  # below the largest weight of a group, a constant is free to be b
+        np.testing.assert_allclose(best.weights, W, atol=1e-4)
     # Conditions of optimality, from the penalty's own subdifferential.
     G, slope = twin.objective_gradient(loss, Y, X, best.weights, best.intercept, s, 0.0, o)
     assert np.abs(slope).max() <= 1e-4
     for strength, group in zip(objective.regulariser.strengths, groups):
         assert twin.is_optimal(penalty, best.weights[group], G[group], strength, 1e-4)
-        assert grouped is False or not best.weights[group].any() or best.weights[group].any(axis=1).all()
+        if penalty == "l1/l2":  # a group lives or dies as one
+            assert not best.weights[group].any() or best.weights[group].any(axis=1).all()
 
 
 def test_the_condition_of_optimality_is_not_empty():
