@@ -165,9 +165,10 @@ class Composite:
         return slice(block.first, block.first + block.X.shape[0])
 
     def least_curvature(self) -> float:
-        """Of the directions along single features, the largest that f can have: what a search may begin with."""
+        """Of the directions along single features and b̃, the largest that f can have: what a search may begin with."""
         loss, (_, squares) = self.objective.loss, self.objective.moments
-        largest = float(squares.max(initial=0.0))
+        variances = squares[:, 0] - self.means**2  # centred: the size of a far column says nothing about its curvature
+        largest = max(float(variances.max(initial=0.0)), 1.0 if self.objective.fit_intercept else 0.0)
         return max(loss.typical_curvature(self.engine.n_columns) * largest, np.finfo(np.float64).tiny ** 0.5)
 
     def spectral_curvature(self) -> float:
