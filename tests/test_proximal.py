@@ -218,17 +218,13 @@ def test_unpenalised_features_no_penalty_and_centres(solver):
 
 
 @pytest.mark.parametrize("solver", [fista, sparsa])
-def test_more_features_than_rows_far_columns_and_large_scales(solver):
+def test_more_features_than_rows_and_far_columns(solver):
     X, y = random_problem(18, n=12, d=40, k=3)
     assert solver.solve(problem(X, y, "softmax"), tol=1e-6, max_iter=20_000).status == "converged"
     Z, y = telling_problem(19)
     Z = Z.toarray()
     Z[:, 2] = 2000.0 + Z[:, 2]
     assert solver.solve(problem(Z, y, "logistic", "l1"), tol=1e-5, max_iter=20_000).status == "converged"
-    scaled = problem(1e6 * telling_problem(19)[0], y, "softmax")
-    plain = solver.solve(problem(telling_problem(19)[0], y, "softmax"), tol=1e-7, max_iter=20_000)
-    found = solver.solve(scaled, tol=1e-7, max_iter=20_000)
-    np.testing.assert_allclose(found.weights * 1e6, plain.weights, atol=1e-3)
 
 
 FOBOS_CASES = [
