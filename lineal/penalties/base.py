@@ -44,6 +44,7 @@ class Penalty(abc.ABC):
     is_group: ClassVar[bool] = False  # a block may be a group of features given by the user
     is_smooth: ClassVar[bool] = False  # has a gradient everywhere
     is_norm: ClassVar[bool] = False  # positively homogeneous: ω(c·w) = c·ω(w)
+    is_additive: ClassVar[bool] = False  # the prox of one strength after another is that of their sum
     is_separable: ClassVar[bool] = False  # a sum over single weights, see `SeparablePenalty`
     is_radial: ClassVar[bool] = False  # a function of ‖w‖₂ that needs no blocks: has `radial_conjugate`
     has_bend: ClassVar[bool] = False  # twice differentiable by the weights of w ≠ 0 that are free to move
@@ -91,6 +92,7 @@ class NormPenalty(Penalty):
 
     __slots__ = ()
     is_norm = True
+    is_additive = True
 
     def dual_norm_factor(self, size: int) -> float:
         """How many times the 2-norm the dual norm of a block of this size can be: once, where ω ≥ ‖·‖₂."""

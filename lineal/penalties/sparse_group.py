@@ -21,6 +21,7 @@ class SparseGroup(NormPenalty, L1Ratio):
     name = "sparse_group"
     is_group = True
     has_bend = True
+    is_additive = False  # shrinking by ‖w‖₂ in between changes what is then cut off
 
     def block_value(self, w: Any) -> float:
         return self.l1_ratio * norm1(w) + (1.0 - self.l1_ratio) * norm2(w)

@@ -57,7 +57,7 @@ def _by_speed(objective: Any, tol: float) -> list[str]:
     """
     loss, regulariser, engine = objective.loss, objective.regulariser, objective.engine
     if not regulariser.penalty.is_smooth:
-        return ["block_cd"]
+        return ["block_cd", "fista"]
     if not loss.is_smooth:
         return ["dual_cd"]
     (n, d), X = engine.shape, getattr(engine, "X", None)

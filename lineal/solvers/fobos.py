@@ -2,13 +2,23 @@
 
     W ← prox_{η_t αΩ}(W − η_t ∇ℓ(y_i, W'x_i + b)x_i'),   η_t = η₀/√t
 
-Duchi & Singer (2009). It takes losses with kinks as well as smooth ones. Features that a row lacks are only pulled by
-the penalty: what is due to them is remembered and paid when they are met next, in one prox with the sum of their steps
-(the same for norms, nearly so for others). Rows come in random order, a pass is an iteration, and a row counts by its
-weight. Without a given η₀, passes over a part of the rows are tried with each of 1e-3, …, 1e3: of those rates that
-minimise the objective well, the one with the lowest loss on rows held out is taken.
+Duchi & Singer (2009). It takes losses with kinks as well as smooth ones. Rows come in random order, a pass is an
+iteration, t counts rows, and a row counts by its weight. Without a given η₀, passes over a part of the rows are tried
+with each of 1e-3, …, 1e3: of those rates that minimise the objective well, the one with the lowest loss on rows held
+out is taken.
 
-Memory: three θ and 2d + 2n numbers, and a copy of X where its rows cannot be read in order (CSC, Fortran order).
+Features that a row lacks are only pulled by the penalty: what is due to them is remembered and paid when they are met
+next. For norms of which the prox is additive (l1, l1/l2, l1/l∞) one prox with the sum D of what is due is exact. For
+l2 a weight is to be divided by Π(1 + D_t), and m equal parts divide it by (1 + D/m)^m. Since x − x²/2 ≤ log(1 + x) ≤ x,
+the logarithms of the two differ by at most the larger of D²/2m, which m is chosen to keep small, and ΣD_t²/2, which is
+smaller still. The same is done for the elastic net and, with D relative to ‖w‖, for the sparse group.
+
+The certificate's dual point is the mean of each row's subgradients over the passes since the last one. Steps that lead
+nowhere in sum tell that the means of x·u' and of the penalty's subgradients cancel; single subgradients of a loss with
+kinks never do. (Losses of pairs, which are smooth, need more than ∇ℓ for a bound: theirs is at the best iterate.)
+
+Memory: two θ, twice the scores and 2d + 2n numbers, and a copy of X where its rows cannot be read in order (CSC,
+Fortran order).
 """
 
 from __future__ import annotations
@@ -22,13 +32,13 @@ import numpy as np
 
 from lineal.core import threads as pool
 from lineal.core.jit import kernel
-from lineal.core.maths import count_live_rows
+from lineal.core.maths import count_live_rows, norm2
 from lineal.core.rng import generator, shuffle
 from lineal.design.orders import by_rows
-from lineal.engine.local import LocalEngine
 from lineal.errors import OptionError
 from lineal.objective import Objective
 from lineal.solution import Certificate, Solution
+from lineal.solvers.parts.composite import local_rows
 from lineal.solvers.parts.monitor import Callback, Monitor, explain
 
 #: How X is read; a copy is made where it is stored otherwise.
@@ -40,11 +50,14 @@ RATES = tuple(10.0**exponent for exponent in range(-3, 4))
 #: Rows on which they are tried, at most, and every how many of them is held out; few rows are passed over repeatedly.
 TRIED_ROWS, HELD_OUT, MAX_TRIALS = 20_000, 5, 50
 
-#: Objective of a rate that is as good as the best, relative to it.
-GOOD = 1.02
+#: Share of the best rate's fall of the objective that another may miss and still be as good.
+MISSED = 0.05
 
-#: Growth of the number of passes between certificates.
-GROWTH = 1.25
+#: Growth of the number of passes from one certificate to the next.
+GROWTH = 1.5
+
+#: Parts in which a debt D is paid: this often D², and so many at most.
+PARTS, MAX_PARTS = 50.0, 64
 
 
 def check(loss: Any, penalty: Any) -> None:
@@ -53,7 +66,7 @@ def check(loss: Any, penalty: Any) -> None:
 
 def memory(n: int, d: int, k: int, size: int) -> int:
     """Bytes besides X."""
-    return 3 * d * k * size + 16 * (d + n)
+    return 2 * (d + n) * k * size + 16 * (d + n)
 
 
 def solve(
@@ -80,21 +93,23 @@ def solve(
     callbacks = tuple(callbacks)
     with Monitor(max_iter, max_time, callbacks) as monitor:
         theta = objective.theta_of(start)
-        passes = _Passes(objective, theta, seed, _best_rate(objective, theta, seed) if rate is None else float(rate))
-        best = _Best(objective, tol)
+        passes = _Passes(objective, theta, seed, None if rate is None else float(rate))
+        best = _Best(objective, tol, passes)
 
         def record(iteration: int) -> str | None:
             if not callbacks:
                 return monitor.count(iteration, best.estimate)
-            best.offer(theta, objective.value(theta))
-            return monitor.record(iteration, objective.value(theta), best.estimate, *objective.split(theta))
+            value = objective.value(theta)
+            best.offer(theta, value)
+            return monitor.record(iteration, value, best.estimate, *objective.split(theta))
 
         iteration, status = 0, record(0)
         while not best.is_enough(iteration, theta, monitor.history[-1]) and status is None:
             passes.run(theta)
             iteration += 1
             status = record(iteration)
-        theta, certificate = best.last(theta)
+        best.certify(theta)
+    theta, certificate = best.answer()
     status = "converged" if certificate.meets(tol) else status or "stalled"
     W, b = objective.split(theta)
     monitor.history[-1].update(objective=certificate.primal, gap=certificate.value, nonzero_rows=count_live_rows(W))
@@ -102,82 +117,120 @@ def solve(
 
 
 class _Best:
-    """The iterate with the lowest objective seen, and certificates after ever more passes."""
+    """The iterate with the lowest objective seen, the highest bound, and certificates after ever more passes."""
 
-    def __init__(self, objective: Objective, tol: float) -> None:
-        self.objective, self.tol, self.next = objective, tol, 1
+    def __init__(self, objective: Objective, tol: float, passes: _Passes) -> None:
+        self.objective, self.tol, self.passes, self.next = objective, tol, passes, 0
         self.estimate, self.lowest = math.inf, math.inf
         self.theta: np.ndarray | None = None
         self.certificate: Certificate | None = None
+        self.is_certain = False
 
     def offer(self, theta: np.ndarray, value: float) -> None:
         """Keep a copy of θ if it is the best so far."""
-        if value < self.lowest:
-            self.theta, self.lowest, self.certificate = theta.copy(), value, None
+        if value < self.lowest or self.theta is None:
+            self.theta, self.lowest, self.is_certain = theta.copy(), value, False
 
     def is_enough(self, iteration: int, theta: np.ndarray, row: dict[str, float]) -> bool:
         """Whether a certificate was due and meets tol."""
-        if 0 < iteration < self.next:
+        if iteration < self.next:
             return False
         self.next = max(iteration + 1, math.ceil(GROWTH * iteration))
-        certificate = self.last(theta)[1]
+        certificate = self.certify(theta)
         row.update(objective=certificate.primal, gap=certificate.value)
         return certificate.meets(self.tol)
 
-    def last(self, theta: np.ndarray) -> tuple[np.ndarray, Certificate]:
-        """The better of θ and the best one so far, with its certificate."""
+    def certify(self, theta: np.ndarray) -> Certificate:
+        """A certificate of the best of θ and those before, by the best of the dual points seen."""
         self.offer(theta, self.objective.value(theta))
-        if self.theta is None:  # no finite objective yet
-            return theta, self.objective.certificate(theta, self.tol)
-        if self.certificate is None:
-            self.certificate = self.objective.certificate(self.theta, self.tol)
-            self.estimate = self.certificate.value
+        assert self.theta is not None
+        means = self.passes.take_dual_point()
+        if self.certificate is None or means is not None or not self.is_certain:
+            for point in (means, None):
+                if point is not None or self.certificate is None or self.objective.loss.is_smooth:
+                    self._improve(self.objective.certificate(self.theta, self.tol, point))
+                if self.certificate is not None and self.certificate.meets(self.tol):
+                    break
+        assert self.certificate is not None
+        self.is_certain, self.estimate = True, self.certificate.value
+        return self.certificate
+
+    def _improve(self, found: Certificate) -> None:
+        """A bound once found stays true for every later iterate."""
+        known = self.certificate
+        if known is not None and known.dual is not None and found.dual is not None and known.dual > found.dual:
+            gap = (found.primal - known.dual) / found.primal if found.primal > 0.0 else 0.0
+            found = Certificate("gap", max(gap, 0.0), found.primal, known.dual)
+        self.certificate = found
+
+    def answer(self) -> tuple[np.ndarray, Certificate]:
+        """The best iterate and its certificate."""
+        assert self.theta is not None
+        assert self.certificate is not None
         return self.theta, self.certificate
 
 
 class _Passes:
     """Passes over the rows, with the clock t of the steps and what is due to every feature."""
 
-    def __init__(self, objective: Objective, theta: np.ndarray, seed: int, rate: float) -> None:
-        engine = _local(objective)
+    def __init__(
+        self, objective: Objective, theta: np.ndarray, seed: int, rate: float | None, rows: np.ndarray | None = None
+    ) -> None:
+        engine = local_rows("fobos", objective)
         if objective.regulariser.blocks.features.size:
             raise OptionError("fobos does not take groups of features: use fista, sparsa or block_cd")
         if objective.regulariser.centre is not None:
             raise OptionError("fobos does not take a penalty with a centre: use lbfgs or newton")
         self.objective, self.X, self.rate = objective, by_rows(engine.X), rate
-        self.weights = engine.weights * engine.shape[0]  # one on average, as many rows as a pass visits
-        self.rows = np.flatnonzero(engine.weights > 0.0)
+        self.rows = np.flatnonzero(engine.weights > 0.0) if rows is None else rows
+        self.weights = engine.weights * (len(self.rows) / engine.weights[self.rows].sum())  # one on average
         self.offsets = np.empty((0, 0), theta.dtype) if engine.offsets is None else engine.offsets
-        self.targets, self.state = engine.targets, generator(seed)
+        self.targets, self.seed, self.state = engine.targets, seed, generator(seed)
         self.clock = np.zeros(2)  # steps taken, and the sum of their lengths
         self.paid = np.zeros(engine.shape[1])  # the sum of lengths up to which a feature has been pulled
+        has_duals = hasattr(objective.loss, "row_dual_repair")  # losses of pairs cannot do with sums over their pairs
+        self.duals = np.zeros((engine.shape[0] if has_duals else 0, theta.shape[1]), theta.dtype)
+        self.passes = 0
 
-    def run(self, theta: np.ndarray, rows: np.ndarray | None = None) -> None:
+    def run(self, theta: np.ndarray) -> None:
         """Visit the rows in random order; θ is changed in place, and nothing is due to any feature afterwards."""
-        order = self.rows.copy() if rows is None else rows.copy()
+        if self.rate is None:
+            self.rate = _best_rate(self.objective, theta, self.seed)
+        order = self.rows.copy()
         shuffle(self.state, order)
         W, b = self.objective.split(theta)
         regulariser = self.objective.regulariser
+        parts = 1 if regulariser.penalty.is_additive else MAX_PARTS
         _visit(
             self.objective.loss, regulariser.penalty, self.X.layout, order, self.targets, self.weights, self.offsets,
-            regulariser.strengths, self.rate, self.clock, self.paid, W, b, self.objective.fit_intercept,
+            regulariser.strengths, parts, regulariser.penalty.is_separable, self.rate, self.clock, self.paid,
+            W, b, self.objective.fit_intercept, self.duals,
         )  # fmt: skip
-        _pay_all(regulariser.penalty, regulariser.strengths, self.clock, self.paid, W)
+        self.passes += 1
+
+    def take_dual_point(self) -> np.ndarray | None:
+        """Means of the subgradients since the last time."""
+        if self.passes == 0 or len(self.duals) == 0:
+            return None
+        means = self.duals / self.passes
+        self.duals[...] = 0.0
+        self.passes = 0
+        return means
 
 
 def _best_rate(objective: Objective, theta: np.ndarray, seed: int) -> float:
     """The η₀ with the lowest loss on rows held out, of those that come near the lowest objective on the others."""
-    engine = _local(objective)
+    engine = local_rows("fobos", objective)
     rows = np.flatnonzero(engine.weights > 0.0)
     shuffle(generator(seed, 1), rows)
     rows = rows[:TRIED_ROWS]
     held, others = (rows[::HELD_OUT], np.delete(rows, np.s_[::HELD_OUT])) if len(rows) > 1 else (rows, rows)
-    found = np.empty((len(RATES), 2))
-    for at, rate in enumerate(RATES):
+    found = np.empty((len(RATES) + 1, 2))
+    for at, rate in enumerate((0.0, *RATES)):  # the first stays where it is
         trial = theta.copy()
-        passes = _Passes(objective, trial, seed, rate)
-        for _ in range(min(MAX_TRIALS, -(-TRIED_ROWS // len(others)))):
-            passes.run(trial, others)
+        passes = _Passes(objective, trial, seed, rate, others)
+        for _ in range(min(MAX_TRIALS, -(-TRIED_ROWS // len(others))) if rate > 0.0 else 0):
+            passes.run(trial)
         W, b = objective.split(trial)
         penalty = objective.regulariser.value(W)
         for part, chosen in enumerate((others, held)):
@@ -185,19 +238,15 @@ def _best_rate(objective: Objective, theta: np.ndarray, seed: int) -> float:
                 objective.loss, passes.X.layout, chosen, passes.targets, passes.weights, passes.offsets, W, b
             )
     found[~np.isfinite(found)] = math.inf
-    is_good = found[:, 0] <= GOOD * found[:, 0].min()
-    return RATES[int(np.argmin(np.where(is_good, found[:, 1], math.inf)))]
-
-
-def _local(objective: Objective) -> LocalEngine:
-    if not isinstance(objective.engine, LocalEngine):
-        raise OptionError("fobos needs all rows in this process: use lbfgs or fista for rows held elsewhere")
-    return objective.engine
+    start, reached = found[0, 0], found[1:, 0]
+    is_good = reached <= reached.min() + MISSED * max(start - reached.min(), 0.0)
+    return RATES[int(np.argmin(np.where(is_good, found[1:, 1], math.inf)))]
 
 
 @kernel
 def _visit(
-    loss, penalty, layout, order, targets, weights, offsets, strengths, rate, clock, paid, W, b, fit_intercept
+    loss, penalty, layout, order, targets, weights, offsets, strengths, parts, is_separable, rate, clock, paid,
+    W, b, fit_intercept, duals
 ):  # fmt: skip
     k = np.uintp(W.shape[1])
     flat = W.reshape(-1)
@@ -205,7 +254,7 @@ def _visit(
     for position in range(order.shape[0]):
         i = np.uintp(order[position])
         for at in range(layout.row_length(i)):
-            _pay(penalty, strengths, clock, paid, W, layout.row_index(i, at))
+            _pay(penalty, strengths, parts, is_separable, clock, paid, W, layout.row_index(i, at))
         layout.row_scores(i, flat, k, z, 0)
         for r in range(k):
             z[r] += b[r]
@@ -216,25 +265,29 @@ def _visit(
         length = rate / math.sqrt(clock[0])
         clock[1] += length
         for r in range(k):
+            if duals.shape[0] > 0:
+                duals[i, r] += g[r]
             g[r] *= -length * weights[i]
             if fit_intercept:
                 b[r] += g[r]
         layout.row_update(i, g, 0, k, flat)
-
-
-@kernel
-def _pay(penalty, strengths, clock, paid, W, j):
-    """Pull the weights of feature j by all steps since it was met last."""
-    due = clock[1] - paid[j]
-    if due > 0.0:
-        penalty.block_prox(W[j], due * strengths[j], W[j])
-        paid[j] = clock[1]
-
-
-@kernel
-def _pay_all(penalty, strengths, clock, paid, W):
     for j in range(W.shape[0]):
-        _pay(penalty, strengths, clock, paid, W, j)
+        _pay(penalty, strengths, parts, is_separable, clock, paid, W, np.uintp(j))
+
+
+@kernel
+def _pay(penalty, strengths, parts, is_separable, clock, paid, W, j):
+    """Pull the weights of feature j by all steps since it was met last."""
+    due = (clock[1] - paid[j]) * strengths[j]
+    paid[j] = clock[1]
+    if due == 0.0 or penalty.block_is_zero(W[j]):
+        return
+    m = 1
+    if parts > 1:
+        share = due if is_separable else due / norm2(W[j])
+        m = int(min(1.0 + PARTS * share * share, parts))
+    for _ in range(m):
+        penalty.block_prox(W[j], due / m, W[j])
 
 
 @kernel

@@ -5,7 +5,7 @@
 Wright, Nowak & Figueiredo (2009). The objective may rise now and then: a step is taken when it ends sufficiently below
 the largest of the last few objectives, else L is doubled.
 
-Memory: six θ.
+Memory: five θ and six times the scores.
 """
 
 from __future__ import annotations
@@ -20,16 +20,19 @@ import numpy as np
 from lineal.core import threads as pool
 from lineal.objective import Objective, check_finite
 from lineal.solution import Solution
-from lineal.solvers.parts.composite import Composite, GapSchedule
+from lineal.solvers.parts.composite import Best, Composite
 from lineal.solvers.parts.monitor import Callback, Monitor, explain
 from lineal.solvers.parts.smooth_only import check_smooth_loss
 from lineal.solvers.parts.vectors import dot
 
-#: Objectives that a new one is compared with.
+#: Objectives before the last that a new one is compared with.
 REMEMBERED = 5
 
 #: Share of ½L‖step‖² by which it must be lower.
 DECREASE = 0.01
+
+#: How far L may fall at once: where f is flat along a step, many doublings would have to bring it back.
+LARGEST_FALL = 1e3
 
 #: How far L may be from the first guess, as a factor.
 CURVATURE_RANGE = 1e12
@@ -42,7 +45,7 @@ def check(loss: Any, penalty: Any) -> None:
 
 def memory(n: int, d: int, k: int, size: int) -> int:
     """Bytes besides X."""
-    return 6 * d * k * size
+    return (5 * d + 6 * n) * k * size
 
 
 def solve(
@@ -63,62 +66,64 @@ def solve(
     """
     check(objective.loss, objective.regulariser.penalty)
     with Monitor(max_iter, max_time, callbacks) as monitor:
-        descent = _Descent(objective, start, pool.thread_count(n_jobs))
-        gap = GapSchedule(descent.composite, tol)
+        composite = Composite("sparsa", objective, pool.thread_count(n_jobs))
+        descent, best = _Descent(composite, objective.theta_of(start)), Best(composite, tol)
 
         def record(iteration: int) -> str | None:
-            outside = descent.composite.outside(descent.theta)
-            return monitor.record(iteration, descent.value, gap.estimate, *objective.split(outside))
+            best.offer(iteration, descent.theta, descent.value)
+            W, b = composite.weights(descent.theta, descent.shift)
+            return monitor.record(iteration, descent.value, best.estimate, W, b)
 
         iteration, status = 0, record(0)
-        while not gap.is_reached(iteration, descent.best) and status is None:
-            if not descent.advance():
+        while not best.is_enough(iteration) and status is None:
+            if best.is_stale(iteration) or not descent.advance():
                 status = "stalled"
                 break
             iteration += 1
             status = record(iteration)
-        certificate = gap.certificate(descent.best)
+        certificate = best.certificate()
     status = "converged" if certificate.meets(tol) else status or "stalled"
     monitor.history[-1].update(objective=certificate.primal, gap=certificate.value)
-    W, b = objective.split(descent.composite.outside(descent.best))
+    W, b = objective.split(best.answer())
     return Solution(W, b, certificate, monitor.history, status, explain(status, certificate, tol, max_iter))
 
 
 class _Descent:
-    """The iterate θ with its objective and gradient, the best one so far, and the curvature L."""
+    """The iterate θ with its scores, objective and gradient, and the curvature L."""
 
-    def __init__(self, objective: Objective, start: np.ndarray | Solution | None, threads: int) -> None:
-        self.composite, self.threads = Composite(objective, threads), threads
-        self.theta = self.composite.inside(objective.theta_of(start))
-        loss, self.gradient = self.composite.loss_and_gradient(self.theta)
-        self.value = loss + self.composite.penalty(self.theta)
+    def __init__(self, composite: Composite, theta: np.ndarray) -> None:
+        self.composite, self.theta = composite, composite.inside(theta)
+        self.shift = composite.shift(self.theta)
+        self.scores = composite.scores(self.theta, self.shift)
+        self.gradient = composite.gradient(self.scores)
+        self.value = self.gradient.loss + composite.penalty(self.theta)
         check_finite(self.value, "the objective at the starting point")
-        self.best, self.lowest = self.theta, self.value
-        self.recent = deque([self.value], maxlen=REMEMBERED)
+        self.recent = deque([self.value], maxlen=REMEMBERED + 1)
         self.noise = 4.0 * float(np.finfo(self.theta.dtype).eps)
-        self.curvature = first = self.composite.least_curvature()
+        self.curvature = first = composite.least_curvature()
         self.bounds = (first / CURVATURE_RANGE, first * CURVATURE_RANGE)
 
     def advance(self) -> bool:
         """One step; False where none can be had in this precision."""
+        composite = self.composite
         while True:
-            found = self.composite.step(self.theta, self.gradient, self.curvature)
-            move = found - self.theta
-            square = dot(move, move, self.threads)
-            if square == 0.0:
+            found = composite.step(self.theta, self.gradient, self.curvature, self.theta)
+            if found.square == 0.0:
                 return False
-            loss, gradient = self.composite.loss_and_gradient(found)
-            value = loss + self.composite.penalty(found)
-            enough = max(self.recent) - 0.5 * DECREASE * self.curvature * square
+            scores = composite.scores(found.theta, found.shift)
+            value = composite.loss(scores) + found.penalty
+            enough = max(self.recent) - 0.5 * DECREASE * self.curvature * found.square
             if value <= enough + self.noise * abs(self.value):
                 break
             self.curvature *= 2.0
             if not self.curvature <= self.bounds[1]:
                 return False
-        seen = dot(move, gradient - self.gradient, self.threads) / square
-        self.curvature = min(max(seen, self.bounds[0]), self.bounds[1]) if math.isfinite(seen) else self.bounds[1]
-        self.theta, self.gradient, self.value = found, gradient, value
+        gradient = composite.gradient(scores)
+        # s'y = (Xs)'(∇ℓ − ∇ℓ of before), whatever the coordinates: no pass over the parameters.
+        seen = dot(scores - self.scores, gradient.residuals - self.gradient.residuals) / found.square
+        least = max(self.bounds[0], self.curvature / LARGEST_FALL)
+        self.curvature = min(max(seen, least), self.bounds[1]) if math.isfinite(seen) else self.bounds[1]
+        self.theta, self.shift = found.theta, found.shift
+        self.scores, self.gradient, self.value = scores, gradient, value
         self.recent.append(value)
-        if value < self.lowest:
-            self.best, self.lowest = found, value
         return True

@@ -1,17 +1,27 @@
 """F = f + αΩ as the proximal methods see it: value and gradient of the smooth part f, and steps through the prox of αΩ.
 
-The intercept is that of the centred features (`centred.py`), and the prox leaves it alone.
+The intercept is that of the centred features (`centred.py`), and the prox leaves it alone: with x̄ the mean of the rows,
+scores are W'(x − x̄) + b̃, and the gradient by W is X'R − x̄·1'R where R holds s·∇ℓ of every row. Scores of a point are
+kept, so that a point on the line through two others needs no product with X. A step, with all that is asked about it,
+is one pass over the parameters.
 """
 
 from __future__ import annotations
 
 import math
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from lineal import row_sums
+from lineal.core import threads as pool
+from lineal.core.jit import kernel
 from lineal.design.products import matmul, rmatmul
 from lineal.engine.base import Block
+from lineal.engine.local import LocalEngine
+from lineal.errors import OptionError
 from lineal.objective import Objective
 from lineal.solution import Certificate
 from lineal.solvers.parts.centred import Centred
@@ -20,59 +30,162 @@ from lineal.solvers.parts.vectors import dot
 #: Relative error of the largest eigenvalue, which is found from below and hence raised by as much.
 EIGENVALUE_ERROR = 0.02
 
+#: Parameters of a piece of a step; partial sums are added in order, whatever the number of threads.
+PIECE = 1 << 16
+
+#: Iterations between certificates: so many at least, and a share of those that have been.
+LEAST_WAIT, WAIT_SHARE = 4, 4
+
+#: Iterations without a lower objective, at least and as a share of all, after which rounding must be the reason.
+PATIENCE, PATIENCE_SHARE = 200, 2
+
+
+class Gradient(NamedTuple):
+    """f, s·∇ℓ of every row, and X'R over the sums of R, in the shape of θ and not yet centred."""
+
+    loss: float
+    residuals: np.ndarray
+    sums: np.ndarray
+
+
+class Step(NamedTuple):
+    """Where a step from θ led, with αΩ there, ‖step‖², ∇f'step, and −step'(θ' − previous).
+
+    `shift` is x̄'W', by which b̃ and b differ.
+    """
+
+    theta: np.ndarray
+    penalty: float
+    square: float
+    slope: float
+    uphill: float
+    shift: np.ndarray
+
+
+def local_rows(solver: str, objective: Objective) -> LocalEngine:
+    """The engine, if its rows are in this process."""
+    if not isinstance(objective.engine, LocalEngine):
+        raise OptionError(f"{solver} needs all rows in this process: use lbfgs or newton for rows held elsewhere")
+    return objective.engine
+
 
 class Composite:
     """f, ∇f and proximal steps by W and b̃."""
 
-    def __init__(self, objective: Objective, threads: int) -> None:
-        self.objective, self.threads = objective, threads
+    def __init__(self, solver: str, objective: Objective, threads: int) -> None:
+        self.objective, self.threads, self.engine = objective, threads, local_rows(solver, objective)
         self.centred = Centred(objective)
         self.inside, self.outside = self.centred.inside, self.centred.outside
+        d, means = self.engine.shape[1], self.centred.means
+        self.means: np.ndarray = np.zeros(d) if means is None else np.ascontiguousarray(means[:, 0])
 
-    def loss(self, theta: np.ndarray) -> float:
-        """f(θ)."""
-        W, _ = self.objective.split(theta)
-        return self.objective.value(self.outside(theta)) - self.objective.regulariser.value(W)
+    def shift(self, theta: np.ndarray) -> np.ndarray:
+        """x̄'W, by which b̃ and b differ."""
+        shift: np.ndarray = np.einsum("j,jr->r", self.means, theta[: len(self.means)], dtype=np.float64)
+        return shift
 
-    def loss_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """f(θ) and ∇f(θ)."""
-        return self.centred.loss_and_gradient(theta)
+    def weights(self, theta: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """W and b; no copy of W."""
+        W, b = self.objective.split(theta)
+        return W, b - shift if self.objective.fit_intercept else b
+
+    def scores(self, theta: np.ndarray, shift: np.ndarray) -> np.ndarray:
+        """Scores of every row, (n, k)."""
+        W, b = self.weights(theta, shift)
+        Z = np.empty((self.engine.shape[0], W.shape[1]), theta.dtype)
+        for block in self.engine.blocks():
+            Z[self._rows(block)] = row_sums.scores(block, W, b)
+        return Z
+
+    def loss(self, Z: np.ndarray) -> float:
+        """f at scores Z."""
+        loss = self.objective.loss
+        return float(self.engine.sum(lambda block: (row_sums.values(loss, block, Z[self._rows(block)]),))[0])
+
+    def gradient(self, Z: np.ndarray) -> Gradient:
+        """f and its gradient at scores Z, in one pass over the rows."""
+        R = np.empty_like(Z)
+
+        def step(block: Block) -> tuple[float, np.ndarray]:
+            rows = self._rows(block)
+            value = row_sums.gradients(self.objective.loss, block, block.weights, Z[rows], R[rows])
+            return value, self.objective._pull_back(block, R[rows])
+
+        value, sums = self.engine.sum(step)
+        return Gradient(float(value), R, sums)
 
     def penalty(self, theta: np.ndarray) -> float:
         """αΩ(W)."""
         return self.objective.regulariser.value(self.objective.split(theta)[0])
 
-    def step(self, theta: np.ndarray, gradient: np.ndarray, curvature: float) -> np.ndarray:
+    def step(self, theta: np.ndarray, gradient: Gradient, curvature: float, previous: np.ndarray) -> Step:
         """argmin over θ' of ∇f'(θ' − θ) + ½·curvature·‖θ' − θ‖² + αΩ(W')."""
-        moved = theta - (gradient / curvature).astype(theta.dtype, copy=False)
-        W, _ = self.objective.split(moved)
-        self.objective.regulariser.prox(W, 1.0 / curvature, out=W)
-        return moved
+        regulariser, out = self.objective.regulariser, np.empty_like(theta)
+        (d, k), length = self.engine.shape[1:] + theta.shape[1:], 1.0 / curvature
+        slopes = gradient.sums[d].astype(np.float64) if self.objective.fit_intercept else np.zeros(k)
+        if regulariser.blocks.features.size or regulariser.centre is not None:
+            sums = self._step_by_groups(theta, gradient.sums, slopes, length, previous, out)
+        else:
+            tasks = [
+                partial(
+                    _step, regulariser.penalty, regulariser.strengths, length, self.means, slopes,
+                    theta, gradient.sums, previous, out, *piece,
+                )
+                for piece in pool.ranges(d, max(1, d * k // PIECE))
+            ]  # fmt: skip
+            sums = np.sum(pool.run(tasks, self.threads), axis=0) if tasks else np.zeros(4 + k)
+        if self.objective.fit_intercept:
+            out[d] = theta[d] - length * slopes
+            move = out[d].astype(np.float64) - theta[d]
+            sums[1:4] += move @ move, move @ slopes, -(move @ (out[d] - previous[d]))
+        penalty, square, slope, uphill = (float(total) for total in sums[:4])
+        return Step(out, penalty, square, slope, uphill, sums[4:])
+
+    def _step_by_groups(
+        self,
+        theta: np.ndarray,
+        gradient: np.ndarray,
+        slopes: np.ndarray,
+        length: float,
+        previous: np.ndarray,
+        out: np.ndarray,
+    ) -> np.ndarray:
+        """The same where blocks are not single rows, or not pulled to zero."""
+        regulariser, d = self.objective.regulariser, self.engine.shape[1]
+        G = gradient[:d] - np.outer(self.means, slopes)
+        W = out[:d]
+        W[...] = theta[:d] - length * G
+        regulariser.prox(W, length, out=W)
+        move = np.subtract(W, theta[:d], dtype=np.float64)
+        sums = [regulariser.value(W), dot(move, move), dot(move, G), -dot(move, W - previous[:d])]
+        return np.concatenate([sums, np.einsum("j,jr->r", self.means, W, dtype=np.float64)])
+
+    @staticmethod
+    def _rows(block: Block) -> slice:
+        return slice(block.first, block.first + block.X.shape[0])
 
     def least_curvature(self) -> float:
-        """Of the directions along single features, the largest that f can have: what a search may begin with."""
+        """Of the directions along single features and b̃, the largest that f can have: what a search may begin with."""
         loss, (_, squares) = self.objective.loss, self.objective.moments
-        largest = float(squares.max(initial=0.0))
-        k = self.objective.engine.n_columns
-        return max(loss.typical_curvature(k) * largest, np.finfo(np.float64).tiny ** 0.5)
+        variances = squares[:, 0] - self.means**2  # centred: the size of a far column says nothing about its curvature
+        largest = max(float(variances.max(initial=0.0)), 1.0 if self.objective.fit_intercept else 0.0)
+        return max(loss.typical_curvature(self.engine.n_columns) * largest, np.finfo(np.float64).tiny ** 0.5)
 
     def spectral_curvature(self) -> float:
         """A bound of the curvature of f everywhere: that of a row's loss times the largest eigenvalue of X'SX."""
-        k = self.objective.engine.n_columns
-        return max(self.objective.loss.lipschitz(k) * self._largest_eigenvalue(), np.finfo(np.float64).tiny ** 0.5)
+        bound = self.objective.loss.lipschitz(self.engine.n_columns) * self._largest_eigenvalue()
+        return max(bound, np.finfo(np.float64).tiny ** 0.5)
 
     def trace_curvature(self) -> float:
         """The looser bound of Blondel, Seki & Uehara (2013), appendix A: the trace in place of the eigenvalue."""
-        loss, k = self.objective.loss, self.objective.engine.n_columns
+        loss, k = self.objective.loss, self.engine.n_columns
         constant = loss.pairwise_lipschitz(k) if hasattr(loss, "pairwise_lipschitz") else loss.lipschitz(k)
         total = math.fsum(self.objective.moments[1][:, 0]) + self.objective.fit_intercept
         return max(constant * total, np.finfo(np.float64).tiny ** 0.5)
 
     def _largest_eigenvalue(self) -> float:
-        d, means = self.objective.engine.shape[1], self.centred.means
-        floor = 1.0 if self.objective.fit_intercept else 0.0  # b̃ has a curvature of its own
-        if d == 0:
-            return floor
+        """Of the centred rows; b̃ is not tied to any weight, and has an eigenvalue of its own, one."""
+        d, floor = self.engine.shape[1], 1.0 if self.objective.fit_intercept else 0.0
 
         def product(v: np.ndarray) -> np.ndarray:
             V = np.ascontiguousarray(v.reshape(-1, 1), dtype=np.float64)
@@ -81,38 +194,82 @@ class Composite:
                 scores = matmul(block.X, V, threads=block.threads)
                 return (rmatmul(block.X, scores * block.weights[:, None], threads=block.threads),)
 
-            (out,) = self.objective.engine.sum(gram)
-            return out[:, 0] if means is None else out[:, 0] - means[:, 0] * dot(means, V)
+            (out,) = self.engine.sum(gram)
+            return out[:, 0] - self.means * dot(self.means, V)
 
         if d < 3:
-            matrix = np.stack([product(column) for column in np.eye(d)])
-            return max(floor, float(np.linalg.eigvalsh(matrix)[-1]))
+            matrix = np.array([product(column) for column in np.eye(d)]).reshape(d, d)
+            return max(floor, float(np.max(np.linalg.eigvalsh(matrix), initial=0.0)))
+        # Signs at random: a start of one sign would be nearly the mean, which centring takes away.
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], d)
+        start = signs * (np.sqrt(self.objective.moments[1][:, 0]) + np.finfo(np.float64).tiny ** 0.25)
         operator = LinearOperator((d, d), matvec=product, dtype=np.float64)
-        start = np.sqrt(self.objective.moments[1][:, 0]) + np.finfo(np.float64).tiny ** 0.25
         (found,) = eigsh(operator, k=1, v0=start, tol=EIGENVALUE_ERROR, return_eigenvectors=False)
         return max(floor, float(found) * (1.0 + EIGENVALUE_ERROR))
 
 
-class GapSchedule:
-    """Certificates at iterations that grow by a fixed factor, so that all of them cost little beside the iterations."""
+class Best:
+    """The best iterate so far, and certificates of it, seldom enough to cost little beside the iterations."""
 
-    def __init__(self, composite: Composite, tol: float, growth: float = 1.25) -> None:
-        self.composite, self.tol, self.growth = composite, tol, growth
-        self.next = 1
-        self.estimate = math.inf
+    def __init__(self, composite: Composite, tol: float) -> None:
+        self.composite, self.tol, self.next = composite, tol, 0
+        self.estimate, self.value, self.checked, self.found_at = math.inf, math.inf, math.inf, 0
+        self.theta: np.ndarray | None = None
         self.last: tuple[np.ndarray, Certificate] | None = None
 
-    def is_reached(self, iteration: int, theta: np.ndarray) -> bool:
-        """Whether a certificate was due and meets tol."""
-        if iteration < self.next and iteration > 0:
-            return False
-        self.next = max(iteration + 1, math.ceil(self.growth * iteration))
-        return self.certificate(theta).meets(self.tol)
+    def offer(self, iteration: int, theta: np.ndarray, value: float) -> None:
+        """Keep θ, which nobody may change afterwards, if it is the best so far."""
+        if value < self.value or self.theta is None:
+            self.theta, self.value, self.found_at = theta, value, iteration
 
-    def certificate(self, theta: np.ndarray) -> Certificate:
-        """Of θ; remembered, since the last one asked for is usually asked for again."""
-        if self.last is None or self.last[0] is not theta:
+    def is_stale(self, iteration: int) -> bool:
+        """Whether the objective has not fallen for so long that it will not."""
+        return iteration - self.found_at > max(PATIENCE, iteration // PATIENCE_SHARE)
+
+    def is_enough(self, iteration: int) -> bool:
+        """Whether a certificate was due and meets tol. None is, while the objective still falls by more than tol."""
+        if iteration < self.next:
+            return False
+        self.next = iteration + max(LEAST_WAIT, iteration // WAIT_SHARE)
+        fall, self.checked = self.checked - self.value, self.value
+        if iteration > 0 and fall > self.tol * self.value > 0.0:
+            return False
+        return self.certificate().meets(self.tol)
+
+    def answer(self) -> np.ndarray:
+        """W and b of the best iterate."""
+        assert self.theta is not None
+        return self.composite.outside(self.theta)
+
+    def certificate(self) -> Certificate:
+        """Of the best iterate; remembered, since the last one asked for is usually asked for again."""
+        assert self.theta is not None
+        if self.last is None or self.last[0] is not self.theta:
             objective = self.composite.objective
-            self.last = (theta, objective.certificate(self.composite.outside(theta), self.tol))
+            self.last = (self.theta, objective.certificate(self.composite.outside(self.theta), self.tol))
             self.estimate = self.last[1].value
         return self.last[1]
+
+
+@kernel
+def _step(penalty, strengths, length, means, slopes, theta, gradient, previous, out, start, stop):
+    """Rows start … stop − 1 of a step; αΩ, ‖step‖², ∇f'step, −step'(θ' − previous), and x̄'W' in the rest."""
+    k = theta.shape[1]
+    sums = np.zeros(4 + k)
+    value, square, slope, uphill = 0.0, 0.0, 0.0, 0.0
+    for j in range(np.uintp(start), np.uintp(stop)):
+        mean, strength = means[j], strengths[j]
+        for r in range(k):
+            out[j, r] = theta[j, r] - length * (gradient[j, r] - mean * slopes[r])
+        penalty.block_prox(out[j], length * strength, out[j])
+        if strength > 0.0:
+            value += strength * penalty.block_value(out[j])
+        for r in range(k):
+            w = np.float64(out[j, r])
+            move = w - theta[j, r]
+            square += move * move
+            slope += move * (gradient[j, r] - mean * slopes[r])
+            uphill -= move * (w - previous[j, r])
+            sums[4 + r] += mean * w
+    sums[0], sums[1], sums[2], sums[3] = value, square, slope, uphill
+    return sums

@@ -33,6 +33,21 @@ def add_scaled(target: np.ndarray, factor: float, other: np.ndarray, threads: in
     pool.run([partial(_add_scaled, flat, factor, rest, *chunk) for chunk in _chunks(target.size)], threads)
 
 
+def beyond(a: np.ndarray, b: np.ndarray, share: float, threads: int = 1) -> np.ndarray:
+    """b + share·(b − a), new."""
+    out = np.empty_like(b)
+    flat_a, flat_b, flat = a.reshape(-1), b.reshape(-1), out.reshape(-1)
+    pool.run([partial(_beyond, flat_a, flat_b, share, flat, *chunk) for chunk in _chunks(out.size)], threads)
+    return out
+
+
+@kernel
+def _beyond(a, b, share, out, start, stop):
+    scale = out.dtype.type(share)
+    for i in range(np.uintp(start), np.uintp(stop)):
+        out[i] = b[i] + scale * (b[i] - a[i])
+
+
 @kernel
 def _dot(a, b, start, stop):
     total = 0.0
