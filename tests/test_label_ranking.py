@@ -97,7 +97,7 @@ def test_gradient_by_finite_differences_of_label_sets():
 @pytest.mark.core
 @pytest.mark.parametrize("scale", [1.0, 0.4])
 def test_dual_points_carry_what_the_repair_says(scale):
-    """Pairs with the amounts added by hand; hubs 2, 0, 3, 1: surplus to the first that a row lacks, deficit from the first it has."""
+    """Pairs with the amounts added by hand, to the first hub that a row lacks and from the first that it has."""
     rng = np.random.default_rng(3)
     Y, Z = rng.random((200, 5)) < 0.5, rng.normal(size=(200, 5))
     repair = np.zeros((3, 5))

@@ -27,6 +27,7 @@ def inspect(
     Its shape, how sparse and how good it is, and the features that weigh most for each class.
     """
     from lineal.model import load
+    from lineal.thresholds import describe as described
 
     known = load(model)
     result = describe(known, os.path.getsize(model), top)
@@ -46,6 +47,7 @@ def inspect(
             else "yes"
             if known.has_probabilities
             else "no",
+            "label sets": described(known.thresholds, len(known.classes)) if known.is_multilabel else "no",
             "precision": result["dtype"],
             "file": memory.size(result["bytes"]),
             "non-zero weights": f"{nonzero['weights']} of {known.weights.size}",
@@ -76,6 +78,7 @@ def describe(model: Model, file_bytes: int, top: int) -> dict[str, Any]:
         "loss": model.loss,
         "is_multilabel": model.is_multilabel,
         "calibration": None if model.calibration is None else model.calibration.tolist(),
+        "thresholds": None if model.thresholds is None else model.thresholds.tolist(),
         "dtype": str(W.dtype),
         "bytes": file_bytes,
         "nonzero": {"weights": int(np.count_nonzero(W)), "features": int(np.count_nonzero(W.any(axis=1)))},

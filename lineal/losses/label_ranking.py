@@ -3,10 +3,10 @@
 The multi-label extension (section 4.7) of the multi-class squared hinge; the same with one label a row.
 
 With the floors f_r = z_r − 1 of the labels in ascending order, the labels that non-label q is too close to are the
-first t_q of them, f_r < z_q, found by bisection. What q adds to the loss and to its own gradient follows from sums of the
-distances of the first t floors from the t-th, and what a label loses from the distances of the non-labels above it:
-O(k log m) a row with m labels and k columns, instead of O(m·k). All sums are of distances, which are not negative: nothing
-cancels, however large or far apart the scores are.
+first t_q of them, f_r < z_q, found by bisection. What q adds to the loss and to its own gradient follows from sums of
+the distances of the first t floors from the t-th, and what a label loses from the distances of the non-labels above it:
+O(k log m) a row with m labels and k columns, instead of O(m·k). All sums are of distances, which are not negative:
+nothing cancels, however large or far apart the scores are.
 """
 
 from __future__ import annotations

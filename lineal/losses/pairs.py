@@ -184,10 +184,10 @@ def first_with(hub, absent, mark):
 @kernel
 def is_among(hub, column):
     """Whether the column is a hub."""
+    found = False
     for j in range(hub.shape[0]):
-        if hub[j] == column:
-            return True
-    return False
+        found |= hub[j] == column
+    return found
 
 
 @kernel
