@@ -42,8 +42,9 @@ CHUNK_SCORES = 1 << 20
 #: the margin that losses ask for.
 MARGIN = 1.0
 
-#: Variance of the scores along a direction, relative to the largest, below which it is left out of a learned threshold.
-LEAST_VARIANCE = 1e-10
+#: Share of the mean variance of the scores that is added to it in every direction, for a learned threshold: directions
+#: in which scores do not vary get no part of it, and no factorisation that finds them is needed.
+RIDGE = 1e-8
 
 
 def chosen(threshold: str | None, loss: str, is_multilabel: bool) -> str:
@@ -154,7 +155,7 @@ def row_cuts(Z: np.ndarray, truth: np.ndarray) -> np.ndarray:
 def learned(parts: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]], k: int) -> np.ndarray:
     """(k + 1,) c and c₀ of the threshold c'z + c₀, from parts: scores (m, k), label sets (m, k), weights (m,).
 
-    Least squares, of smallest ‖c‖ where scores depend on each other (those of ranking losses do).
+    Least squares, of smallest ‖c‖ (but for RIDGE) where scores depend on each other, as those of ranking losses do.
     """
     total, cut_mean, means = 0.0, 0.0, np.zeros(k)
     gram, products = np.zeros((k, k)), np.zeros(k)
@@ -175,7 +176,7 @@ def learned(parts: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]], k: int) 
         total, means, cut_mean = total + weight, means + share * move, cut_mean + share * cut_move
     if total == 0.0:
         raise DataError("threshold='learned' needs rows with weight")
-    sizes, directions = np.linalg.eigh(gram)
-    kept = sizes > LEAST_VARIANCE * max(float(sizes[-1]), np.finfo(np.float64).tiny)
-    c = directions[:, kept] @ ((directions[:, kept].T @ products) / sizes[kept])
+    noise = np.finfo(np.float64).eps * (1.0 + np.abs(means).max())  # of equal scores, which differ by rounding
+    gram[np.diag_indices(k)] += RIDGE * np.trace(gram) / k + total * noise * noise
+    c = np.linalg.solve(gram, products)
     return np.append(c, cut_mean - c @ means)

@@ -145,9 +145,17 @@ def test_a_learned_threshold_of_scores_that_depend_on_each_other_is_the_smallest
     Z, truth = rng.normal(size=(50, 3)), rng.random((50, 3)) < 0.5
     Z -= Z.mean(axis=1, keepdims=True)
     found = thresholds.learned([(Z, truth, np.ones(50))], 3)
-    assert abs(found[:3].sum()) < 1e-10
+    assert abs(found[:3].sum()) < 1e-6
     expected = np.linalg.lstsq(np.column_stack([Z, np.ones(50)]), thresholds.row_cuts(Z, truth))[0]
-    np.testing.assert_allclose(found, expected, atol=1e-10)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_a_learned_threshold_of_equal_scores_is_the_mean_cut():
+    rng = np.random.default_rng(2)
+    Z, truth = np.full((30, 3), [0.1, 0.3, 0.7]), rng.random((30, 3)) < 0.5
+    Z += 1e-17 * rng.normal(size=Z.shape)
+    found = thresholds.learned([(Z, truth, np.full(30, 1 / 30))], 3)
+    np.testing.assert_allclose(Z @ found[:3] + found[3], thresholds.row_cuts(Z, truth).mean(), atol=0.05)
 
 
 # --- fits
