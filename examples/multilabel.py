@@ -1,4 +1,4 @@
-"""Several labels a row: yes or no for each label (logistic), and labels in order of their scores (label ranking)."""
+"""Several labels a row: yes or no for each label (logistic), labels in order (label ranking), and where to cut it."""
 
 from __future__ import annotations
 
@@ -24,6 +24,10 @@ def main() -> None:
     for name, classifier in (("logistic", deciding), ("label ranking", ranking)):
         precision = label_ranking_average_precision_score(Y_test, classifier.decision_function(X_test))
         print(f"  average precision of the order by {name}: {precision:.3f}")
+
+    for threshold in ("global", "per_label", "learned"):
+        cut = lineal.LinearClassifier(loss="label_ranking", alpha=1e-3, threshold=threshold).fit(X_train, Y_train)
+        print(f"  micro F1, threshold {threshold}: {f1_score(Y_test, cut.predict(X_test), average='micro'):.3f}")
 
 
 if __name__ == "__main__":

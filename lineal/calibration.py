@@ -15,38 +15,24 @@ Platt's sigmoid has an offset too, σ(a·z + c). It is left out on purpose: its 
 (0, ½) that rises keeps them together, and so does one slope shared by the columns of a softmax. The intercept of the
 model, which is not penalised, already does most of the offset's work.
 
-A fold is held out by giving its rows the weight zero: X is neither cut nor copied. Held-out fits start from nothing:
-the fit to all rows has seen the rows that are held out, and one that ends early would remember them. Memory: MAX_SCORES
-scores, and what a fit needs.
+Memory: MAX_SCORES scores (see `held_out.py`).
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from lineal.core.rng import generator, shuffle
-from lineal.errors import DataError, OptionError
-from lineal.folds import deal
-from lineal.objective import Objective
-from lineal.row_sums import scores
-from lineal.solution import Solution
+from lineal.errors import OptionError
 from lineal.targets import Encoded
-
-#: Folds, where every class has as many rows.
-FOLDS = 5
 
 #: Held-out scores that are kept. A slope is one number: a sample of the rows tells it well enough.
 MAX_SCORES = 1 << 22
 
 #: Smallest slope, for scores of mean square one: probabilities of scores that are worth nothing.
 LEAST_SLOPE = 1e-6
-
-#: Fits the objective.
-Refit = Callable[[Objective], Solution]
 
 
 def is_needed(loss: Any, encoded: Encoded) -> bool:
@@ -55,55 +41,10 @@ def is_needed(loss: Any, encoded: Encoded) -> bool:
         return False
     if encoded.is_multilabel and loss.is_direct:
         raise OptionError(
-            f"probability=True: {loss.name} orders the labels of a row and has no threshold, so that its scores have "
-            "no probabilities; use loss 'logistic', or another one-vs-rest loss with probability=True"
+            f"probability=True: {loss.name} orders the labels of a row, and its scores have no probabilities; "
+            "use loss 'logistic', or another one-vs-rest loss with probability=True"
         )
     return True
-
-
-def fold_numbers(encoded: Encoded, weights: np.ndarray, seed: int) -> np.ndarray:
-    """The fold of every row, −1 for rows without weight; the same share of every class in every fold."""
-    rows = np.flatnonzero(weights > 0.0)
-    folds = min(FOLDS, len(rows))
-    if not encoded.is_multilabel:
-        counts = np.bincount(encoded.class_numbers[rows], minlength=len(encoded.classes))
-        folds = min(folds, int(counts.min()))
-        if folds < 2:
-            label = encoded.classes[np.argmin(counts)].tolist()
-            raise DataError(
-                f"probability=True needs two rows of every class, to fit on one and measure on the other: class "
-                f"{label!r} has {counts.min()}"
-            )
-    elif folds < 2:
-        raise DataError("probability=True needs at least two rows, to fit on one and measure on the other")
-    return deal(encoded, rows, folds, seed)
-
-
-def held_out_slopes(objective: Objective, encoded: Encoded, folds: np.ndarray, refit: Refit) -> Any:
-    """(1,) slope of the scores, (k,) for label sets; None where a fit was interrupted.
-
-    The engine must be a `LocalEngine`, whose weights can be replaced.
-    """
-    engine: Any = objective.engine
-    n_folds, room = int(folds.max()) + 1, max(1000, MAX_SCORES // engine.n_columns)
-    kept = np.flatnonzero(folds >= 0)
-    if len(kept) > room:
-        shuffle(generator(0, stream=1), kept)
-        kept = np.sort(kept[:room])
-    Z = np.empty((len(kept), engine.n_columns))
-    for fold in range(n_folds):
-        weights = np.where(folds == fold, 0.0, engine.weights)
-        part = dataclasses.replace(engine, weights=weights / weights.sum())
-        fitted = refit(dataclasses.replace(objective, engine=part))
-        if fitted.status == "interrupted":
-            return None
-        for block in part.blocks():
-            start = block.first
-            first, last = np.searchsorted(kept, (start, start + block.X.shape[0]))
-            here = np.arange(first, last)[folds[kept[first:last]] == fold]
-            if len(here):
-                Z[here] = scores(block, fitted.weights, fitted.intercept)[kept[here] - start]
-    return slopes_of(Z, encoded, kept, engine.weights[kept])
 
 
 def slopes_of(Z: np.ndarray, encoded: Encoded, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from lineal import calibration, losses, memory, solvers
+from lineal import calibration, losses, memory, solvers, thresholds
 from lineal.core.threads import blas_limit, thread_count
 from lineal.design import Design, wrap
 from lineal.engine.local import LocalEngine
 from lineal.errors import DataError, OptionError
+from lineal.held_out import fold_numbers, held_out_scores, training_scores
 from lineal.model import Model
 from lineal.objective import Objective
-from lineal.options import TrainOptions
+from lineal.options import FBR, TrainOptions
 from lineal.penalties.regulariser import Regulariser
 from lineal.progress import Progress
 from lineal.row_sparse import smaller
@@ -44,7 +45,7 @@ def fit(
     """
     problem = prepare(X, y, options, sample_weight=sample_weight, offsets=offsets, class_names=class_names)
     callbacks = checked_callbacks(callbacks)
-    folds = calibration_folds(problem)
+    folds = held_out_folds(problem)
     began, limit = time.perf_counter(), options.max_time
     with blas_threads(problem), Progress(options.verbose, options.tol) as progress:
         solution = problem.solve(
@@ -52,25 +53,31 @@ def fit(
             callbacks=(*progress.callbacks, *callbacks),
             start=_start(start, problem.objective, problem.encoded),
         )
-        slopes = None
-        if folds is not None:
-            solution, slopes = calibrated(problem, folds, solution, None if limit is None else began + limit)
-    return replace(problem.model_of(solution), calibration=slopes), solution
+        return finished(problem, folds, solution, None if limit is None else began + limit)
 
 
-def calibration_folds(problem: Problem) -> np.ndarray | None:
-    """The fold of every row for calibrated probabilities; None where none are asked for or needed."""
+def held_out_folds(problem: Problem) -> np.ndarray | None:
+    """The fold of every row, for what is learnt from held-out scores; None where nothing is."""
     options = problem.options
-    if not (options.probability and calibration.is_needed(problem.objective.loss, problem.encoded)):
+    if problem.threshold in thresholds.HELD_OUT:
+        what = f"threshold={problem.threshold!r}"
+    elif options.probability and calibration.is_needed(problem.objective.loss, problem.encoded):
+        what = "probability=True"
+    else:
         return None
     weights = problem.objective.engine.weights  # type: ignore[attr-defined]
-    return calibration.fold_numbers(problem.encoded, weights, options.random_state or 0)
+    return fold_numbers(problem.encoded, weights, options.random_state or 0, what)
 
 
-def calibrated(
-    problem: Problem, folds: np.ndarray, solution: Solution, deadline: float | None
-) -> tuple[Solution, np.ndarray | None]:
-    """The solution with the slopes of its probabilities; without them where Ctrl-C ended one of the fits."""
+def finished(
+    problem: Problem, folds: np.ndarray | None, solution: Solution, deadline: float | None
+) -> tuple[Model, Solution]:
+    """The model of a solution, with what is learnt from held-out scores; without it where Ctrl-C ended one of the fits.
+
+    Options allow one of the two: slopes of probabilities or cuts of label sets.
+    """
+    if folds is None:
+        return problem.model_of(solution), solution
     left = int(folds.max()) + 1
 
     def refit(part: Objective) -> Solution:
@@ -79,13 +86,22 @@ def calibrated(
         left -= 1
         return replace(problem, objective=part).solve(max_time=share)
 
-    slopes = None
+    is_cut, held = problem.threshold in thresholds.HELD_OUT, None
     if solution.status != "interrupted":
-        slopes = calibration.held_out_slopes(problem.objective, problem.encoded, folds, refit)
-    if slopes is None:
-        message = "interrupted before its probabilities were calibrated: there are none"
-        solution = replace(solution, status="interrupted", message=message)
-    return solution, slopes
+        room = thresholds.MAX_SCORES if is_cut else calibration.MAX_SCORES
+        held = held_out_scores(problem.objective, folds, refit, room)
+    if held is None:
+        lost = "thresholds were chosen: it has none" if is_cut else "probabilities were calibrated: there are none"
+        solution = replace(solution, status="interrupted", message=f"interrupted before its {lost}")
+        return problem.model_of(solution), solution
+    model = problem.model_of(solution)
+    if is_cut:
+        fbr = FBR if problem.options.fbr is None else float(problem.options.fbr)
+        return replace(
+            model, thresholds=thresholds.of_held_out(problem.threshold, held, problem.encoded, fbr)
+        ), solution
+    slopes = calibration.slopes_of(held.Z, problem.encoded, held.rows, held.weights)
+    return replace(model, calibration=slopes), solution
 
 
 @dataclass(frozen=True)
@@ -128,18 +144,28 @@ class Problem:
         engine = replace(self.objective.engine, weights=weights)  # type: ignore[type-var]
         return replace(self, objective=replace(self.objective, engine=engine))
 
+    @property
+    def threshold(self) -> str:
+        """How scores become label sets."""
+        return thresholds.chosen(self.options.threshold, self.objective.loss.name, self.encoded.is_multilabel)
+
     def model_of(self, solution: Solution) -> Model:
-        """The answer as a model, its weights in the form that takes fewer bytes."""
+        """The answer as a model, its weights in the form that takes fewer bytes; without what needs held-out scores."""
         return Model(
             weights=smaller(solution.weights),
             intercept=solution.intercept,
             classes=self.encoded.classes,
             loss=self.objective.loss.name,
             is_multilabel=self.encoded.is_multilabel,
+            thresholds=self._learned(solution) if self.threshold == "learned" else None,
             options=self.options.to_json(),
             certificate=solution.certificate,
             status=solution.status,
         )
+
+    def _learned(self, solution: Solution) -> np.ndarray:
+        parts = training_scores(self.objective, self.encoded, solution, thresholds.CHUNK_SCORES)
+        return thresholds.learned(parts, self.encoded.n_columns)
 
 
 def prepare(
@@ -159,6 +185,8 @@ def prepare(
     if encoded.is_multilabel and not loss.takes_label_sets:
         able = [name for name in losses.names() if losses.get(name).takes_label_sets]
         raise OptionError(f"loss {loss.name!r} takes one label a row, and y has label sets: use {', '.join(able)}")
+    if options.threshold is not None and not encoded.is_multilabel:
+        raise OptionError(f"threshold={options.threshold!r} is for label sets, and y has one label a row")
     design = wrap(X)
     n, d = design.shape
     memory.check_fit("any solver", (24 * encoded.n_columns + 16) * d, (n, d), encoded.n_columns)

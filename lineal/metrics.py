@@ -1,11 +1,12 @@
 """How good predictions are: measures of scores and probabilities against labels, as plain dicts.
 
-Areas, F1, log loss and ranking measures are scikit-learn's (imported on use). A measure that the data cannot give (the
+Areas, F1 of one label a row and log loss are scikit-learn's (imported on use). A measure that the data cannot give (the
 area under a curve with one class only) is None, and "notes" says why.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ N_BINS = 15
 
 #: Numbers of top labels that precision is measured at.
 TOP = (1, 3, 5)
+
+#: Scores of label sets that are sorted at a time.
+CHUNK_SCORES = 1 << 20
 
 
 def class_numbers(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
@@ -148,51 +152,92 @@ def calibration_error(confidence: np.ndarray, correct: np.ndarray, n_bins: int =
 
 
 def label_sets(
-    labels: Any, scores: np.ndarray, probabilities: np.ndarray | None, classes: np.ndarray, has_threshold: bool = True
+    labels: Any,
+    scores: np.ndarray,
+    probabilities: np.ndarray | None,
+    classes: np.ndarray,
+    sets_of: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> dict[str, Any]:
     """Measures for label sets: `labels` is an (n, k) indicator matrix, `scores` and `probabilities` are (n, k).
 
-    Without a threshold (label ranking) only the order of the scores is measured.
+    `sets_of` gives the label sets of some rows of scores; by default those above zero. Rows without labels: F1 of the
+    row is 1 where none is predicted, else 0; ranking loss 0, average precision 1 and coverage 0, as for rows with
+    nothing to order; precision 0; the one-error leaves them out. A label that no row has and that is never predicted
+    has F1 0. Memory: a block of rows is sorted at a time.
     """
-    from sklearn.metrics import label_ranking_average_precision_score, label_ranking_loss
-
-    truth = (labels.toarray() if sparse.issparse(labels) else np.asarray(labels)).astype(bool)
-    result: dict[str, Any] = {"rows": len(truth)}
-    if has_threshold:
-        result |= _of_sets(truth, scores > 0.0)
-    if len(classes) > 1:  # with a single label there is no order
-        result["label_ranking_loss"] = float(label_ranking_loss(truth, scores))
-        result["label_ranking_average_precision"] = float(label_ranking_average_precision_score(truth, scores))
-    for top in TOP:
-        if top <= len(classes):
-            result[f"precision_at_{top}"] = precision_at(truth, scores, top)
+    n, k = scores.shape
+    counts, rows = np.zeros((3, k)), []
+    for start in range(0, n, max(1, CHUNK_SCORES // k)):
+        some = slice(start, start + max(1, CHUNK_SCORES // k))
+        truth = (labels[some].toarray() if sparse.issparse(labels) else np.asarray(labels[some])).astype(bool)
+        guess = (scores[some] > 0.0) if sets_of is None else sets_of(scores[some]).astype(bool)
+        counts += [(truth & guess).sum(axis=0), guess.sum(axis=0), truth.sum(axis=0)]
+        rows.append(np.column_stack([_of_rows(truth, guess), _of_orders(truth, scores[some])]))
+    found = np.concatenate(rows)
+    means = dict(zip(_ROW_MEASURES, found.mean(axis=0).tolist()))
+    result: dict[str, Any] = {"rows": n} | {name: means[name] for name in ("subset_accuracy", "hamming_loss")}
+    hits, guessed, true = counts
+    result["macro_f1"] = float(np.mean(2.0 * hits / np.maximum(guessed + true, 1.0)))
+    result["micro_f1"] = float(2.0 * hits.sum() / max(guessed.sum() + true.sum(), 1.0))
+    result["example_f1"] = means["example_f1"]
+    if k > 1:  # with a single label there is no order
+        result |= {name: means[name] for name in _ORDER_MEASURES}
+        first = found[found[:, -1] > 0.0, _ROW_MEASURES.index("precision_at_1")]
+        result["one_error"] = float(1.0 - first.mean()) if len(first) else None
+    result |= {f"precision_at_{top}": means[f"precision_at_{top}"] for top in TOP if top <= k}
     if probabilities is not None:
-        result |= _of_label_probabilities(truth, probabilities)
-    empty = int((~truth.any(axis=1)).sum())
+        result |= _of_label_probabilities(labels, probabilities)
+    empty = n - int((found[:, -1] > 0.0).sum())
     return result | {"notes": [f"{empty} rows have no label that the model knows"] if empty else []}
 
 
-def _of_sets(truth: np.ndarray, guess: np.ndarray) -> dict[str, float]:
-    from sklearn.metrics import f1_score
-
-    result = {
-        "subset_accuracy": float(np.mean((truth == guess).all(axis=1))),
-        "hamming_loss": float(np.mean(truth != guess)),
-    }
-    for average in ("macro", "micro"):
-        if truth.shape[1] > 1:
-            value = f1_score(truth, guess, average=average, zero_division=0.0)
-        else:
-            value = f1_score(truth[:, 0], guess[:, 0], zero_division=0.0)
-        result[f"{average}_f1"] = float(value)
-    return result
+#: Columns of the measures of rows, in the order that `_of_rows` and `_of_orders` give them.
+_ORDER_MEASURES = ("label_ranking_loss", "label_ranking_average_precision", "coverage")
+_ROW_MEASURES = (
+    "subset_accuracy",
+    "hamming_loss",
+    "example_f1",
+    *_ORDER_MEASURES,
+    *(f"precision_at_{top}" for top in TOP),
+    "labels",
+)
 
 
-def _of_label_probabilities(truth: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
+def _of_rows(truth: np.ndarray, guess: np.ndarray) -> np.ndarray:
+    """(n, 3): whether the whole set is right, the share of wrong labels, and F1 of every row."""
+    wrong = (truth != guess).sum(axis=1)
+    sizes = truth.sum(axis=1) + guess.sum(axis=1)
+    f1 = np.where(sizes > 0, (sizes - wrong) / np.maximum(sizes, 1), 1.0)
+    return np.column_stack([wrong == 0, wrong / truth.shape[1], f1])
+
+
+def _of_orders(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """(n, 7): ranking loss, average precision, coverage, precision at TOP, and the number of labels of every row.
+
+    A label shares its rank with those of the same score, the worst of theirs, as in scikit-learn.
+    """
+    n, k = scores.shape
+    order = np.argsort(-scores, axis=1, kind="stable")
+    values, truth = np.take_along_axis(scores, order, 1), np.take_along_axis(truth, order, 1)
+    ends = np.full((n, k), k - 1)
+    ends[:, :-1] = np.where(values[:, :-1] != values[:, 1:], np.arange(k - 1), k - 1)
+    ends = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]  # where the run of equal scores ends
+    hits = np.cumsum(truth, axis=1)
+    labels, ranks, above = hits[:, -1], ends + 1, np.take_along_axis(hits, ends, 1)
+    pairs = labels * (k - labels)
+    loss = ((ranks - above) * truth).sum(axis=1) / np.maximum(pairs, 1)
+    average = np.where(pairs > 0, (above / ranks * truth).sum(axis=1) / np.maximum(labels, 1), 1.0)
+    coverage = (ranks * truth).max(axis=1)
+    precisions = [hits[:, min(top, k) - 1] / top for top in TOP]
+    return np.column_stack([np.where(pairs > 0, loss, 0.0), average, coverage, *precisions, labels])
+
+
+def _of_label_probabilities(labels: Any, probabilities: np.ndarray) -> dict[str, float]:
     """Every (row, label) is an event of its own."""
     from sklearn.metrics import log_loss
 
-    events, chances = truth.ravel(), probabilities.ravel()
+    truth = labels.toarray() if sparse.issparse(labels) else np.asarray(labels)
+    events, chances = truth.astype(bool).ravel(), probabilities.ravel()
     return {
         "log_loss": float(log_loss(events, chances, labels=[False, True])),
         "brier": float(np.mean((chances - events) ** 2)),

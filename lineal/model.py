@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from lineal import thresholds as label_cuts
 from lineal.data.dataset import Schema
 from lineal.errors import DataError, OptionError
 from lineal.row_sparse import Weights, live, pick_columns, product
@@ -37,6 +38,7 @@ class Model:
     is_multilabel : whether rows have label sets.
     calibration : slopes that make probabilities of the scores (see `lineal.calibration`): (1,), or (k,) for label sets;
         None for losses that have probabilities of their own, and where none were asked for.
+    thresholds : where label sets begin (see `lineal.thresholds`): (k,) cuts, (k + 1,) learned; None for zero.
     feature_names : d strings or None.
     schema : how the training file became columns, so that other files are read the same way; None for arrays.
     options : what it was trained with.
@@ -54,6 +56,7 @@ class Model:
     loss: str
     is_multilabel: bool = False
     calibration: np.ndarray | None = None
+    thresholds: np.ndarray | None = None
     feature_names: list[str] | None = None
     schema: Schema | None = None
     options: dict[str, Any] = field(default_factory=dict)
@@ -112,9 +115,7 @@ class Model:
     def labels_of(self, scores: np.ndarray) -> np.ndarray:
         """What `predict` gives for these scores."""
         if self.is_multilabel:
-            if self.loss == "label_ranking":
-                raise OptionError("label_ranking orders labels and has no threshold: use decision_function")
-            return (scores > 0.0).astype(np.int64)
+            return label_cuts.label_sets(self.thresholds, scores).astype(np.int64)
         if self.is_binary:
             return self.classes[(scores > 0.0).astype(np.intp)]
         return self.classes[np.argmax(scores, axis=1)]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from lineal import __version__, losses
+from lineal import thresholds as label_cuts
 from lineal.data.dataset import Schema
 from lineal.errors import LinealError, ModelFileError
 from lineal.files import whole_file
@@ -129,6 +130,7 @@ def _to_json(model: Model) -> dict[str, Any]:
         "loss": model.loss,
         "is_multilabel": model.is_multilabel,
         "calibration": None if model.calibration is None else model.calibration.tolist(),
+        "thresholds": None if model.thresholds is None else model.thresholds.tolist(),
         "feature_names": model.feature_names,
         "schema": None if model.schema is None else model.schema.to_json(),
         "options": model.options,
@@ -155,6 +157,10 @@ def _from_json(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> Model:
         and (calibration > 0.0).all()
     ):
         raise ValueError("the slopes of the probabilities do not fit the classes")
+    cuts = values.get("thresholds")
+    thresholds = None if cuts is None else label_cuts.check(np.array(cuts, np.float64), len(classes))
+    if thresholds is not None and not is_multilabel:
+        raise ValueError("thresholds are for label sets")
     columns = {len(classes)} if is_multilabel or len(classes) != 2 else {1, 2}
     if (
         weights.ndim != 2
@@ -175,6 +181,7 @@ def _from_json(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> Model:
         loss=str(values["loss"]),
         is_multilabel=is_multilabel,
         calibration=calibration,
+        thresholds=thresholds,
         feature_names=names,
         schema=_schema(values["schema"], len(weights)),
         options=dict(values["options"]),

@@ -13,6 +13,12 @@ from lineal import losses, penalties, solvers
 from lineal.data.options import option
 from lineal.errors import OptionError, unknown_value
 
+#: Ways from scores to label sets (`thresholds.py`, which help texts need not import).
+THRESHOLDS = ("zero", "global", "per_label", "learned")
+
+#: F1 of held-out rows below which a label's cut is not trusted.
+FBR = 0.1
+
 
 @dataclass(frozen=True)
 class TrainOptions:
@@ -30,6 +36,12 @@ class TrainOptions:
     class_weight: str | dict[Any, float] | None = option(None, "None, 'balanced', or a dict of weights of the classes")  # noqa: RUF009
     probability: bool = option(
         False, "calibrate probabilities on held-out folds, for losses whose scores have none of their own"
+    )
+    threshold: str | None = option(
+        None, f"how scores become label sets: {', '.join(THRESHOLDS)}; None means learned for label_ranking, else zero"
+    )
+    fbr: float | None = option(
+        None, f"threshold per_label: F1 below which a label's cut is its highest held-out score; None means {FBR}"
     )
     max_iter: int = option(1000, "iterations at most")
     max_time: float | None = option(None, "seconds at most; the best model so far is kept")
@@ -56,9 +68,23 @@ class TrainOptions:
         for name in ("fit_intercept", "probability"):
             if type(getattr(self, name)).__name__ not in ("bool", "bool_"):
                 raise OptionError(f"{name}={getattr(self, name)!r} is neither True nor False")
+        self._check_threshold()
         if self.verbose is not True and self.verbose is not False:
             self._need("verbose", lambda v: operator.index(v) >= 0, "a whole number ≥ 0")
         return self
+
+    def _check_threshold(self) -> None:
+        if self.threshold is not None and self.threshold not in THRESHOLDS:
+            raise unknown_value("threshold", self.threshold, THRESHOLDS)
+        if self.probability and self.threshold not in (None, "zero"):
+            raise OptionError(
+                f"probability=True with threshold={self.threshold!r}: a label would not be likelier than not where it "
+                "is predicted; use threshold 'zero', or leave out probability"
+            )
+        if self.fbr is not None:
+            self._need("fbr", lambda v: 0.0 <= v <= 1.0, "a number from 0 to 1, or None")
+            if self.threshold != "per_label":
+                raise OptionError(f"fbr={self.fbr!r} is for threshold 'per_label', not {self.threshold!r}")
 
     def get_penalty(self) -> Any:
         """The penalty with its parameter; refuses one that it does not have."""

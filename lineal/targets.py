@@ -65,6 +65,14 @@ class Encoded:
         return columns + 1 if self.n_columns == 1 else columns  # binary: −1 and 0
 
 
+def indicator(encoded: Encoded, rows: np.ndarray | None = None) -> sparse.csr_array:
+    """Label sets as a boolean matrix; of these rows, or of all."""
+    columns, starts = encoded.targets
+    shape = (len(starts) - 1, encoded.n_columns)
+    whole = sparse.csr_array((np.ones(len(columns), bool), columns, starts), shape=shape)
+    return whole if rows is None else whole[rows]
+
+
 def take_rows(targets: Any, start: int, stop: int) -> Any:
     """The targets of rows start … stop − 1, without copying labels."""
     if isinstance(targets, OneLabel):

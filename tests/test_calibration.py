@@ -16,6 +16,7 @@ from lineal import calibration
 from lineal.errors import DataError, ModelFileError, OptionError
 from lineal.estimators.linear import LinearClassifier
 from lineal.fit import fit
+from lineal.held_out import fold_numbers
 from lineal.options import TrainOptions
 from lineal.solvers.parts.monitor import Monitor
 from lineal.targets import encode
@@ -173,12 +174,12 @@ def test_folds_hold_every_class_and_leave_out_rows_without_weight():
     y = np.repeat([0, 1, 2], [53, 20, 7])
     weights = np.ones(80)
     weights[::10] = 0.0
-    folds = calibration.fold_numbers(encode(y, direct=True), weights, 0)
+    folds = fold_numbers(encode(y, direct=True), weights, 0, "this")
     np.testing.assert_array_equal(folds < 0, weights == 0.0)
     assert set(folds) == {-1, 0, 1, 2, 3, 4}
     sizes = [[np.sum((folds == f) & (y == c)) for c in range(3)] for f in range(5)]
     assert np.ptp(sizes, axis=0).max() <= 1
-    few = calibration.fold_numbers(encode(np.repeat([0, 1], [30, 3]), direct=False), np.ones(33), 0)
+    few = fold_numbers(encode(np.repeat([0, 1], [30, 3]), direct=False), np.ones(33), 0, "this")
     assert few.max() == 2
 
 

@@ -106,11 +106,8 @@ def test_label_sets(tmp_path, loss):
     assert (result["rows"], result["holdout_rows"]) == (60, 20)
     measures = json.loads(done("evaluate", model, rows, "--json").stdout)
     assert measures["label_ranking_average_precision"] > 0.9
-    assert ("subset_accuracy" in measures) == (loss == "logistic")
-    if loss == "label_ranking":
-        assert done("predict", model, rows, "--scores").stdout.splitlines()[0] == "10\t20\t30"
-        assert "labels" not in json.loads(done("predict", model, rows, "--scores", "--json").stdout.splitlines()[0])
-        return
+    assert measures["subset_accuracy"] > 0.5
+    assert done("predict", model, rows, "--scores").stdout.splitlines()[0] == "10\t20\t30"
     known = lineal.load(model)
     predicted = known.predict(lineal.read(rows, schema=known.schema).X)
     lines = done("predict", model, rows).stdout.splitlines()

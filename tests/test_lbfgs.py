@@ -181,7 +181,7 @@ def test_more_columns_than_rows(name):
     X, y = rng.normal(size=(6, 50)), np.array([0, 1, 2, 0, 1, 2])
     model, solution = train(X, y, loss=name, alpha=1e-2, tol=1e-7)
     assert solution.status == "converged"
-    np.testing.assert_array_equal(model.predict(X) if name != "label_ranking" else y, y)
+    np.testing.assert_array_equal(model.predict(X), y)
 
 
 def test_no_penalty_ends_with_a_violation_certificate():

@@ -155,11 +155,41 @@ def test_label_sets_as_scikit_learn(wrap):
         assert result[f"precision_at_{top}"] == pytest.approx(by_hand)
 
 
-def test_label_ranking_has_no_threshold():
+@pytest.mark.parametrize("chunk", [1 << 20, 21])
+def test_label_sets_with_ties_and_rows_without_labels(monkeypatch, chunk):
+    monkeypatch.setattr(metrics, "CHUNK_SCORES", chunk)
+    rng = np.random.default_rng(4)
+    scores = rng.integers(-2, 3, (50, 6)).astype(float)
+    truth = scores + rng.normal(size=(50, 6)) > 0.4
+    truth[0], truth[1] = False, True
+    guess = scores > 1.0
+    truth[2] = guess[2] = False
+    scores[2] = -1.0
+    result = metrics.label_sets(sparse.csr_array(truth), scores, None, np.arange(6), lambda some: some > 1.0)
+    expected = {
+        "micro_f1": reference.f1_score(truth, guess, average="micro"),
+        "macro_f1": reference.f1_score(truth, guess, average="macro"),
+        "example_f1": reference.f1_score(truth, guess, average="samples", zero_division=1.0),
+        "label_ranking_loss": reference.label_ranking_loss(truth, scores),
+        "label_ranking_average_precision": reference.label_ranking_average_precision_score(truth, scores),
+        "coverage": reference.coverage_error(truth, scores),
+        "hamming_loss": reference.hamming_loss(truth, guess),
+        "subset_accuracy": reference.accuracy_score(truth, guess),
+    }
+    assert {name: result[name] for name in expected} == pytest.approx(expected)
+    labelled = truth.any(1)
+    top = np.argmax(scores, axis=1)
+    hits = truth[np.arange(50), top]
+    assert result["precision_at_1"] == pytest.approx(hits.mean())
+    assert result["one_error"] == pytest.approx(1.0 - hits[labelled].mean())
+    assert result["notes"] == [f"{(~labelled).sum()} rows have no label that the model knows"]
+
+
+def test_two_labels_have_an_order_but_no_third():
     truth, scores = np.array([[1, 0], [0, 1]]), np.array([[2.0, 1.0], [2.0, 1.0]])
-    result = metrics.label_sets(truth, scores, None, np.arange(2), has_threshold=False)
-    assert "subset_accuracy" not in result
+    result = metrics.label_sets(truth, scores, None, np.arange(2))
     assert result["precision_at_1"] == 0.5
+    assert result["one_error"] == 0.5
     assert result["label_ranking_loss"] == 0.5
     assert "precision_at_3" not in result
 

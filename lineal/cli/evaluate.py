@@ -32,7 +32,8 @@ def evaluate(
 
     Accuracy, macro and micro F1, ROC and PR AUC (one-vs-rest means for several classes), the confusion matrix of up
     to 30 classes; log loss, Brier score and calibration error where the loss has probabilities. For label sets:
-    subset accuracy, Hamming loss, F1, ranking loss and precision, precision at 1, 3, 5. Rows count equally.
+    subset accuracy, Hamming loss, macro, micro and example F1; of the order of the labels ranking loss, average
+    precision, coverage, one-error, precision at 1, 3, 5. Rows count equally.
     """
     from lineal.model import load
 
@@ -69,7 +70,7 @@ def measure(model: Model, data: Dataset) -> dict[str, Any]:
     scores = model.decision_function(data.X)
     probabilities = model.probabilities_of(scores) if model.has_probabilities else None
     if model.is_multilabel:
-        return metrics.label_sets(y, scores, probabilities, model.classes, model.loss != "label_ranking")
+        return metrics.label_sets(y, scores, probabilities, model.classes, model.labels_of)
     return metrics.single_label(y, scores, probabilities, model.classes)
 
 

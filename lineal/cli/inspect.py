@@ -35,6 +35,7 @@ def inspect(
     features that the model uses, by the size of their weights; --json gives all of them, for every class.
     """
     from lineal.model import load
+    from lineal.thresholds import describe as described
 
     known = load(model)
     result = describe(known, os.path.getsize(model), top)
@@ -56,6 +57,7 @@ def inspect(
             else "yes"
             if known.has_probabilities
             else "no",
+            "label sets": described(known.thresholds, len(known.classes)) if known.is_multilabel else "no",
             "precision": result["dtype"],
             "file": memory.size(result["bytes"]),
             "non-zero weights": f"{nonzero['weights']} of {known.weights.size}",
@@ -90,6 +92,7 @@ def describe(model: Model, file_bytes: int, top: int) -> dict[str, Any]:
         "loss": model.loss,
         "is_multilabel": model.is_multilabel,
         "calibration": None if model.calibration is None else model.calibration.tolist(),
+        "thresholds": None if model.thresholds is None else model.thresholds.tolist(),
         "dtype": str(W.dtype),
         "bytes": file_bytes,
         "nonzero": {"weights": int(np.count_nonzero(W)), "features": len(used)},

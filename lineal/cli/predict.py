@@ -46,11 +46,8 @@ def predict(
     known = load(model)
     if proba:
         known.check_probabilities()
-    ranks_only = known.is_multilabel and known.loss == "label_ranking"
-    if ranks_only and not scores:
-        raise OptionError("label_ranking orders labels and has no threshold: ask for --scores")
     wanted = "probabilities" if proba else "scores" if scores else None
-    spell = _json_lines(known, wanted, ranks_only) if json else _text_lines(known, wanted)
+    spell = _json_lines(known, wanted) if json else _text_lines(known, wanted)
     bad_lines, unseen = 0, Counter[str]()
     with destination(output) as file:
         if wanted is not None and not json:
@@ -87,14 +84,13 @@ def _text_lines(model: Model, wanted: str | None) -> Spell:
     return spell
 
 
-def _json_lines(model: Model, wanted: str | None, ranks_only: bool) -> Spell:
+def _json_lines(model: Model, wanted: str | None) -> Spell:
     columns = _columns(model, wanted) if wanted is not None else []
 
     def spell(scores: np.ndarray) -> Iterator[str]:
         rows: list[dict[str, Any]] = [{} for _ in range(len(scores))]
-        if not ranks_only:
-            for row, labels in zip(rows, _labels(model, scores)):
-                row |= {"labels": labels} if model.is_multilabel else {"label": labels[0]}
+        for row, labels in zip(rows, _labels(model, scores)):
+            row |= {"labels": labels} if model.is_multilabel else {"label": labels[0]}
         if wanted is not None:
             values = scores if wanted == "scores" else model.probabilities_of(scores)
             for row, numbers in zip(rows, values.reshape(len(values), -1).tolist()):

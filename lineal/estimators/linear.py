@@ -68,6 +68,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         fit_intercept: bool = True,
         class_weight: Any = None,
         probability: bool = False,
+        threshold: str | None = None,
+        fbr: float | None = None,
         max_iter: int = 1000,
         max_time: float | None = None,
         n_jobs: int | None = None,
@@ -85,6 +87,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.probability = probability
+        self.threshold = threshold
+        self.fbr = fbr
         self.max_iter = max_iter
         self.max_time = max_time
         self.n_jobs = n_jobs
@@ -191,6 +195,6 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         loss = losses.get(self.loss) if self.loss in losses.names() else None
-        tags.classifier_tags.multi_label = loss is not None and loss.takes_label_sets and not loss.is_direct
+        tags.classifier_tags.multi_label = loss is not None and loss.takes_label_sets
         tags.target_tags.single_output = True
         return tags

@@ -40,7 +40,8 @@ class LinearClassifierCV(LinearClassifier):
         pairs (training rows, held-out rows).
     scoring : default None
         Measure of the rows held out, of {", ".join(measure_names())}; or one of scikit-learn's names, or a scorer
-        (estimator, X, y). None means accuracy, or precision at 1 for loss 'label_ranking'.
+        (estimator, X, y). None means accuracy, or precision at 1 for label sets whose threshold
+        is not zero.
     keep_path : default False
         Keep the weights at every α, in `coef_path_`.
 {describe(TrainOptions, leave_out=_DECIDED)}
@@ -82,6 +83,8 @@ class LinearClassifierCV(LinearClassifier):
         fit_intercept: bool = True,
         class_weight: Any = None,
         probability: bool = False,
+        threshold: str | None = None,
+        fbr: float | None = None,
         max_iter: int = 1000,
         max_time: float | None = None,
         n_jobs: int | None = None,
@@ -106,6 +109,8 @@ class LinearClassifierCV(LinearClassifier):
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.probability = probability
+        self.threshold = threshold
+        self.fbr = fbr
         self.max_iter = max_iter
         self.max_time = max_time
         self.n_jobs = n_jobs

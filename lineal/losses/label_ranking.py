@@ -3,9 +3,10 @@
 The multi-label extension (section 4.7) of the multi-class squared hinge; the same with one label a row.
 
 With the floors f_r = z_r − 1 of the labels in ascending order, the labels that non-label q is too close to are the
-first t_q of them, f_r < z_q, found by bisection. What q adds to the loss and to its own gradient follows from the mean
-and the squares of the first t floors, and what a label loses from sums over the non-labels with larger t: O(k log m) a
-row with m labels and k columns, instead of O(m·k).
+first t_q of them, f_r < z_q, found by bisection. What q adds to the loss and to its own gradient follows from sums of
+the distances of the first t floors from the t-th, and what a label loses from the distances of the non-labels above it:
+O(k log m) a row with m labels and k columns, instead of O(m·k). All sums are of distances, which are not negative:
+nothing cancels, however large or far apart the scores are.
 """
 
 from __future__ import annotations
@@ -19,6 +20,12 @@ from lineal.core.maths import wide
 from lineal.core.protocol import Fieldless, protocol
 from lineal.losses.pairs import PairLoss
 
+#: Labels up to which an insertion sort is faster than one that needs arrays of its own.
+FEW_LABELS = 24
+
+#: Rows of the table that `sorted_floors` makes.
+FLOORS, SUMS, SQUARES, NUMBERS, PULLS, N_TABLE = range(6)
+
 
 @protocol
 class LabelRanking(PairLoss, Fieldless):
@@ -31,122 +38,108 @@ class LabelRanking(PairLoss, Fieldless):
 
     def row_value(self, labels, z, work):
         """Loss of one row."""
-        _, floors, means, spreads = sorted_floors(labels, z)
-        mark_labels(labels, work)
-        total = 0.0
+        who, table = sorted_floors(labels, z)
+        total, p = 0.0, 0
         for q in range(z.shape[0]):
-            if work[q] == 0.0:
-                t = count_below(floors, wide(z[q]))
-                above = wide(z[q]) - means[t]
-                total += spreads[t] + t * above * above
+            if p < labels.shape[0] and labels[p] == q:
+                p += 1
+                continue
+            t = count_below(table[FLOORS], who.shape[0], wide(z[q]))
+            if t > 0:
+                total += squares_below(table, t, wide(z[q]) - table[FLOORS, t - 1])
         return total
 
     def row_gradient(self, labels, z, work, gradient):
         """Write u = Σ 2·max(1 − z_r + z_q, 0)(e_q − e_r) and return the loss of the row."""
-        who, floors, means, spreads = sorted_floors(labels, z)
-        mark_labels(labels, work)
-        m = labels.shape[0]
-        numbers, scores = np.zeros(m + 1), np.zeros(m + 1)
-        total, lowest = 0.0, means[0]  # scores are seen from the lowest floor: a large common score hides differences
+        who, table = sorted_floors(labels, z)
+        m = who.shape[0]
+        total, p = 0.0, 0
         for q in range(z.shape[0]):
-            if work[q] == 0.0:
-                t = count_below(floors, wide(z[q]))
-                above = wide(z[q]) - means[t]
-                total += spreads[t] + t * above * above
-                numbers[t] += 1.0
-                scores[t] += wide(z[q]) - lowest
-                gradient[q] = 2.0 * t * above
+            if p < m and labels[p] == q:
+                p += 1
+                continue
+            gradient[q] = 0.0
+            t = count_below(table[FLOORS], m, wide(z[q]))
+            if t > 0:
+                above = wide(z[q]) - table[FLOORS, t - 1]
+                total += squares_below(table, t, above)
+                gradient[q] = 2.0 * (t * above + table[SUMS, t])
+                table[NUMBERS, t] += 1.0
+                table[PULLS, t] += above
         count, sum_ = 0.0, 0.0
         for s in range(m - 1, -1, -1):
-            count += numbers[s + 1]
-            sum_ += scores[s + 1]
-            gradient[who[s]] = 2.0 * ((floors[s] - lowest) * count - sum_)
+            if count > 0.0:  # seen from the next lower floor, all that was above is higher by the step between
+                sum_ += count * (table[FLOORS, s + 1] - table[FLOORS, s])
+            count += table[NUMBERS, s + 1]
+            sum_ += table[PULLS, s + 1]
+            gradient[who[s]] = -2.0 * sum_
         return total
 
     def row_curvature(self, labels, z, v, work, out):
         """Generalised Hessian times v: Σ over active pairs of 2(v_q − v_r)(e_q − e_r)."""
-        who, floors, _, _ = sorted_floors(labels, z)
-        mark_labels(labels, work)
-        m = labels.shape[0]
-        ahead = np.zeros(m + 1)
+        who, table = sorted_floors(labels, z)
+        m = who.shape[0]
+        table[SUMS, 0] = 0.0
         for s in range(m):
-            ahead[s + 1] = ahead[s] + wide(v[who[s]])
-        numbers, pulls = np.zeros(m + 1), np.zeros(m + 1)
+            table[SUMS, s + 1] = table[SUMS, s] + wide(v[who[s]])
+        p = 0
         for q in range(z.shape[0]):
-            if work[q] == 0.0:
-                t = count_below(floors, wide(z[q]))
-                out[q] = 2.0 * (t * wide(v[q]) - ahead[t])
-                numbers[t] += 1.0
-                pulls[t] += wide(v[q])
+            if p < m and labels[p] == q:
+                p += 1
+                continue
+            t = count_below(table[FLOORS], m, wide(z[q]))
+            out[q] = 2.0 * (t * wide(v[q]) - table[SUMS, t])
+            table[NUMBERS, t] += 1.0
+            table[PULLS, t] += wide(v[q])
         count, sum_ = 0.0, 0.0
         for s in range(m - 1, -1, -1):
-            count += numbers[s + 1]
-            sum_ += pulls[s + 1]
+            count += table[NUMBERS, s + 1]
+            sum_ += table[PULLS, s + 1]
             out[who[s]] = 2.0 * (wide(v[who[s]]) * count - sum_)
-
-    def row_dual(self, labels, z, repair, scale, work, u):
-        """Write the mended dual point of the row to `u`; returns ℓ(z) and its pair-variable dual value.
-
-        Pair variables are scale·2·max(1 − z_r + z_q, 0), so that without the hub the dual value is 2·scale·Σ max(…) −
-        scale²·ℓ; the pairs that carry something to or from the hub are put right one by one.
-        """
-        value = self.row_gradient(labels, z, work, u)
-        hub = int(repair[2, 0])
-        mark_labels(labels, work)
-        flow = 0.0
-        for q in range(z.shape[0]):
-            if work[q] == 0.0:
-                flow += u[q]
-        total = scale * flow - scale * scale * value
-        for q in range(z.shape[0]):
-            u[q] *= scale
-        if work[hub] != 0.0:
-            for q in range(z.shape[0]):
-                if work[q] == 0.0 and repair[1, q] > 0.0:
-                    total += carried(z, hub, q, repair[1, q], scale, u)
-        else:
-            for p in range(labels.shape[0]):
-                if repair[0, labels[p]] > 0.0:
-                    total += carried(z, labels[p], hub, repair[0, labels[p]], scale, u)
-        return value, total
 
 
 @kernel
 def sorted_floors(labels, z):
-    """Labels by ascending score, and their floors z_r − 1; mean of the first t floors and their squares around it.
+    """Labels by ascending score, and a table over t = 0 … m of their number.
 
-    The mean of none is the lowest floor. Means and squares by Welford's recurrence, which loses nothing to rounding.
+    FLOORS: the t-th floor z_r − 1 (from 0). SUMS and SQUARES: of the distances of the first t floors from the last of
+    them. NUMBERS and PULLS: zeros. One table, since small arrays cost more than what is in them.
     """
     m = labels.shape[0]
-    given = np.empty(m)
+    who, table = np.empty(m, np.int64), np.zeros((N_TABLE, m + 1))
     for p in range(m):
-        given[p] = wide(z[labels[p]]) - 1.0
-    order = np.argsort(given)
-    who, floors, means, spreads = np.empty(m, np.int64), np.empty(m), np.zeros(m + 1), np.zeros(m + 1)
-    if m > 0:
-        means[0] = given[order[0]]
-    for s in range(m):
-        who[s] = labels[order[s]]
-        floors[s] = given[order[s]]
-        step = floors[s] - means[s]
-        means[s + 1] = means[s] + step / (s + 1)
-        spreads[s + 1] = spreads[s] + step * (floors[s] - means[s + 1])
-    return who, floors, means, spreads
+        floor = wide(z[labels[p]]) - 1.0
+        s = p
+        while m <= FEW_LABELS and s > 0 and table[FLOORS, s - 1] > floor:
+            table[FLOORS, s] = table[FLOORS, s - 1]
+            who[s] = who[s - 1]
+            s -= 1
+        table[FLOORS, s] = floor
+        who[s] = labels[p]
+    if m > FEW_LABELS:
+        order = np.argsort(table[FLOORS, :m])
+        for s in range(m):
+            who[s] = labels[order[s]]
+            table[FLOORS, s] = wide(z[who[s]]) - 1.0
+    for t in range(2, m + 1):
+        step = table[FLOORS, t - 1] - table[FLOORS, t - 2]
+        table[SUMS, t] = table[SUMS, t - 1] + (t - 1) * step
+        table[SQUARES, t] = table[SQUARES, t - 1] + step * (2.0 * table[SUMS, t - 1] + (t - 1) * step)
+    return who, table
 
 
 @kernel
-def mark_labels(labels, work):
-    """One for labels, zero for others."""
-    for q in range(work.shape[0]):
-        work[q] = 0.0
-    for p in range(labels.shape[0]):
-        work[labels[p]] = 1.0
+def squares_below(table, t, above):
+    """Σ of squared distances to the first t floors of a score that is `above` the last of them."""
+    return table[SQUARES, t] + above * (2.0 * table[SUMS, t] + t * above)
 
 
 @kernel
-def count_below(floors, score):
-    """How many of the ascending floors are below the score."""
-    low, high = 0, floors.shape[0]
+def count_below(floors, m, score):
+    """How many of the m ascending floors are below the score. At the optimum most scores are below all of them."""
+    low, high = 0, m
+    if m > 0 and score <= floors[0]:
+        high = 0
     while low < high:
         middle = (low + high) >> 1
         if floors[middle] < score:
@@ -154,16 +147,6 @@ def count_below(floors, score):
         else:
             high = middle
     return low
-
-
-@kernel
-def carried(z, r, q, amount, scale, u):
-    """Add what is carried from label r to non-label q to `u`; returns by how much the dual value changes."""
-    a = scale * 2.0 * max(1.0 - wide(z[r]) + wide(z[q]), 0.0)
-    more = scale * amount
-    u[q] += more
-    u[r] -= more
-    return more - 0.25 * (more * more + 2.0 * a * more)
 
 
 LOSS = LabelRanking()

@@ -4,6 +4,9 @@ Dual variables live on the pairs: a_rq = 2·max(1 − (z_r − z_q), 0) ≥ 0 se
 u = Σ a_rq (e_q − e_r), and the dual value is Σ (a_rq − a_rq²/4). Balance with a free intercept means that what flows
 into a class flows out of it. A hub class mends the rest: rows that have r but not the hub carry r's surplus to the hub,
 rows that have the hub but not q carry q's deficit from it. Pair variables have no upper bound, so adding is safe.
+
+A label may only occur beside the hub, or the hub beside it. So there are a few hubs: a row carries surplus to the first
+of them that it lacks, deficit from the first that it has, and the others settle that with the first.
 """
 
 from __future__ import annotations
@@ -12,7 +15,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from lineal.core.jit import kernel
 from lineal.core.maths import wide
+
+#: Classes that carry for the others: each further one serves labels that occur beside all before it.
+N_HUBS = 4
 
 
 class PairLoss:
@@ -22,7 +29,7 @@ class PairLoss:
 
     is_smooth: ClassVar[bool] = True
     is_direct: ClassVar[bool] = True
-    n_sums: ClassVar[int] = 3
+    n_sums: ClassVar[int] = 1 + 2 * N_HUBS
     link: ClassVar[str | None] = None
 
     def mask_labels(self, labels, z, work):
@@ -82,65 +89,69 @@ class PairLoss:
                     out[r] -= flow
 
     def row_balance(self, labels, u, weight, hub, work, sums):
-        """Add the weighted net inflow u of each class, and the weight of rows that can carry to and from the hub."""
+        """Add the weighted net inflow of each class, and the weight of rows that can carry to and from each hub."""
         for q in range(u.shape[0]):
-            work[q] = 1.0
             sums[0, q] += weight * wide(u[q])
-        for p in range(labels.shape[0]):
-            work[labels[p]] = 0.0
-        if work[hub] == 0.0:
-            for q in range(u.shape[0]):
-                sums[2, q] += weight * work[q]
-        else:
-            for p in range(labels.shape[0]):
-                sums[1, labels[p]] += weight
+        mark_absent(labels, work)
+        to, origin = first_with(hub, work, 1.0), first_with(hub, work, 0.0)
+        for r in range(u.shape[0]):
+            here = to if work[r] == 0.0 else origin
+            if here < hub.shape[0] and (here == 0 or not is_among(hub, r)):
+                sums[1 + here + (0 if work[r] == 0.0 else N_HUBS), r] += weight
 
     def row_dual(self, labels, z, repair, scale, work, u):
-        """Write the mended dual point of the row to `u`; returns ℓ(z) and its pair-variable dual value."""
-        self.mask_labels(labels, z, work)
-        hub = int(repair[2, 0])
-        hub_is_label = work[hub] == -np.inf
-        value, total = 0.0, 0.0
+        """Write the mended dual point of the row to `u`; returns ℓ(z) and its pair-variable dual value.
+
+        Pair variables are scale·2·max(1 − z_r + z_q, 0), so that without the hubs the dual value is 2·scale·Σ max(…) −
+        scale²·ℓ; the pairs that carry something to or from a hub are put right one by one.
+        """
+        value = self.row_gradient(labels, z, work, u)
+        mark_absent(labels, work)
+        flow = 0.0
         for q in range(z.shape[0]):
-            u[q] = 0.0
-        for p in range(labels.shape[0]):
-            r = labels[p]
-            short = 1.0 - wide(z[r])
-            out = 0.0
-            for q in range(z.shape[0]):
-                a = 2.0 * max(short + work[q], 0.0)
-                value += 0.25 * a * a
-                if hub_is_label:
-                    if r == hub and work[q] != -np.inf:
-                        a += repair[1, q]
-                elif q == hub:
-                    a += repair[0, r]
-                a *= scale
-                u[q] += a
-                out += a
-                total += a - 0.25 * a * a
-            u[r] = -out
+            flow += work[q] * wide(u[q])
+            u[q] *= scale
+        total = scale * flow - scale * scale * value
+        hub = repair[2, : min(N_HUBS, z.shape[0])].astype(np.int64)
+        to, origin = first_with(hub, work, 1.0), first_with(hub, work, 0.0)
+        for r in range(z.shape[0]):
+            if work[r] == 0.0 and repair[0, r] > 0.0 and to < hub.shape[0] and (to == 0 or not is_among(hub, r)):
+                total += carried(z, r, hub[to], repair[0, r], scale, u)
+            elif (
+                work[r] != 0.0
+                and repair[1, r] > 0.0
+                and origin < hub.shape[0]
+                and (origin == 0 or not is_among(hub, r))
+            ):
+                total += carried(z, hub[origin], r, repair[1, r], scale, u)
         return value, total
 
-    def hub(self, class_weights: np.ndarray) -> int:
-        """The class that splits the rows most evenly, so that it can carry for most others."""
-        return int(np.argmax(class_weights * (1.0 - class_weights)))
+    def hub(self, class_weights: np.ndarray) -> np.ndarray:
+        """The classes that split the rows most evenly, so that they can carry for most others."""
+        k = len(class_weights)
+        return np.argsort(-class_weights * (1.0 - class_weights), kind="stable")[: min(N_HUBS, k)]
 
     def identity_repair(self, k: int) -> np.ndarray:
         """Nothing carried."""
         return np.zeros((3, k))
 
-    def repair(self, sums: np.ndarray, class_weights: np.ndarray, hub: int) -> np.ndarray | None:
-        """Amounts carried to (row 0) and from (row 1) the hub (row 2); None where no row can carry one."""
-        net, to_hub, from_hub = sums
-        surplus, deficit = np.maximum(net, 0.0), np.maximum(-net, 0.0)
-        surplus[hub] = deficit[hub] = 0.0
-        if np.any((surplus > 0) & (to_hub <= 0)) or np.any((deficit > 0) & (from_hub <= 0)):
-            return None
-        tiny = np.finfo(np.float64).tiny
-        return np.stack(
-            [surplus / np.maximum(to_hub, tiny), deficit / np.maximum(from_hub, tiny), np.full_like(net, hub)]
-        )
+    def repair(self, sums: np.ndarray, class_weights: np.ndarray, hub: np.ndarray) -> np.ndarray | None:
+        """Amounts a row carries to (row 0) and from (row 1) the hubs (row 2); None where no row can carry one.
+
+        Hubs after the first come last: they pass on to it what they were brought, and fetch from it what they gave.
+        """
+        net, to_hubs, from_hubs = sums[0].copy(), sums[1 : 1 + len(hub)], sums[1 + N_HUBS :][: len(hub)]
+        repair = self.identity_repair(len(net))
+        repair[2, : len(hub)] = hub
+        for part in (np.setdiff1d(np.arange(len(net)), hub), hub[1:]):
+            left = net[part]
+            for row, amounts, carriers in ((0, left, to_hubs[:, part]), (1, -left, from_hubs[:, part])):
+                amounts, weights = np.maximum(amounts, 0.0), carriers.sum(axis=0)
+                if np.any((amounts > 0.0) & (weights <= 0.0)):
+                    return None
+                repair[row, part] = amounts / np.where(amounts > 0.0, weights, 1.0)
+                net[hub] += (1.0 - 2.0 * row) * (carriers @ repair[row, part])
+        return repair
 
     def typical_curvature(self, k: int) -> float:
         """Mean of the diagonal at the start: every pair is active, labels are in all of theirs."""
@@ -157,3 +168,40 @@ class PairLoss:
     def pairwise_lipschitz(self, k: int) -> float:
         """The same with every pair bounded by itself, for one label a row: 4(k − 1)."""
         return 4.0 * (k - 1)
+
+
+@kernel
+def mark_absent(labels, work):
+    """Zero for labels, one for others."""
+    for q in range(work.shape[0]):
+        work[q] = 1.0
+    for p in range(labels.shape[0]):
+        work[labels[p]] = 0.0
+
+
+@kernel
+def first_with(hub, absent, mark):
+    """Position of the first hub that a row lacks (mark 1) or has (mark 0); their number where there is none."""
+    for j in range(hub.shape[0]):
+        if absent[hub[j]] == mark:
+            return j
+    return hub.shape[0]
+
+
+@kernel
+def is_among(hub, column):
+    """Whether the column is a hub."""
+    found = False
+    for j in range(hub.shape[0]):
+        found |= hub[j] == column
+    return found
+
+
+@kernel
+def carried(z, r, q, amount, scale, u):
+    """Add what is carried from label r to non-label q to `u`; returns by how much the dual value changes."""
+    a = scale * 2.0 * max(1.0 - wide(z[r]) + wide(z[q]), 0.0)
+    more = scale * amount
+    u[q] += more
+    u[r] -= more
+    return more - 0.25 * (more * more + 2.0 * a * more)

@@ -19,15 +19,16 @@ from lineal.errors import DataError, OptionError
 from lineal.metrics import predicted_numbers
 from lineal.model import CHUNK_ROWS, LINKS, Model
 from lineal.search.names import LABEL_SETS, NEED_PROBABILITIES, NEED_THRESHOLD, ONE_LABEL
-from lineal.targets import Encoded
+from lineal.targets import Encoded, indicator
+from lineal.thresholds import HELD_OUT
 
 #: Gives the score of a model on the rows of these numbers.
 Scorer = Callable[[Model, np.ndarray], float]
 
 
-def default(encoded: Encoded, loss: str) -> str:
-    """Accuracy (for label sets: that of whole sets), or precision at 1 for a loss that only ranks labels."""
-    return "precision_at_1" if encoded.is_multilabel and loss == "label_ranking" else "accuracy"
+def default(threshold: str) -> str:
+    """Accuracy (for label sets: that of whole sets), or precision at 1 where thresholds are learnt from scores."""
+    return "accuracy" if threshold == "zero" else "precision_at_1"
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class HeldOut:
     loss: str
     sample_weight: np.ndarray | None = None
     offsets: np.ndarray | None = None
+    threshold: str = "zero"
 
     def __post_init__(self) -> None:
         sets = self.encoded.is_multilabel
@@ -49,8 +51,11 @@ class HeldOut:
             raise OptionError(f"scoring={self.name!r} does not apply to {what}: use one of {', '.join(able)}")
         if self.name in NEED_PROBABILITIES and self.loss not in LINKS:
             raise OptionError(f"scoring={self.name!r} needs probabilities, and loss {self.loss!r} has none")
-        if sets and self.loss == "label_ranking" and self.name in NEED_THRESHOLD:
-            raise OptionError(f"scoring={self.name!r} needs a threshold, and label_ranking has none: use a precision")
+        if self.threshold in HELD_OUT and self.name in NEED_THRESHOLD:
+            raise OptionError(
+                f"scoring={self.name!r} measures label sets, and threshold={self.threshold!r} is chosen after the "
+                "search: use a measure of the order as precision_at_1, or threshold 'zero' or 'learned'"
+            )
         if self.name.startswith("precision_at_") and int(self.name[13:]) > len(self.encoded.classes):
             raise OptionError(f"scoring={self.name!r} needs as many labels: there are {len(self.encoded.classes)}")
 
@@ -75,9 +80,7 @@ class HeldOut:
         """Class numbers, or an indicator matrix."""
         if not self.encoded.is_multilabel:
             return self.encoded.class_numbers
-        columns, starts = self.encoded.targets
-        shape = (len(starts) - 1, self.encoded.n_columns)
-        return sparse.csr_array((np.ones(len(columns), bool), columns, starts), shape=shape)
+        return indicator(self.encoded)
 
     def _scores(self, model: Model, rows: np.ndarray) -> Iterator[np.ndarray]:
         if sparse.issparse(self.X) and self.X.format == "csc":  # no rows to pick: all scores, as its fits need too
@@ -108,7 +111,7 @@ def _of_second(Z: np.ndarray) -> np.ndarray:
 
 def _accuracy(truth: Any, scores: np.ndarray, model: Model, name: str) -> np.ndarray:
     if model.is_multilabel:
-        return ((scores > 0.0) == truth.toarray()).all(axis=1).astype(np.float64)
+        return (model.labels_of(scores) == truth.toarray()).all(axis=1).astype(np.float64)
     return (predicted_numbers(scores) == truth).astype(np.float64)
 
 
@@ -129,7 +132,7 @@ def _brier(truth: Any, scores: np.ndarray, model: Model, name: str) -> np.ndarra
 
 
 def _hamming(truth: Any, scores: np.ndarray, model: Model, name: str) -> np.ndarray:
-    return ((scores > 0.0) != truth.toarray()).mean(axis=1)
+    return (model.labels_of(scores) != truth.toarray()).mean(axis=1)
 
 
 def _precision_at(truth: Any, scores: np.ndarray, model: Model, name: str) -> np.ndarray:
@@ -172,7 +175,7 @@ def _f1(average: str, truth: Any, scores: np.ndarray, model: Model, weights: np.
     from sklearn.metrics import f1_score
 
     if model.is_multilabel:
-        known, guess, labels = truth.toarray(), scores > 0.0, None
+        known, guess, labels = truth.toarray(), model.labels_of(scores).astype(bool), None
         if known.shape[1] == 1:
             known, guess, average = known[:, 0], guess[:, 0], "binary"
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 #: Measures where less is better.
 LESS_IS_BETTER = frozenset({"log_loss", "brier", "hamming_loss", "label_ranking_loss"})
 
-#: Measures of rows with one label, with label sets, and those that need probabilities or a threshold at zero.
+#: Measures of rows with one label, with label sets, and those that need probabilities or the sets that thresholds make.
 ONE_LABEL = ("accuracy", "log_loss", "brier", "macro_f1", "micro_f1", "roc_auc", "pr_auc")
 LABEL_SETS = (
     "accuracy", "log_loss", "brier", "macro_f1", "micro_f1", "hamming_loss", "precision_at_1", "precision_at_3",

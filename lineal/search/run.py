@@ -22,9 +22,9 @@ from lineal.errors import DataError
 from lineal.fit import (
     Problem,
     blas_threads,
-    calibrated,
-    calibration_folds,
     checked_callbacks,
+    finished,
+    held_out_folds,
     prepare,
     row_weights,
 )
@@ -77,7 +77,7 @@ def search(
     path_options = path_options.checked()
     callbacks = checked_callbacks(callbacks)
     problem = prepare(X, y, options, sample_weight=sample_weight, offsets=offsets, class_names=class_names)
-    calibration_folds(problem)  # refuses early what cannot be calibrated
+    held_out_folds(problem)  # refuses early what cannot be learnt from held-out rows
     n = problem.objective.engine.shape[0]
     seed = options.random_state or 0
     if folds is None:
@@ -87,8 +87,9 @@ def search(
     weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     name = getattr(scorer, "name", "score")
     if scorer is None:
-        name = path_options.scoring or measures.default(problem.encoded, options.loss)
-        scorer = measures.HeldOut(name, X, problem.encoded, options.loss, weights, problem.objective.engine.offsets)  # type: ignore[attr-defined]
+        name = path_options.scoring or measures.default(problem.threshold)
+        base: Any = problem.objective.engine
+        scorer = measures.HeldOut(name, X, problem.encoded, options.loss, weights, base.offsets, problem.threshold)
         greater_is_better = name not in LESS_IS_BETTER
     with ExitStack() as stack:
         stack.enter_context(blas_threads(problem))
@@ -279,9 +280,6 @@ class _Run:
             np.array(self.seconds), best, chosen, self.missed, self.status,
             np.array([rows for _, _, rows in ends]), problem.objective.engine.shape[1], self.alpha_max, path,
         )  # fmt: skip
-        folds, slopes = calibration_folds(problem), None
-        if folds is not None and self.status != "interrupted":
-            limit = self.problem.options.max_time
-            deadline = None if limit is None else time.perf_counter() + limit - self.monitor.seconds
-            solution, slopes = calibrated(problem, folds, solution, deadline)
-        return replace(problem.model_of(solution), calibration=slopes), solution, found
+        limit, folds = self.problem.options.max_time, held_out_folds(problem) if self.status != "interrupted" else None
+        deadline = None if limit is None else time.perf_counter() + limit - self.monitor.seconds
+        return *finished(problem, folds, solution, deadline), found
