@@ -122,7 +122,7 @@ def _to_json(model: Model) -> dict[str, Any]:
     is_picked = model.schema is not None and model.schema.columns is not None
     is_sparse = isinstance(model.weights, RowSparse)
     return {
-        "format_version": 2 if is_sparse or is_picked else 1,
+        "format_version": 2 if is_sparse or is_picked or model.thresholds is not None else 1,
         **({"n_features": model.n_features} if is_sparse else {}),
         "lineal_version": __version__,
         "classes": classes.tolist(),

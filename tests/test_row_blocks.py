@@ -37,6 +37,11 @@ def problem(X, y, loss, penalty="l1/l2", alpha=None, *, share=0.1, s=None, o=Non
     return objective.with_alpha(share * largest_alpha(objective) if alpha is None else alpha)
 
 
+def dense_problem(seed, n, d, k):
+    X, y = random_problem(seed, n, d, k)
+    return np.asarray(X.toarray() if sparse.issparse(X) else X), y
+
+
 def labels_for(loss, y, k=3):
     """Label sets for label ranking: the class and, for some rows, its neighbour; none and all occur."""
     if loss != "label_ranking":
@@ -136,7 +141,7 @@ def twin_minimum(X, Y, loss, penalty, alpha, groups, s, iterations=60_000):
 @pytest.mark.parametrize("penalty", GROUPED)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_block_is_optimal_and_the_minimum_is_that_of_a_plain_twin(loss, penalty):
-    X, y = random_problem(3, n=50, d=8, k=3)
+    X, y = dense_problem(3, n=50, d=8, k=3)
     y = labels_for(loss, y)
     objective = problem(X, y, loss, penalty)
     found = block_cd.solve(objective, tol=1e-9, max_iter=3000)
@@ -157,7 +162,7 @@ def test_every_block_is_optimal_and_the_minimum_is_that_of_a_plain_twin(loss, pe
 @pytest.mark.parametrize("penalty", ["l1", "elastic_net", "l2"])
 @pytest.mark.parametrize("loss", ["multiclass_squared_hinge", "softmax"])
 def test_penalties_of_single_weights_with_direct_losses(loss, penalty):
-    X, y = random_problem(4, n=60, d=8, k=3)
+    X, y = dense_problem(4, n=60, d=8, k=3)
     objective = problem(X, y, loss, penalty, 0.02)
     found = block_cd.solve(objective, tol=1e-8, max_iter=3000)
     assert found.status == "converged"
@@ -169,7 +174,7 @@ def test_penalties_of_single_weights_with_direct_losses(loss, penalty):
 
 @pytest.mark.parametrize("penalty", GROUPED)
 def test_groups_of_features_live_and_die_together(penalty):
-    X, y = random_problem(5, n=80, d=9, k=3)
+    X, y = dense_problem(5, n=80, d=9, k=3)
     groups = [[0, 4, 8], [1, 2], [3, 5, 6, 7]]
     objective = problem(X, y, "multiclass_squared_hinge", penalty, groups=groups, share=0.6)
     found = block_cd.solve(objective, tol=1e-9, max_iter=3000)
@@ -183,7 +188,7 @@ def test_groups_of_features_live_and_die_together(penalty):
 
 
 def test_groups_must_be_a_partition():
-    X, y = random_problem(5, n=30, d=4, k=3)
+    X, y = dense_problem(5, n=30, d=4, k=3)
     for groups, message in [([[0, 1], [1, 2, 3]], "1"), ([[0, 1], [2]], "3")]:
         with pytest.raises(OptionError, match=message):
             problem(X, y, "softmax", groups=groups, alpha=0.1)
@@ -218,7 +223,7 @@ def test_permuted_classes_permute_the_model():
 
 
 def test_offsets_are_base_scores():
-    X, y = random_problem(8, n=60, d=6, k=3)
+    X, y = dense_problem(8, n=60, d=6, k=3)
     W0 = np.random.default_rng(1).normal(size=(6, 3))
     objective = problem(X, y, "softmax", alpha=0.01, o=X @ W0)
     found = block_cd.solve(objective, tol=1e-8, max_iter=3000)
@@ -232,7 +237,7 @@ def test_offsets_are_base_scores():
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("penalty", GROUPED)
 def test_the_largest_alpha_gives_nothing_but_the_best_intercept_at_once(loss, penalty):
-    X, y = random_problem(9, n=60, d=6, k=3)
+    X, y = dense_problem(9, n=60, d=6, k=3)
     y = labels_for(loss, y)
     objective = problem(X, y, loss, penalty, share=1.0 + 1e-9)
     found = block_cd.solve(objective, tol=1e-9)
@@ -261,7 +266,7 @@ def test_screened_blocks_are_zero_in_a_tight_solution():
 
 
 def test_screening_says_nothing_where_it_cannot():
-    X, y = random_problem(11, n=40, d=5, k=3)
+    X, y = dense_problem(11, n=40, d=5, k=3)
     for penalty in ("l2", "elastic_net"):
         objective = problem(X, y, "softmax", penalty, 0.1)
         assert not safe_zeros(objective, objective.start()).any()
@@ -270,7 +275,7 @@ def test_screening_says_nothing_where_it_cannot():
 
 
 def test_free_features_are_certified_by_a_violation():
-    X, y = random_problem(12, n=80, d=6, k=3)
+    X, y = dense_problem(12, n=80, d=6, k=3)
     objective = problem(X, y, "softmax", alpha=0.02, factors=[0, 1, 1, 2, 1, 1])
     found = block_cd.solve(objective, tol=1e-5, max_iter=5000)
     assert found.status == "converged"
@@ -280,7 +285,7 @@ def test_free_features_are_certified_by_a_violation():
 
 def test_two_classes_agree_with_the_binary_formulation_after_rescaling():
     """W = [w/2·(−1, 1)] has ‖W_j‖ = |w_j|/√2 and the margin z₁ − z₀ = w'x: α becomes √2·α'."""
-    X, y = random_problem(13, n=80, d=7, k=2)
+    X, y = dense_problem(13, n=80, d=7, k=2)
     alpha = 0.03
     binary = block_cd.solve(problem(X, y, "squared_hinge", "l1", alpha), tol=1e-9, max_iter=3000)
     direct = block_cd.solve(
@@ -291,7 +296,7 @@ def test_two_classes_agree_with_the_binary_formulation_after_rescaling():
 
 
 def test_label_ranking_with_one_label_is_the_multiclass_squared_hinge():
-    X, y = random_problem(14, n=60, d=7, k=4)
+    X, y = dense_problem(14, n=60, d=7, k=4)
     one = problem(X, y, "multiclass_squared_hinge", alpha=0.02)
     sets = problem(X, np.eye(4, dtype=int)[y], "label_ranking", alpha=0.02)
     theta = np.random.default_rng(0).normal(size=one.shape)
@@ -303,7 +308,7 @@ def test_label_ranking_with_one_label_is_the_multiclass_squared_hinge():
 @pytest.mark.parametrize("loss", ["multiclass_squared_hinge", "squared_hinge", "logistic"])
 def test_odd_columns_and_rows(loss):
     """An empty column, a constant one, two the same, one of huge scale; an empty row; classes with one row."""
-    X, y = random_problem(15, n=60, d=8, k=3)
+    X, y = dense_problem(15, n=60, d=8, k=3)
     X[:, 2], X[:, 3], X[:, 5] = 0.0, 1.0, X[:, 4]
     X[:, 6] *= 1e4
     X[7] = 0.0
@@ -353,6 +358,6 @@ def test_the_history_ends_below_where_it_began_and_endings_are_told():
 
 
 def test_a_centre_is_refused_where_blocks_are_rows():
-    X, y = random_problem(19, n=30, d=4, k=3)
+    X, y = dense_problem(19, n=30, d=4, k=3)
     with pytest.raises(OptionError, match="centre"):
         block_cd.solve(problem(X, y, "softmax", "l2", 0.1, centre=np.ones((4, 3))))
