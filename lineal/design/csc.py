@@ -38,6 +38,10 @@ class CSC(NamedTuple):
         """Row of a stored entry."""
         return _U(self.indices[_U(self.indptr[j]) + _U(at)])
 
+    def column_value(self, j, at):
+        """A stored entry."""
+        return self.data[_U(self.indptr[j]) + _U(at)]
+
     def column_dot(self, j, v):
         """Σ_i x_ij·v_i of a vector, in float64."""
         a, b, c, d = 0.0, 0.0, 0.0, 0.0  # one sum would wait for each addition to end

@@ -90,6 +90,10 @@ class Dense(NamedTuple):
         """Row of a stored entry."""
         return np.uintp(at)
 
+    def column_value(self, j, at):
+        """A stored entry."""
+        return self.values[at, j]
+
     def column_dot(self, j, v):
         """Σ_i x_ij·v_i of a vector, in float64."""
         total = 0.0

@@ -28,7 +28,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from lineal import losses, solvers
 from lineal.dropin.problem import (
     checked_weights,
     class_factors,
@@ -56,8 +55,6 @@ class LogisticRegression(linear_model.LogisticRegression):
     largest gradient entry of `tol`, is met at tol²·C·Σs/2, here divided by the objective of the zero model to be
     relative; it is never looser than `tol`. With solver="liblinear" or an l1 penalty it is `tol`/100, at most 1e-4.
 
-    More than two classes with `l1_ratio` > 0 are refused until lineal has a solver for them.
-
     Attributes
     ----------
     certificate_ : how far the objective can be from its minimum.
@@ -83,7 +80,8 @@ class LogisticRegression(linear_model.LogisticRegression):
         draws = self.solver in ("liblinear", "sag", "saga")
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max) if draws else 0
         options = TrainOptions(
-            **penalty, loss=self._loss(encoded, penalty), fit_intercept=self.fit_intercept and not has_bias,
+            **penalty, loss="softmax" if encoded.n_columns > 1 else "logistic",
+            fit_intercept=self.fit_intercept and not has_bias,
             max_iter=self.max_iter, n_jobs=self.n_jobs, random_state=int(seed), verbose=int(self.verbose),
         )  # fmt: skip
         features = with_bias(X, self.intercept_scaling) if has_bias else X
@@ -157,20 +155,6 @@ class LogisticRegression(linear_model.LogisticRegression):
         if np.inf == self.C:
             return None
         return {0: "l2", 1: "l1"}.get(self.l1_ratio or 0, "elasticnet")
-
-    def _loss(self, encoded: Encoded, penalty: dict[str, Any]) -> str:
-        loss = "softmax" if encoded.n_columns > 1 else "logistic"
-        try:
-            solvers.choose("auto", losses.get(loss), TrainOptions(**penalty).get_penalty())
-        except OptionError as refusal:
-            if encoded.n_columns == 1:
-                raise
-            raise OptionError(
-                f"l1_ratio={self.l1_ratio} with {encoded.n_columns} classes cannot be honoured: {refusal}. Use "
-                "l1_ratio=0, scikit-learn's own class with solver='saga', or one problem a class: "
-                "OneVsRestClassifier around this one, or lineal.LinearClassifier(loss='logistic', penalty='l1')"
-            ) from None
-        return loss
 
     def _weights(self, X: Any, y: np.ndarray, encoded: Encoded, sample_weight: Any) -> np.ndarray:
         weights = checked_weights(sample_weight, X)

@@ -75,6 +75,24 @@ class LabelRanking(PairLoss, Fieldless):
             gradient[who[s]] = -2.0 * sum_
         return total
 
+    def add_diagonal(self, labels, Z, at, k, scale, out):
+        """Add scale·∂²ℓ/∂z_r² of the scores Z[at : at+k] to every out[r]: twice its active pairs."""
+        z = Z[at : at + k]
+        who, table = sorted_floors(labels, z)
+        m = who.shape[0]
+        p = 0
+        for q in range(z.shape[0]):
+            if p < m and labels[p] == q:
+                p += 1
+                continue
+            t = count_below(table[FLOORS], m, wide(z[q]))
+            out[q] += 2.0 * scale * t
+            table[NUMBERS, t] += 1.0
+        count = 0.0
+        for s in range(m - 1, -1, -1):
+            count += table[NUMBERS, s + 1]
+            out[who[s]] += 2.0 * scale * count
+
     def row_curvature(self, labels, z, v, work, out):
         """Generalised Hessian times v: Σ over active pairs of 2(v_q − v_r)(e_q − e_r)."""
         who, table = sorted_floors(labels, z)

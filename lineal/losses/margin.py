@@ -82,6 +82,13 @@ class MarginLoss:
                 label = at + np.uintp(labels[p])
                 R[label] = weight * self.derivative(1.0, wide(Z[label]))
 
+    def add_diagonal(self, labels, Z, at, k, scale, out):
+        """Add scale·∂²ℓ/∂z_r² of the scores Z[at : at+k] to every out[r]."""
+        signs = np.empty(k)
+        self.signs(labels, signs)
+        for r in range(k):
+            out[r] += scale * self.curvature(signs[r], wide(Z[at + r]))
+
     def row_curvature(self, labels, z, v, work, out):
         """Write ∇²ℓ(z)·v (a generalised Hessian where ℓ'' jumps)."""
         self.signs(labels, work)

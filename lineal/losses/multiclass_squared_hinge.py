@@ -62,6 +62,17 @@ class MulticlassSquaredHinge(PairLoss, Fieldless):
             R[at + q] = double * gap
         R[label] = -double * (total - max(short + Z[label], zero))
 
+    def add_diagonal(self, labels, Z, at, k, scale, out):
+        """Add scale·∂²ℓ/∂z_r² of the scores Z[at : at+k] to every out[r]."""
+        label = np.uintp(labels[0])
+        short = 1.0 - wide(Z[at + label])
+        count = 0.0
+        for q in range(k):
+            if q != label and short + wide(Z[at + q]) > 0.0:
+                out[q] += 2.0 * scale
+                count += 1.0
+        out[label] += 2.0 * scale * count
+
     def row_curvature(self, labels, z, v, work, out):
         """Generalised Hessian times v: Σ over active pairs of 2(v_q − v_y)(e_q − e_y)."""
         y = labels[0]

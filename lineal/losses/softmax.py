@@ -42,6 +42,13 @@ class Softmax(SimplexLoss, Fieldless):
             R[at + r] *= share
         R[label] = -share * others
 
+    def add_diagonal(self, labels, Z, at, k, scale, out):
+        """Add scale·∂²ℓ/∂z_r² of the scores Z[at : at+k] to every out[r]."""
+        p = np.empty(k)
+        softmax_into(Z[at : at + k], p)
+        for r in range(k):
+            out[r] += scale * p[r] * (1.0 - p[r])
+
     def row_choice(self, labels, z, p):
         """Write softmax(z) and return the loss, exact also where it is tiny."""
         total = softmax_into(z, p)

@@ -63,7 +63,7 @@ def descend(
     for _ in range(sweeps):
         worst = 0.0
         if b.shape[0] > 0:
-            worst = _balance(loss, targets, rows, b, bend)
+            worst = balance(loss, targets, rows, b, bend)
         for c in range(chosen.shape[0]):
             found = _visit(
                 loss, penalty, layout, targets, rows, offsets, features, strengths, chosen[c], curvatures, W, scratch,
@@ -85,7 +85,7 @@ def _visit(
     first, last = (offsets[g], offsets[g + 1]) if grouped else (g, g + 1)
     size = np.uintp(last - first) * k
     slope, old, new = scratch[0][:size], scratch[1][:size], scratch[2][:size]
-    _slopes(layout, rows, features, grouped, first, last, slope, k)
+    slopes(layout, rows, features, grouped, first, last, slope, k)
     for f in range(first, last):
         j = features[f] if grouped else f
         for r in range(k):
@@ -105,10 +105,10 @@ def _visit(
             square += np.float64(step[r]) * np.float64(step[r])
         if square == 0.0:
             return violation
-        _move(layout, rows, features, grouped, first, last, step, k)
-        _expand_block(loss, layout, targets, rows, features, grouped, first, last, k)
+        move(layout, rows, features, grouped, first, last, step, k)
+        expand_block(loss, layout, targets, rows, features, grouped, first, last, k)
         bend, noise = 0.0, 0.0
-        _slopes(layout, rows, features, grouped, first, last, seen, k)
+        slopes(layout, rows, features, grouped, first, last, seen, k)
         for r in range(size):
             bend += (seen[r] - slope[r]) * np.float64(step[r])
             noise += abs(slope[r] * step[r])
@@ -121,28 +121,28 @@ def _visit(
             return violation
         for r in range(size):
             step[r] = -step[r]
-        _move(layout, rows, features, grouped, first, last, step, k)
-        _expand_block(loss, layout, targets, rows, features, grouped, first, last, k)
+        move(layout, rows, features, grouped, first, last, step, k)
+        expand_block(loss, layout, targets, rows, features, grouped, first, last, k)
         curvatures[g] = max(2.0 * curvatures[g], min(bend / square, 10.0 * curvatures[g]))
     return violation
 
 
 @kernel
-def _slopes(layout, rows, features, grouped, first, last, out, k):
+def slopes(layout, rows, features, grouped, first, last, out, k):
     """The gradient by a block's weights."""
     for f in range(first, last):
         layout.column_products(features[f] if grouped else f, rows.R, k, out, np.uintp(f - first) * k)
 
 
 @kernel
-def _move(layout, rows, features, grouped, first, last, step, k):
+def move(layout, rows, features, grouped, first, last, step, k):
     """Scores after a step of a block."""
     for f in range(first, last):
         layout.column_update(features[f] if grouped else f, step, np.uintp(f - first) * k, k, rows.Z)
 
 
 @kernel
-def _expand_block(loss, layout, targets, rows, features, grouped, first, last, k):
+def expand_block(loss, layout, targets, rows, features, grouped, first, last, k):
     """New gradients of the rows that have some feature of a block, each computed once."""
     if grouped:
         rows.stamps[0] += 1
@@ -158,7 +158,7 @@ def _expand_block(loss, layout, targets, rows, features, grouped, first, last, k
 
 
 @kernel
-def _balance(loss, targets, rows, b, bend):
+def balance(loss, targets, rows, b, bend):
     """One step of the intercept; returns the norm of its gradient before."""
     k = np.uintp(b.shape[0])
     n = np.uintp(rows.weights.shape[0])

@@ -10,22 +10,17 @@ zero (`screening.py`) are not chosen any more.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
-from lineal import row_sums
-from lineal.core import threads as pool
-from lineal.design.orders import by_columns
-from lineal.design.products import matmul, rmatmul
-from lineal.engine.base import Block
 from lineal.engine.local import LocalEngine
 from lineal.objective import Objective
 from lineal.penalties.regulariser import Regulariser
 from lineal.screening import safe_zeros
 from lineal.solution import Certificate
 from lineal.solvers.parts import working_set
-from lineal.solvers.parts.block_descent import RowState, descend, expand
+from lineal.solvers.parts.block_descent import descend
+from lineal.solvers.parts.block_rows import BlockRows
 from lineal.solvers.parts.support_newton import SupportNewton
 
 #: A working set is left when its largest violation is this share of the largest of all blocks.
@@ -43,82 +38,40 @@ STAGE = 0.3
 #: Bytes of the features in use that are copied for Newton's method, at most, or share of the bytes of X.
 COPIED_BYTES, COPIED_SHARE = 256 << 20, 0.25
 
-#: Rows of a chunk whose gradients one thread computes.
-CHUNK_ROWS = 2048
 
-
-class RowBlocks:
-    """θ, scores and gradients of all rows, and what is known of the optimality of every block.
-
-    Scores and gradients are kept up to date by every step: 2·n·k numbers in the precision of X.
-    """
+class RowBlocks(BlockRows):
+    """What is known of the optimality of every block, and the working set of the most promising ones."""
 
     def __init__(self, objective: Objective, engine: LocalEngine, theta: np.ndarray, tol: float, threads: int) -> None:
-        self.theta, self.tol, self.threads, self.engine = theta, tol, threads, engine
-        self.X = by_columns(engine.X, threads)
-        self.by_columns = replace(objective, engine=replace(engine, X=self.X, threads=threads))
-        self.loss, self.target = objective.loss, objective.regulariser
-        self.W, b = objective.split(theta)
-        self.b = b if objective.fit_intercept else np.empty(0, theta.dtype)
-        n, k = engine.shape[0], engine.n_columns
+        super().__init__(objective, engine, theta, tol, threads)
+        n, k = self.Z.shape
         sizes = np.full(self.X.shape[1], n) if self.X.is_dense else np.diff(self.X.layout.indptr)
         self.entries = sizes.astype(np.int64)
         self.sizes = self.target.by_block(self.entries)
         self.least = int(LEAST * self.sizes.sum())
-        self.curvatures = self.loss.typical_curvature(k) * self.target.by_block(objective.moments[1][:, 0])
-        self.bend = np.array([self.loss.typical_curvature(k)])
-        self.Z, self.R = np.empty((n, k), theta.dtype), np.empty((n, k), theta.dtype)
-        stamps = np.zeros(n + 1 if self.target.blocks.features.size else 1, np.int64)
-        weights = engine.weights.astype(theta.dtype)
-        self.rows = RowState(weights, self.Z.reshape(-1), self.R.reshape(-1), stamps)
+        self.curvatures = self.loss.typical_curvature(k) * self.squares
         self.is_zero = np.zeros(self.target.n_blocks, bool)  # proven
         self.largest, self.first = 0.0, 0.0
         self.found: tuple[float, Certificate] | None = None
         self.regulariser = self.target
-        self.refresh()
         if len(self.b):
             self._descend(np.empty(0, np.int64), 1e-10, 50)  # zero weights are judged by their best intercept
         if not self.target.penalty.is_smooth and not self.W.any():
-            self._weaken(self.target.critical_alpha(self._gradient()))
+            self._weaken(self.target.critical_alpha(self.gradient()))
 
     def _weaken(self, alpha: float) -> None:
         """Go on with a share of this strength."""
         alpha *= STAGE
         self.regulariser = self.target.with_alpha(alpha) if alpha > self.target.alpha else self.target
 
-    def refresh(self) -> None:
-        """Scores anew from the weights: sums of many steps drift."""
-        matmul(self.X, np.ascontiguousarray(self.W), out=self.Z, threads=self.threads)
-        if len(self.b):
-            self.Z += self.b
-        if self.engine.offsets is not None:
-            self.Z += self.engine.offsets
-        self._expand()
-
-    def _expand(self) -> None:
-        """Gradients of all rows from their scores."""
-        n, k = self.Z.shape
-        chunks = [(start, min(start + CHUNK_ROWS, n)) for start in range(0, n, CHUNK_ROWS)]
-        tasks = [partial(expand, self.loss, self.engine.targets, self.rows, k, *chunk) for chunk in chunks]
-        pool.run(tasks, self.threads)
-
-    def _gradient(self) -> np.ndarray:
-        return rmatmul(self.X, self.R, threads=self.threads, dtype=np.float64)
-
-    def objective(self) -> float:
-        """F(θ)."""
-        block = Block(self.X, self.engine.targets, self.engine.weights, None, self.threads)
-        return row_sums.values(self.loss, block, self.Z) + self.target.value(np.ascontiguousarray(self.W))
-
     def look(self) -> None:
         """Violations of all blocks, and the next working set."""
         W = np.ascontiguousarray(self.W)
-        violations = self.regulariser.violation(W, self._gradient())
+        violations = self.regulariser.violation(W, self.gradient())
         is_free = ~self.regulariser.zero_blocks(W) | (self.regulariser.strengths == 0.0)
         violations[self.is_zero & ~is_free] = 0.0
-        off_balance = float(np.linalg.norm(self.R.sum(axis=0, dtype=np.float64))) if len(self.b) else 0.0
         largest = float(violations.max(initial=0.0))
-        self.largest = max(largest, off_balance)
+        self.largest = max(largest, self.off_balance())
         self.first = max(self.first, self.largest)
         self.chosen = working_set.choose(violations, is_free, largest, self.sizes, self.least, GROWTH)
 
@@ -127,11 +80,15 @@ class RowBlocks:
         if self.found is not None:
             violation, certificate = self.found
             return certificate.value * self.largest / violation if violation > 0.0 else certificate.value
-        return self.largest / self.first if self.first > 0.0 else 0.0
+        return self.largest / max(self.first, self.target.alpha) if self.largest > 0.0 else 0.0
 
     def is_done(self) -> bool:
         """Whether the certificate is worth computing."""
         return self.regulariser is self.target and (self.estimate() <= self.tol or self.largest == 0.0)
+
+    def accepts(self, certificate: Certificate) -> bool:
+        """Whether this is what was asked for."""
+        return certificate.meets(self.tol)
 
     def tighten(self) -> None:
         """The certificate was not as good as the estimate: go on from exact scores, without what is surely zero."""
@@ -141,7 +98,7 @@ class RowBlocks:
 
     def certificate(self) -> Certificate:
         """Of θ."""
-        certificate = self.by_columns.certificate(self.theta, self.tol)
+        certificate = super().certificate()
         self.found = (self.largest, certificate)
         return certificate
 
@@ -161,7 +118,7 @@ class RowBlocks:
         objective = replace(self.by_columns, regulariser=self.regulariser)
         newton = SupportNewton(objective, features, self.theta, self.Z, self.R, self.threads)
         self.theta[newton.chosen] = newton.run(STEPS, 0.1 * SET_SHARE * self.largest)
-        self._expand()
+        self.expand()
 
     def _can_copy(self, entries: int) -> bool:
         """Whether so many entries of X are few enough to be stored twice."""
