@@ -42,6 +42,7 @@ from lineal.design.orders import by_rows
 from lineal.errors import OptionError
 from lineal.objective import Objective
 from lineal.solution import Certificate, Solution
+from lineal.solvers.parts.best_iterate import LowerBound
 from lineal.solvers.parts.composite import local_rows
 from lineal.solvers.parts.monitor import Callback, Monitor, explain
 from lineal.solvers.parts.subgradient_pass import MAX_PARTS, mean_loss, visit
@@ -123,7 +124,7 @@ class _Best:
 
     def __init__(self, objective: Objective, tol: float, passes: _Passes) -> None:
         self.objective, self.tol, self.passes, self.next = objective, tol, passes, 0
-        self.estimate, self.lowest, self.bound = math.inf, math.inf, -math.inf
+        self.estimate, self.lowest, self.bound = math.inf, math.inf, LowerBound()
         self.theta: np.ndarray | None = None
         self.certificate: Certificate | None = None
         self.is_certain = False
@@ -148,27 +149,18 @@ class _Best:
         assert self.theta is not None
         means, middle = self.passes.take_means()
         if middle is not None:
-            self._raise_bound(self.objective.certificate(middle, self.tol))
+            self.bound.improve(self.objective.certificate(middle, self.tol))
         if self.certificate is None or means is not None or not self.is_certain:
             for point in (means, None):
                 if point is not None or self.certificate is None or self.objective.loss.is_smooth:
-                    self.certificate = self._raise_bound(self.objective.certificate(self.theta, self.tol, point))
+                    self.certificate = self.bound.improve(self.objective.certificate(self.theta, self.tol, point))
                 if self.certificate is not None and self.certificate.meets(self.tol):
                     break
         assert self.certificate is not None
         self.is_certain = True
-        self.certificate = self._raise_bound(self.certificate)
+        self.certificate = self.bound.improve(self.certificate)
         self.estimate = self.certificate.value
         return self.certificate
-
-    def _raise_bound(self, found: Certificate) -> Certificate:
-        """The certificate with the highest bound so far, which is true for every iterate."""
-        dual = -math.inf if found.dual is None else found.dual
-        if dual >= self.bound:
-            self.bound = dual
-            return found
-        gap = (found.primal - self.bound) / found.primal if found.primal > 0.0 else 0.0
-        return Certificate("gap", max(gap, 0.0), found.primal, self.bound)
 
     def answer(self) -> tuple[np.ndarray, Certificate]:
         """The best iterate and its certificate."""
