@@ -151,7 +151,7 @@ def test_class_weights():
         ({"n_jobs": 0}, "n_jobs=0"),
         ({"class_weight": "even"}, "class_weight='even'"),
         ({"loss": "hinge", "solver": "lbfgs"}, "lbfgs needs a smooth loss"),
-        ({"penalty": "l1/l2"}, "lbfgs needs penalty 'l2'"),
+        ({"penalty": "l1/l2", "solver": "lbfgs"}, "lbfgs needs penalty 'l2'"),
     ],
 )
 def test_bad_options_are_named(options, message):

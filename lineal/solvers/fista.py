@@ -24,7 +24,8 @@ from lineal.core import threads as pool
 from lineal.errors import OptionError, unknown_value
 from lineal.objective import Objective, check_finite
 from lineal.solution import Solution
-from lineal.solvers.parts.composite import Best, Composite, Step
+from lineal.solvers.parts.best_iterate import Best
+from lineal.solvers.parts.composite import Composite, Step
 from lineal.solvers.parts.monitor import Callback, Monitor, explain
 from lineal.solvers.parts.smooth_only import check_smooth_loss
 from lineal.solvers.parts.vectors import beyond
@@ -126,13 +127,15 @@ class _Descent:
             if not math.isfinite(self.curvature):
                 return False
         self.value = loss + found.penalty
-        self._extrapolate(found, scores)
+        # Where steps are lost in rounding every L passes: then none must become smaller.
+        is_telling = 0.5 * self.curvature * found.square > self.noise * abs(gradient.loss)
+        self._extrapolate(found, scores, self.searches and is_telling)
         return True
 
-    def _extrapolate(self, found: Step, scores: np.ndarray) -> None:
+    def _extrapolate(self, found: Step, scores: np.ndarray, may_flatten: bool) -> None:
         if found.uphill > 0.0:  # there is where the momentum leads
             self.momentum = 1.0
-            if self.searches:
+            if may_flatten:
                 self.curvature *= 0.5
         following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * self.momentum**2))
         share, threads = (self.momentum - 1.0) / following, self.composite.threads

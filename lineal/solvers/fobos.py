@@ -1,11 +1,15 @@
 """FOBOS: a subgradient step on one row, then the prox of the penalty, row after row.
 
-    W ← prox_{η_t αΩ}(W − η_t ∇ℓ(y_i, W'x_i + b)x_i'),   η_t = η₀/√t
+    W ← prox_{η_t αΩ}(W − η_t ∇ℓ(y_i, W'x_i + b)x_i'),   η_t = η₀/√(t₀ + t)
 
 Duchi & Singer (2009). It takes losses with kinks as well as smooth ones. Rows come in random order, a pass is an
 iteration, t counts rows, and a row counts by its weight. Without a given η₀, passes over a part of the rows are tried
 with each of 1e-3, …, 1e3: of those rates that minimise the objective well, the one with the lowest loss on rows held
 out is taken.
+
+t₀ is 0 for losses with kinks. For smooth ones it is (η₀L)², where L bounds the curvature of a row of average length: no
+step is longer than 1/L. Without it, an η₀ that is right for late steps throws the first ones so far that all others are
+spent on coming back, and one that does not is soon too small to move the weights that the loss hardly feels.
 
 Features that a row lacks are only pulled by the penalty: what is due to them is remembered and paid when they are met
 next. For norms of which the prox is additive (l1, l1/l2, l1/l∞) one prox with the sum D of what is due is exact. For
@@ -15,10 +19,11 @@ smaller still. The same is done for the elastic net and, with D relative to ‖w
 
 The certificate's dual point is the mean of each row's subgradients over the passes since the last one. Steps that lead
 nowhere in sum tell that the means of x·u' and of the penalty's subgradients cancel; single subgradients of a loss with
-kinks never do. (Losses of pairs, which are smooth, need more than ∇ℓ for a bound: theirs is at the best iterate.)
+kinks never do. Losses of pairs, which are smooth, need more than u for a bound: theirs is ∇ℓ at the mean of the
+iterates that those passes ended with.
 
-Memory: two θ, twice the scores and 2d + 2n numbers, and a copy of X where its rows cannot be read in order (CSC,
-Fortran order).
+Memory: two θ, twice the scores (losses of pairs: three θ) and 2d + 2n numbers, and a copy of X where its rows cannot be
+read in order (CSC, Fortran order).
 """
 
 from __future__ import annotations
@@ -31,15 +36,16 @@ from typing import Any
 import numpy as np
 
 from lineal.core import threads as pool
-from lineal.core.jit import kernel
-from lineal.core.maths import count_live_rows, norm2
+from lineal.core.maths import count_live_rows
 from lineal.core.rng import generator, shuffle
 from lineal.design.orders import by_rows
 from lineal.errors import OptionError
 from lineal.objective import Objective
 from lineal.solution import Certificate, Solution
+from lineal.solvers.parts.best_iterate import LowerBound
 from lineal.solvers.parts.composite import local_rows
 from lineal.solvers.parts.monitor import Callback, Monitor, explain
+from lineal.solvers.parts.subgradient_pass import MAX_PARTS, mean_loss, visit
 
 #: How X is read; a copy is made where it is stored otherwise.
 ORDER = "rows"
@@ -51,13 +57,10 @@ RATES = tuple(10.0**exponent for exponent in range(-3, 4))
 TRIED_ROWS, HELD_OUT, MAX_TRIALS = 20_000, 5, 50
 
 #: Share of the best rate's fall of the objective that another may miss and still be as good.
-MISSED = 0.05
+MISSED = 0.01
 
 #: Growth of the number of passes from one certificate to the next.
 GROWTH = 1.5
-
-#: Parts in which a debt D is paid: this often D², and so many at most.
-PARTS, MAX_PARTS = 50.0, 64
 
 
 def check(loss: Any, penalty: Any) -> None:
@@ -66,7 +69,7 @@ def check(loss: Any, penalty: Any) -> None:
 
 def memory(n: int, d: int, k: int, size: int) -> int:
     """Bytes besides X."""
-    return 2 * (d + n) * k * size + 16 * (d + n)
+    return (2 * d + max(2 * n, d)) * k * size + 16 * (d + n)
 
 
 def solve(
@@ -121,7 +124,7 @@ class _Best:
 
     def __init__(self, objective: Objective, tol: float, passes: _Passes) -> None:
         self.objective, self.tol, self.passes, self.next = objective, tol, passes, 0
-        self.estimate, self.lowest = math.inf, math.inf
+        self.estimate, self.lowest, self.bound = math.inf, math.inf, LowerBound()
         self.theta: np.ndarray | None = None
         self.certificate: Certificate | None = None
         self.is_certain = False
@@ -144,24 +147,20 @@ class _Best:
         """A certificate of the best of θ and those before, by the best of the dual points seen."""
         self.offer(theta, self.objective.value(theta))
         assert self.theta is not None
-        means = self.passes.take_dual_point()
+        means, middle = self.passes.take_means()
+        if middle is not None:
+            self.bound.improve(self.objective.certificate(middle, self.tol))
         if self.certificate is None or means is not None or not self.is_certain:
             for point in (means, None):
                 if point is not None or self.certificate is None or self.objective.loss.is_smooth:
-                    self._improve(self.objective.certificate(self.theta, self.tol, point))
+                    self.certificate = self.bound.improve(self.objective.certificate(self.theta, self.tol, point))
                 if self.certificate is not None and self.certificate.meets(self.tol):
                     break
         assert self.certificate is not None
-        self.is_certain, self.estimate = True, self.certificate.value
+        self.is_certain = True
+        self.certificate = self.bound.improve(self.certificate)
+        self.estimate = self.certificate.value
         return self.certificate
-
-    def _improve(self, found: Certificate) -> None:
-        """A bound once found stays true for every later iterate."""
-        known = self.certificate
-        if known is not None and known.dual is not None and found.dual is not None and known.dual > found.dual:
-            gap = (found.primal - known.dual) / found.primal if found.primal > 0.0 else 0.0
-            found = Certificate("gap", max(gap, 0.0), found.primal, known.dual)
-        self.certificate = found
 
     def answer(self) -> tuple[np.ndarray, Certificate]:
         """The best iterate and its certificate."""
@@ -186,36 +185,42 @@ class _Passes:
         self.weights = engine.weights * (len(self.rows) / engine.weights[self.rows].sum())  # one on average
         self.offsets = np.empty((0, 0), theta.dtype) if engine.offsets is None else engine.offsets
         self.targets, self.seed, self.state = engine.targets, seed, generator(seed)
-        self.clock = np.zeros(2)  # steps taken, and the sum of their lengths
+        self.clock = np.zeros(2)  # t₀ and steps taken, and the sum of their lengths
         self.paid = np.zeros(engine.shape[1])  # the sum of lengths up to which a feature has been pulled
         has_duals = hasattr(objective.loss, "row_dual_repair")  # losses of pairs cannot do with sums over their pairs
         self.duals = np.zeros((engine.shape[0] if has_duals else 0, theta.shape[1]), theta.dtype)
-        self.passes = 0
+        self.sum, self.passes = np.zeros(() if has_duals else theta.shape, theta.dtype), 0  # of iterates
 
     def run(self, theta: np.ndarray) -> None:
         """Visit the rows in random order; θ is changed in place, and nothing is due to any feature afterwards."""
         if self.rate is None:
             self.rate = _best_rate(self.objective, theta, self.seed)
+        if self.clock[0] == 0.0 and self.objective.loss.is_smooth:
+            mean_square = self.objective.mean_square + self.objective.fit_intercept
+            self.clock[0] = (self.rate * self.objective.loss.lipschitz(theta.shape[1]) * mean_square) ** 2
         order = self.rows.copy()
         shuffle(self.state, order)
         W, b = self.objective.split(theta)
         regulariser = self.objective.regulariser
         parts = 1 if regulariser.penalty.is_additive else MAX_PARTS
-        _visit(
+        visit(
             self.objective.loss, regulariser.penalty, self.X.layout, order, self.targets, self.weights, self.offsets,
             regulariser.strengths, parts, regulariser.penalty.is_separable, self.rate, self.clock, self.paid,
             W, b, self.objective.fit_intercept, self.duals,
         )  # fmt: skip
         self.passes += 1
+        if self.sum.ndim:
+            self.sum += theta
 
-    def take_dual_point(self) -> np.ndarray | None:
-        """Means of the subgradients since the last time."""
-        if self.passes == 0 or len(self.duals) == 0:
-            return None
-        means = self.duals / self.passes
-        self.duals[...] = 0.0
+    def take_means(self) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Means since the last time: of the subgradients, or for losses of pairs of the iterates."""
+        if self.passes == 0:
+            return None, None
+        chosen = self.sum if self.sum.ndim else self.duals
+        mean = chosen / self.passes
+        chosen[...] = 0.0
         self.passes = 0
-        return means
+        return (None, mean) if self.sum.ndim else (mean, None)
 
 
 def _best_rate(objective: Objective, theta: np.ndarray, seed: int) -> float:
@@ -234,75 +239,10 @@ def _best_rate(objective: Objective, theta: np.ndarray, seed: int) -> float:
         W, b = objective.split(trial)
         penalty = objective.regulariser.value(W)
         for part, chosen in enumerate((others, held)):
-            found[at, part] = penalty + _mean_loss(
+            found[at, part] = penalty + mean_loss(
                 objective.loss, passes.X.layout, chosen, passes.targets, passes.weights, passes.offsets, W, b
             )
     found[~np.isfinite(found)] = math.inf
     start, reached = found[0, 0], found[1:, 0]
     is_good = reached <= reached.min() + MISSED * max(start - reached.min(), 0.0)
     return RATES[int(np.argmin(np.where(is_good, found[1:, 1], math.inf)))]
-
-
-@kernel
-def _visit(
-    loss, penalty, layout, order, targets, weights, offsets, strengths, parts, is_separable, rate, clock, paid,
-    W, b, fit_intercept, duals
-):  # fmt: skip
-    k = np.uintp(W.shape[1])
-    flat = W.reshape(-1)
-    z, g, work = np.empty(k, W.dtype), np.empty(k, W.dtype), np.empty(k, np.float64)
-    for position in range(order.shape[0]):
-        i = np.uintp(order[position])
-        for at in range(layout.row_length(i)):
-            _pay(penalty, strengths, parts, is_separable, clock, paid, W, layout.row_index(i, at))
-        layout.row_scores(i, flat, k, z, 0)
-        for r in range(k):
-            z[r] += b[r]
-            if offsets.shape[0] > 0:
-                z[r] += offsets[i, r]
-        loss.row_gradient(targets.labels(i), z, work, g)
-        clock[0] += 1.0
-        length = rate / math.sqrt(clock[0])
-        clock[1] += length
-        for r in range(k):
-            if duals.shape[0] > 0:
-                duals[i, r] += g[r]
-            g[r] *= -length * weights[i]
-            if fit_intercept:
-                b[r] += g[r]
-        layout.row_update(i, g, 0, k, flat)
-    for j in range(W.shape[0]):
-        _pay(penalty, strengths, parts, is_separable, clock, paid, W, np.uintp(j))
-
-
-@kernel
-def _pay(penalty, strengths, parts, is_separable, clock, paid, W, j):
-    """Pull the weights of feature j by all steps since it was met last."""
-    due = (clock[1] - paid[j]) * strengths[j]
-    paid[j] = clock[1]
-    if due == 0.0 or penalty.block_is_zero(W[j]):
-        return
-    m = 1
-    if parts > 1:
-        share = due if is_separable else due / norm2(W[j])
-        m = int(min(1.0 + PARTS * share * share, parts))
-    for _ in range(m):
-        penalty.block_prox(W[j], due / m, W[j])
-
-
-@kernel
-def _mean_loss(loss, layout, rows, targets, weights, offsets, W, b):
-    k = np.uintp(W.shape[1])
-    flat = W.reshape(-1)
-    z, work = np.empty(k, W.dtype), np.empty(k, np.float64)
-    total, mass = 0.0, 0.0
-    for position in range(rows.shape[0]):
-        i = np.uintp(rows[position])
-        layout.row_scores(i, flat, k, z, 0)
-        for r in range(k):
-            z[r] += b[r]
-            if offsets.shape[0] > 0:
-                z[r] += offsets[i, r]
-        total += weights[i] * loss.row_value(targets.labels(i), z, work)
-        mass += weights[i]
-    return total / mass

@@ -20,7 +20,8 @@ import numpy as np
 from lineal.core import threads as pool
 from lineal.objective import Objective, check_finite
 from lineal.solution import Solution
-from lineal.solvers.parts.composite import Best, Composite
+from lineal.solvers.parts.best_iterate import Best
+from lineal.solvers.parts.composite import Composite
 from lineal.solvers.parts.monitor import Callback, Monitor, explain
 from lineal.solvers.parts.smooth_only import check_smooth_loss
 from lineal.solvers.parts.vectors import dot

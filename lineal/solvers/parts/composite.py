@@ -1,9 +1,12 @@
 """F = f + αΩ as the proximal methods see it: value and gradient of the smooth part f, and steps through the prox of αΩ.
 
 The intercept is that of the centred features (`centred.py`), and the prox leaves it alone: with x̄ the mean of the rows,
-scores are W'(x − x̄) + b̃, and the gradient by W is X'R − x̄·1'R where R holds s·∇ℓ of every row. Scores of a point are
-kept, so that a point on the line through two others needs no product with X. A step, with all that is asked about it,
-is one pass over the parameters.
+scores are W'(x − x̄) + c·β, and the gradient by W is X'R − x̄·1'R where R holds s·∇ℓ of every row. c² is the largest
+variance of a column, so that β has as much curvature as a weight may have and one step length suits both: without it
+the intercept of features in millions would hardly move, and that of tiny ones would make all steps short.
+
+Scores of a point are kept, so that a point on the line through two others needs no product with X. A step, with all
+that is asked about it, is one pass over the parameters.
 """
 
 from __future__ import annotations
@@ -23,7 +26,6 @@ from lineal.engine.base import Block
 from lineal.engine.local import LocalEngine
 from lineal.errors import OptionError
 from lineal.objective import Objective
-from lineal.solution import Certificate
 from lineal.solvers.parts.centred import Centred
 from lineal.solvers.parts.vectors import dot
 
@@ -33,11 +35,8 @@ EIGENVALUE_ERROR = 0.02
 #: Parameters of a piece of a step; partial sums are added in order, whatever the number of threads.
 PIECE = 1 << 16
 
-#: Iterations between certificates: so many at least, and a share of those that have been.
-LEAST_WAIT, WAIT_SHARE = 4, 4
-
-#: Iterations without a lower objective, at least and as a share of all, after which rounding must be the reason.
-PATIENCE, PATIENCE_SHARE = 200, 2
+#: Of the intercept's unit, as a power of two: float32 must hold an intercept divided by it.
+MAX_EXPONENT = 60
 
 
 class Gradient(NamedTuple):
@@ -51,7 +50,7 @@ class Gradient(NamedTuple):
 class Step(NamedTuple):
     """Where a step from θ led, with αΩ there, ‖step‖², ∇f'step, and −step'(θ' − previous).
 
-    `shift` is x̄'W', by which b̃ and b differ.
+    `shift` is x̄'W', by which c·β and b differ.
     """
 
     theta: np.ndarray
@@ -65,29 +64,50 @@ class Step(NamedTuple):
 def local_rows(solver: str, objective: Objective) -> LocalEngine:
     """The engine, if its rows are in this process."""
     if not isinstance(objective.engine, LocalEngine):
-        raise OptionError(f"{solver} needs all rows in this process: use lbfgs or newton for rows held elsewhere")
+        raise OptionError(
+            f"{solver} needs all rows in this process, not {type(objective.engine).__name__}: "
+            "use solver='lbfgs' for rows held elsewhere"
+        )
     return objective.engine
 
 
 class Composite:
-    """f, ∇f and proximal steps by W and b̃."""
+    """f, ∇f and proximal steps by W and β; θ inside is theirs."""
 
     def __init__(self, solver: str, objective: Objective, threads: int) -> None:
         self.objective, self.threads, self.engine = objective, threads, local_rows(solver, objective)
         self.centred = Centred(objective)
-        self.inside, self.outside = self.centred.inside, self.centred.outside
         d, means = self.engine.shape[1], self.centred.means
         self.means: np.ndarray = np.zeros(d) if means is None else np.ascontiguousarray(means[:, 0])
+        # Centred: the size of a far column says nothing about its curvature.
+        self.variance = float(np.max(objective.moments[1][:, 0] - self.means**2, initial=0.0))
+        self.unit = _power_of_two(math.sqrt(self.variance))
+
+    def inside(self, theta: np.ndarray) -> np.ndarray:
+        """W and β of W and b."""
+        if not self.objective.fit_intercept:
+            return theta
+        theta = self.centred.inside(theta)
+        theta[-1] /= self.unit
+        return theta
+
+    def outside(self, theta: np.ndarray) -> np.ndarray:
+        """W and b of W and β."""
+        if not self.objective.fit_intercept:
+            return theta
+        theta = theta.copy()
+        theta[-1] *= self.unit
+        return self.centred.outside(theta)
 
     def shift(self, theta: np.ndarray) -> np.ndarray:
-        """x̄'W, by which b̃ and b differ."""
+        """x̄'W, by which c·β and b differ."""
         shift: np.ndarray = np.einsum("j,jr->r", self.means, theta[: len(self.means)], dtype=np.float64)
         return shift
 
     def weights(self, theta: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """W and b; no copy of W."""
         W, b = self.objective.split(theta)
-        return W, b - shift if self.objective.fit_intercept else b
+        return W, self.unit * b - shift if self.objective.fit_intercept else b
 
     def scores(self, theta: np.ndarray, shift: np.ndarray) -> np.ndarray:
         """Scores of every row, (n, k)."""
@@ -135,9 +155,9 @@ class Composite:
             ]  # fmt: skip
             sums = np.sum(pool.run(tasks, self.threads), axis=0) if tasks else np.zeros(4 + k)
         if self.objective.fit_intercept:
-            out[d] = theta[d] - length * slopes
+            out[d] = theta[d] - length * self.unit * slopes
             move = out[d].astype(np.float64) - theta[d]
-            sums[1:4] += move @ move, move @ slopes, -(move @ (out[d] - previous[d]))
+            sums[1:4] += move @ move, self.unit * (move @ slopes), -(move @ (out[d] - previous[d]))
         penalty, square, slope, uphill = (float(total) for total in sums[:4])
         return Step(out, penalty, square, slope, uphill, sums[4:])
 
@@ -165,27 +185,28 @@ class Composite:
         return slice(block.first, block.first + block.X.shape[0])
 
     def least_curvature(self) -> float:
-        """Of the directions along single features and b̃, the largest that f can have: what a search may begin with."""
-        loss, (_, squares) = self.objective.loss, self.objective.moments
-        variances = squares[:, 0] - self.means**2  # centred: the size of a far column says nothing about its curvature
-        largest = max(float(variances.max(initial=0.0)), 1.0 if self.objective.fit_intercept else 0.0)
-        return max(loss.typical_curvature(self.engine.n_columns) * largest, np.finfo(np.float64).tiny ** 0.5)
+        """Of the directions along single features and β, the largest that f can have: what a search may begin with."""
+        return self._scaled(self.objective.loss.typical_curvature(self.engine.n_columns), self.variance)
 
     def spectral_curvature(self) -> float:
         """A bound of the curvature of f everywhere: that of a row's loss times the largest eigenvalue of X'SX."""
-        bound = self.objective.loss.lipschitz(self.engine.n_columns) * self._largest_eigenvalue()
-        return max(bound, np.finfo(np.float64).tiny ** 0.5)
+        return self._scaled(self.objective.loss.lipschitz(self.engine.n_columns), self._largest_eigenvalue())
 
     def trace_curvature(self) -> float:
         """The looser bound of Blondel, Seki & Uehara (2013), appendix A: the trace in place of the eigenvalue."""
         loss, k = self.objective.loss, self.engine.n_columns
         constant = loss.pairwise_lipschitz(k) if hasattr(loss, "pairwise_lipschitz") else loss.lipschitz(k)
-        total = math.fsum(self.objective.moments[1][:, 0]) + self.objective.fit_intercept
-        return max(constant * total, np.finfo(np.float64).tiny ** 0.5)
+        total = math.fsum(self.objective.moments[1][:, 0])
+        return self._scaled(constant, total + self.unit**2 if self.objective.fit_intercept else total)
+
+    def _scaled(self, constant: float, size: float) -> float:
+        """The product, with a β's own curvature as the least of `size`; positive."""
+        size = max(size, self.unit**2 if self.objective.fit_intercept else 0.0)
+        return max(constant * size, np.finfo(np.float64).tiny ** 0.5)
 
     def _largest_eigenvalue(self) -> float:
-        """Of the centred rows; b̃ is not tied to any weight, and has an eigenvalue of its own, one."""
-        d, floor = self.engine.shape[1], 1.0 if self.objective.fit_intercept else 0.0
+        """Of the centred rows; β is not tied to any weight, and has an eigenvalue of its own, c²."""
+        d = self.engine.shape[1]
 
         def product(v: np.ndarray) -> np.ndarray:
             V = np.ascontiguousarray(v.reshape(-1, 1), dtype=np.float64)
@@ -199,56 +220,20 @@ class Composite:
 
         if d < 3:
             matrix = np.array([product(column) for column in np.eye(d)]).reshape(d, d)
-            return max(floor, float(np.max(np.linalg.eigvalsh(matrix), initial=0.0)))
+            return float(np.max(np.linalg.eigvalsh(matrix), initial=0.0))
         # Signs at random: a start of one sign would be nearly the mean, which centring takes away.
         signs = np.random.default_rng(0).choice([-1.0, 1.0], d)
         start = signs * (np.sqrt(self.objective.moments[1][:, 0]) + np.finfo(np.float64).tiny ** 0.25)
         operator = LinearOperator((d, d), matvec=product, dtype=np.float64)
         (found,) = eigsh(operator, k=1, v0=start, tol=EIGENVALUE_ERROR, return_eigenvectors=False)
-        return max(floor, float(found) * (1.0 + EIGENVALUE_ERROR))
+        return float(found) * (1.0 + EIGENVALUE_ERROR)
 
 
-class Best:
-    """The best iterate so far, and certificates of it, seldom enough to cost little beside the iterations."""
-
-    def __init__(self, composite: Composite, tol: float) -> None:
-        self.composite, self.tol, self.next = composite, tol, 0
-        self.estimate, self.value, self.checked, self.found_at = math.inf, math.inf, math.inf, 0
-        self.theta: np.ndarray | None = None
-        self.last: tuple[np.ndarray, Certificate] | None = None
-
-    def offer(self, iteration: int, theta: np.ndarray, value: float) -> None:
-        """Keep θ, which nobody may change afterwards, if it is the best so far."""
-        if value < self.value or self.theta is None:
-            self.theta, self.value, self.found_at = theta, value, iteration
-
-    def is_stale(self, iteration: int) -> bool:
-        """Whether the objective has not fallen for so long that it will not."""
-        return iteration - self.found_at > max(PATIENCE, iteration // PATIENCE_SHARE)
-
-    def is_enough(self, iteration: int) -> bool:
-        """Whether a certificate was due and meets tol. None is, while the objective still falls by more than tol."""
-        if iteration < self.next:
-            return False
-        self.next = iteration + max(LEAST_WAIT, iteration // WAIT_SHARE)
-        fall, self.checked = self.checked - self.value, self.value
-        if iteration > 0 and fall > self.tol * self.value > 0.0:
-            return False
-        return self.certificate().meets(self.tol)
-
-    def answer(self) -> np.ndarray:
-        """W and b of the best iterate."""
-        assert self.theta is not None
-        return self.composite.outside(self.theta)
-
-    def certificate(self) -> Certificate:
-        """Of the best iterate; remembered, since the last one asked for is usually asked for again."""
-        assert self.theta is not None
-        if self.last is None or self.last[0] is not self.theta:
-            objective = self.composite.objective
-            self.last = (self.theta, objective.certificate(self.composite.outside(self.theta), self.tol))
-            self.estimate = self.last[1].value
-        return self.last[1]
+def _power_of_two(size: float) -> float:
+    """A unit near `size` that rounds nothing; one for zero."""
+    if not 0.0 < size < math.inf:
+        return 1.0
+    return 2.0 ** min(max(math.floor(math.log2(size)), -MAX_EXPONENT), MAX_EXPONENT)
 
 
 @kernel
