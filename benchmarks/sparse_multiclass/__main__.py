@@ -1,7 +1,7 @@
 """Group-sparse multi-class models: lineal against its peers, and the experiments of Blondel, Seki & Uehara (2013).
 
     python -m benchmarks.sparse_multiclass [--data DIR] [--json PATH] [--plots DIR] [--only PART,…] [--match TEXT]
-        [--quick] [--lightning PYTHON] [--adelie PYTHON] [--seconds S]
+        [--quick] [--slow] [--lightning PYTHON] [--adelie PYTHON] [--seconds S]
 
 Parts: lightning, peers, weak, figures, table2, screening, amazon. Tables go to the screen, to the JSON file (with all
 that was tried) and, as Markdown, beside it; the files are written anew after each part.
@@ -29,7 +29,7 @@ def main() -> None:
     """Measure, print, write."""
     arguments = _arguments()
     plan = Plan(
-        arguments.data, arguments.quick, match=arguments.match, lightning=arguments.lightning,
+        arguments.data, arguments.quick, arguments.slow, arguments.match, lightning=arguments.lightning,
         adelie=arguments.adelie, limit=arguments.seconds,
     )  # fmt: skip
     payload: dict[str, Any] = {"quick": plan.is_quick, "seconds": {}}
@@ -59,6 +59,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS), help=f"of {','.join(PARTS)}")
     parser.add_argument("--match", default="", help="only rows whose data has this text")
     parser.add_argument("--quick", action="store_true", help="small data, few repetitions: a test of the scripts")
+    parser.add_argument("--slow", action="store_true", help="lightning without shrinking, too")
     parser.add_argument("--lightning", metavar="PYTHON", help="an interpreter that has sklearn-contrib-lightning")
     parser.add_argument("--adelie", metavar="PYTHON", help="an interpreter that has adelie")
     parser.add_argument("--seconds", type=float, help="of one run of the figures at most (60, with --quick 10)")

@@ -129,7 +129,7 @@ def measure(n: int, d: int, entries: int, max_time: float) -> dict[str, Any]:
     X, y = generate(n, d, entries)
     before = _peak()
     marks.append(time.perf_counter())
-    model, solution = fit(X, y, options)
+    _, solution = fit(X, y, options)
     marks.append(time.perf_counter())
     peak = _peak()
     warm, made, trained = np.diff(marks)

@@ -40,7 +40,9 @@ TOL = 1e-6
 #: Iterations that are looked at: all at first, then each this many times as late as the one before.
 GROWTH = 1.1
 
+#: Candidates for η₀ of FOBOS, and the passes by which they are judged.
 RATES = tuple(10.0**power for power in range(-3, 4))
+RATE_PASSES = 20
 
 Point = dict[str, float]
 
@@ -138,12 +140,13 @@ def trace(plan: Plan, rows: Rows, test: Rows, alpha: float, loss: str, solve: Ca
 
 
 def _rate(rows: Rows, alpha: float, loss: str, solve: Callable[..., Solution]) -> float:
-    """η₀ with the least loss on a fifth of the rows after five passes over the others."""
+    """η₀ with the least objective on a fifth of the rows after some passes over the others."""
     train, held_out = (part_of(rows, numbers) for numbers in splits(rows.y, 0))
 
     def value(rate: float) -> float:
-        found = solve(ours.problem(train.X, train.y, alpha, loss, n_jobs=1), tol=TOL, max_iter=5, n_jobs=1, rate=rate)
-        result = exact.objective(held_out.X, held_out.y, found.weights, loss, 0.0)
+        problem = ours.problem(train.X, train.y, alpha, loss, n_jobs=1)
+        found = solve(problem, tol=TOL, max_iter=RATE_PASSES, n_jobs=1, rate=rate)
+        result = exact.objective(held_out.X, held_out.y, found.weights, loss, alpha)
         return result if np.isfinite(result) else np.inf
 
     return min(RATES, key=value)

@@ -2,8 +2,8 @@
 
     python lightning_script.py FOLDER JSON
 
-FOLDER has X.npz (CSC) or X.npy (Fortran order) in float64, and y.npy; JSON has alpha, max_iter, tol and repeats. Writes
-weights.npy, (d, k), and prints the seconds of the fit and the versions.
+FOLDER has X.npz (CSC) or X.npy (Fortran order) in float64, and y.npy; JSON has alpha, max_iter, tol, shrinking and
+repeats. Writes weights.npy, (d, k), and prints the seconds of the fit and the versions.
 """
 
 import json
@@ -27,7 +27,8 @@ def main():
     for _ in range(options["repeats"]):
         model = CDClassifier(
             penalty="l1/l2", multiclass=True, loss="squared_hinge", C=1.0 / X.shape[0], alpha=options["alpha"],
-            max_iter=options["max_iter"], tol=options["tol"], selection="cyclic", random_state=0,
+            max_iter=options["max_iter"], tol=options["tol"], shrinking=options["shrinking"],
+            selection="cyclic", random_state=0,
         )  # fmt: skip
         start = time.perf_counter()
         model.fit(X, y)

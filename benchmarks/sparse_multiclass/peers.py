@@ -97,7 +97,7 @@ def _tasks(plan: Plan) -> Iterator[Task]:
 
 def _compare(plan: Plan, task: Task) -> dict[str, Any]:
     rows, warm, found = task.rows, 0.0, {}
-    _, best = ours.run(rows.as_type(np.float64), rows.y, task.alpha, 1e-9, max_time=60.0, **task.kind)
+    _, best = ours.run(rows.as_type(np.float64), rows.y, task.alpha, 1e-9, max_time=plan.max_time, **task.kind)
     least = task.value(best.weights)
     goals = [least * (1.0 + target) for target in TARGETS]
     for label, dtype, n_jobs in ours.SETTINGS:

@@ -60,7 +60,8 @@ def _proofs(plan: Plan, rows: Rows, alpha: float) -> list[list[Any]]:
         screened = safe_zeros(problem, found.weights)
         table.append([
             rows.name, f"{alpha:g}", f"{best.certificate.value:.1e}", int(live.sum()), f"{tol:g}",
-            f"{found.certificate.value:.1e}", int(screened.sum()), f"{screened.mean():.1%}", int((screened & live).sum()),
+            f"{found.certificate.value:.1e}", int(screened.sum()), f"{screened.mean():.1%}",
+            int((screened & live).sum()),
         ])  # fmt: skip
     return table
 
