@@ -3,9 +3,9 @@
     python -m benchmarks.sparse_multiclass.amazon ROWS FEATURES ENTRIES [MAX_TIME]
 
 Columns have frequencies by Zipf's law and are made some at a time, straight into CSC of float32, so that no other copy
-of the data ever exists. Every second column is drawn to one class, more or less, and the others are noise; rows have
-unit length. The part runs in a process of its own, whose peak of resident memory is compared with the data and n·m +
-d·m floats.
+of the data ever exists. Some columns are drawn to one class, more or less, and the others are noise, as are some of the
+labels; rows have unit length. The part runs in a process of its own, whose peak of resident memory is compared with the
+data and n·m + d·m floats.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ TOL = 1e-3
 EXPONENT, SHIFT, MOST = 0.9, 20.0, 0.25
 
 #: Share of the columns that know something of the class, and how much more often at least and at most they occur in it.
-INFORMED, LEAST_LIFT, MOST_LIFT = 0.5, 1.5, 12.0
+INFORMED, LEAST_LIFT, MOST_LIFT = 0.3, 1.2, 6.0
+
+#: Share of the rows whose label is any.
+NOISE = 0.08
 
 #: Entries that are drawn at a time.
 CHUNK = 2_000_000
@@ -82,7 +85,9 @@ def generate(n: int, d: int, entries: int, seed: int = 0) -> tuple[sparse.csc_ma
         part = slice(begin, min(begin + CHUNK, total))
         data[part] *= lengths[indices[part]]
     kind = np.int32 if total < 2**31 else np.int64
-    return sparse.csc_matrix((data[:total], indices[:total], indptr.astype(kind)), shape=(n, d), copy=False), y
+    X = sparse.csc_matrix((data[:total], indices[:total], indptr.astype(kind)), shape=(n, d), copy=False)
+    X.has_sorted_indices = X.has_canonical_format = True  # nobody need look
+    return X, np.where(rng.random(n) < NOISE, rng.integers(0, N_CLASSES, n), y)
 
 
 def _counts(n: int, d: int, entries: int) -> np.ndarray:
