@@ -37,10 +37,10 @@ TOL = 1e-3
 EXPONENT, SHIFT, MOST = 0.9, 20.0, 0.25
 
 #: Share of the columns that know something of the class, and how much more often at least and at most they occur in it.
-INFORMED, LEAST_LIFT, MOST_LIFT = 0.3, 1.2, 6.0
+INFORMED, LEAST_LIFT, MOST_LIFT = 0.5, 1.5, 8.0
 
 #: Share of the rows whose label is any.
-NOISE = 0.08
+NOISE = 0.05
 
 #: Entries that are drawn at a time.
 CHUNK = 2_000_000
