@@ -1,0 +1,79 @@
+"""Data, strengths of the penalty, and what is asked of lineal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.liblinear import problems
+from benchmarks.liblinear.problems import Rows
+
+#: Times of lightning over lineal's (float32, all cores) that are asked for.
+LIGHTNING_BARS = {"20newsgroups": 25.0, "MNIST": 10.0, "reuters": 10.0}
+
+#: The same for the other peers, whichever is fastest.
+PEER_BAR = 1.5
+
+#: The time at the weakest penalty over that at the strongest must be less.
+WEAK_BAR = 5.0
+
+STRONG, MEDIUM, WEAK = 1e-3, 1e-4, 1e-5
+
+
+class Table(NamedTuple):
+    """One table of the result: its name in the file, its title, and its rows."""
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: list[list[Any]]
+
+
+@dataclass(frozen=True)
+class Plan(problems.Plan):
+    """How much is run: on which data, how long, and with whose interpreters."""
+
+    lightning: str | None = None
+    adelie: str | None = None
+    limit: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Of one run of the figures at most."""
+        return self.limit or (10.0 if self.is_quick else 60.0)
+
+    def small(self, names: Iterable[str]) -> list[str]:
+        """Those sets, or with --quick two small ones; of them the ones that match."""
+        return self.selected(["banking77", "MNIST"] if self.is_quick else names)
+
+    def lightning_sets(self) -> list[str]:
+        return self.small(LIGHTNING_BARS)
+
+    def figure_sets(self) -> list[str]:
+        return self.small(("MNIST", "20newsgroups", "reuters", "clinc150"))
+
+    def text_sets(self) -> list[str]:
+        """Where most rows of W are zero."""
+        return self.selected(["banking77"] if self.is_quick else ["20newsgroups", "reuters", "clinc150"])
+
+    def weak_sets(self) -> list[str]:
+        return self.selected(["banking77"] if self.is_quick else ["20newsgroups"])
+
+
+def splits(y: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the rows to train on and of a fifth of every class to test on, in random order."""
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(y))
+    ranks = np.empty(len(y), np.int64)
+    for label in np.unique(y):
+        members = order[y[order] == label]
+        ranks[members] = np.arange(len(members)) * 5 // max(len(members), 5)
+    return order[ranks[order] < 4], order[ranks[order] == 4]
+
+
+def part_of(rows: Rows, numbers: np.ndarray) -> Rows:
+    """Some rows of a data set; every class must be among them."""
+    return Rows(rows.name, rows.X[numbers], rows.y[numbers])
