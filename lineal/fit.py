@@ -199,7 +199,9 @@ def assemble(
 ) -> Problem:
     """The problem of wrapped rows, encoded labels and weights that add up to one, by options that were checked."""
     engine = LocalEngine(design, encoded.targets, weights, encoded.n_columns, offsets, thread_count(options.n_jobs))
-    regulariser = Regulariser(options.get_penalty(), options.alpha, design.shape[1])
+    regulariser = Regulariser(
+        options.get_penalty(), options.alpha, design.shape[1], options.penalty_factors, options.feature_groups
+    )
     objective = Objective(engine, losses.get(options.loss), regulariser, bool(options.fit_intercept))
     return Problem(objective, encoded, options)
 

@@ -110,7 +110,7 @@ class Objective:
             Z = row_sums.scores(block, W, b)
             R = np.empty_like(Z)
             value = row_sums.gradients(self.loss, block, block.weights, Z, R)
-            return value, self._pull_back(block, R)
+            return value, self.pull_back(block, R)
 
         value, gradient = self.engine.sum(step)
         return float(value), gradient
@@ -135,13 +135,13 @@ class Objective:
             Y += v
             R = np.empty_like(Z)
             row_sums.curvatures(self.loss, block, Z, Y, R)
-            return (self._pull_back(block, R),)
+            return (self.pull_back(block, R),)
 
         (product,) = self.engine.sum(step)
         product[: len(V)] += self.regulariser.curvature(V)
         return product
 
-    def _pull_back(self, block: Block, R: np.ndarray) -> np.ndarray:
+    def pull_back(self, block: Block, R: np.ndarray) -> np.ndarray:
         """X'R with the column sums of R below, in the shape of θ."""
         out = np.empty(self.shape, R.dtype)
         d = block.X.shape[1]

@@ -20,6 +20,10 @@ THRESHOLDS = ("zero", "global", "per_label", "learned")
 FBR = 0.1
 
 
+#: Options with a value for every feature. A command line is no place for them.
+OF_FEATURES = ("feature_groups", "penalty_factors")
+
+
 @dataclass(frozen=True)
 class TrainOptions:
     """How a linear model is trained."""
@@ -29,6 +33,12 @@ class TrainOptions:
     alpha: float = option(1e-4, "strength of the penalty; the loss is a mean, so it keeps its meaning as data grows")
     l1_ratio: float | None = option(
         None, "share of the l1 norm in elastic_net and sparse_group, in (0, 1]; None means 0.5"
+    )
+    feature_groups: Any = option(  # noqa: RUF009
+        None, "lists of feature numbers, or one group number a feature: blocks of l1/l2, l1/linf and sparse_group"
+    )
+    penalty_factors: Any = option(  # noqa: RUF009
+        None, "by what the penalty of each feature, or of each of the groups, is multiplied; zero leaves it free"
     )
     solver: str = option("auto", f"algorithm: auto, {', '.join(solvers.names())}")
     tol: float = option(1e-3, "stop at this relative duality gap (relative violation where no gap exists)")
@@ -107,6 +117,8 @@ class TrainOptions:
         values = dataclasses.asdict(self)
         if isinstance(values["class_weight"], dict):
             values["class_weight"] = [[_plain(label), float(w)] for label, w in values["class_weight"].items()]
+        for name in OF_FEATURES:  # as long as X is wide: that they were given must do
+            values[name] = None if values[name] is None else "given"
         return {name: _plain(value) for name, value in values.items()}
 
 

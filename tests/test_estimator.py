@@ -240,3 +240,23 @@ def test_the_public_names():
     with pytest.raises(AttributeError, match="no attribute 'Linear'"):
         lineal.Linear  # noqa: B018
     assert "LinearClassifier" in dir(lineal)
+
+
+def test_groups_and_factors_of_features():
+    X, y = load_iris(return_X_y=True)
+    X = X - X.mean(axis=0)
+    options = {"loss": "multiclass_squared_hinge", "penalty": "l1/l2", "alpha": 0.3, "tol": 1e-6}
+    together = LinearClassifier(**options, feature_groups=[[0, 1], [2, 3]]).fit(X, y)
+    assert together.coef_.any(axis=0).tolist() == [False, False, True, True]
+    same = LinearClassifier(**options, feature_groups=np.array([0, 0, 1, 1])).fit(X, y)
+    np.testing.assert_allclose(same.coef_, together.coef_)
+    free = LinearClassifier(**options, feature_groups=[[0, 1], [2, 3]], penalty_factors=[0.0, 1.0], max_iter=3000)
+    assert free.fit(X, y).coef_[:, :2].all()
+    assert together.model_.options["feature_groups"] == "given"
+    for bad, message in [([[0, 1], [1, 2, 3]], "1"), ([[0, 1]], "2"), ([0, 0, 0], "3")]:
+        with pytest.raises(OptionError, match=message):
+            LinearClassifier(**options, feature_groups=bad).fit(X, y)
+    with pytest.raises(OptionError, match="l2"):
+        LinearClassifier(feature_groups=[[0, 1], [2, 3]]).fit(X, y)
+    with pytest.raises(OptionError, match="factors"):
+        LinearClassifier(penalty_factors=[1.0, -1.0, 1.0, 1.0]).fit(X, y)

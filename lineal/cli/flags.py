@@ -13,12 +13,13 @@ from typing import Annotated, Any
 import typer
 
 from lineal.errors import OptionError
+from lineal.options import OF_FEATURES
 
 #: What a flag's value looks like where its type does not say.
 METAVARS = {"class_weight": "balanced|LABEL=WEIGHT,…"}
 
-#: Fields that commands decide themselves, and that are no flags.
-DECIDED = ("labels",)
+#: Fields that commands decide themselves, or that have a value for every feature, and that are no flags.
+NO_FLAGS = ("labels", *OF_FEATURES)
 
 #: Titles of the sections of the help.
 SECTIONS = {
@@ -41,7 +42,7 @@ def flags(leave_out: tuple[str, ...] = (), **groups: type) -> Callable[[Callable
         made: dict[str, inspect.Parameter] = {}
         for options in groups.values():
             for name, parameter in parameters_of(options).items():
-                if name not in (*leave_out, *DECIDED):
+                if name not in (*leave_out, *NO_FLAGS):
                     made.setdefault(name, parameter)
 
         @functools.wraps(function)

@@ -63,6 +63,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         penalty: str = "l2",
         alpha: float = 1e-4,
         l1_ratio: float | None = None,
+        feature_groups: Any = None,
+        penalty_factors: Any = None,
         solver: str = "auto",
         tol: float = 1e-3,
         fit_intercept: bool = True,
@@ -82,6 +84,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         self.penalty = penalty
         self.alpha = alpha
         self.l1_ratio = l1_ratio
+        self.feature_groups = feature_groups
+        self.penalty_factors = penalty_factors
         self.solver = solver
         self.tol = tol
         self.fit_intercept = fit_intercept

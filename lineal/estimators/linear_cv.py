@@ -78,6 +78,8 @@ class LinearClassifierCV(LinearClassifier):
         search: str = "path",
         keep_path: bool = False,
         l1_ratio: float | None = None,
+        feature_groups: Any = None,
+        penalty_factors: Any = None,
         solver: str = "auto",
         tol: float = 1e-3,
         fit_intercept: bool = True,
@@ -104,6 +106,8 @@ class LinearClassifierCV(LinearClassifier):
         self.search = search
         self.keep_path = keep_path
         self.l1_ratio = l1_ratio
+        self.feature_groups = feature_groups
+        self.penalty_factors = penalty_factors
         self.solver = solver
         self.tol = tol
         self.fit_intercept = fit_intercept

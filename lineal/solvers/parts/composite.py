@@ -129,7 +129,7 @@ class Composite:
         def step(block: Block) -> tuple[float, np.ndarray]:
             rows = self._rows(block)
             value = row_sums.gradients(self.objective.loss, block, block.weights, Z[rows], R[rows])
-            return value, self.objective._pull_back(block, R[rows])
+            return value, self.objective.pull_back(block, R[rows])
 
         value, sums = self.engine.sum(step)
         return Gradient(float(value), R, sums)
