@@ -338,10 +338,6 @@ def test_what_it_cannot_honour_is_refused_by_name():
     X, y = random_problem(0)
     with pytest.raises(OptionError, match=r"'hinge'.*'squared_hinge'"):
         block_cd.solve(problem(X, y, "hinge"))
-    with pytest.raises(OptionError, match=r"one-vs-rest.*'softmax'"):
-        block_cd.solve(problem(X, y, "softmax"))
-    with pytest.raises(OptionError, match=r"l1, elastic_net, l2, not 'l1/l2'"):
-        block_cd.solve(problem(X, y, "logistic", "l1/l2"))
     objective = problem(X, y, "logistic")
     elsewhere = replace(objective, engine=UnequalBlocks(objective.engine, (60,)))
     with pytest.raises(OptionError, match="UnequalBlocks"):

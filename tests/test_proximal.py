@@ -23,6 +23,8 @@ from lineal.solvers import dual_cd, fista, fobos, sparsa
 from lineal.solvers.parts.composite import Composite
 from lineal.targets import encode
 
+slow = pytest.mark.slow
+
 PENALTIES = ["l1/l2", "l1/linf", "sparse_group", "l1", "elastic_net", "l2"]
 SMOOTH = ["squared_hinge", "logistic", "squared", "softmax", "multiclass_squared_hinge", "label_ranking"]
 GROUPS = [[0, 4, 7], [1, 2], [3, 5, 6]]
@@ -84,7 +86,10 @@ CASES = [(loss, penalty, False) for loss in SMOOTH for penalty in PENALTIES]
 CASES += [("softmax", penalty, True) for penalty in PENALTIES[:3]] + [("label_ranking", "l1/l2", True)]
 
 
-@pytest.mark.parametrize(("loss", "penalty", "grouped"), CASES)
+@pytest.mark.parametrize(
+    ("loss", "penalty", "grouped"),
+    [case if case[0] == "softmax" or case[1] == "l1/l2" else pytest.param(*case, marks=slow) for case in CASES],
+)
 @pytest.mark.parametrize("solver", [fista, sparsa])
 def test_gaps_of_1e6_are_met_and_minima_are_those_of_the_twin(solver, loss, penalty, grouped):
     objective, (W, _, value), (Y, X, s, o, groups) = hard_case(loss, penalty, grouped)
@@ -155,7 +160,7 @@ def test_constants_bound_the_curvature(d, intercept):
     assert trace <= (raw + intercept * largest) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("solver", [fista, sparsa, fobos])
+@pytest.mark.parametrize("solver", [fista, sparsa, pytest.param(fobos, marks=slow)])
 def test_weights_are_repeated_rows_and_layouts_precisions_and_orders_of_classes_agree(solver):
     X, y = telling_problem(9, n=50, d=7)
     tol, near = (1e-2, 2e-2) if solver is fobos else (1e-7, 1e-6)
@@ -249,7 +254,13 @@ FOBOS_CASES = [(loss, "l1/l2") for loss in ["hinge", "crammer_singer", *SMOOTH]]
 FOBOS_CASES += [("softmax", penalty) for penalty in PENALTIES[1:]] + [("hinge", "l2")]
 
 
-@pytest.mark.parametrize(("loss", "penalty"), FOBOS_CASES)
+@pytest.mark.parametrize(
+    ("loss", "penalty"),
+    [
+        case if case in (("softmax", "l1/l2"), ("hinge", "l1/l2")) else pytest.param(*case, marks=slow)
+        for case in FOBOS_CASES
+    ],
+)
 def test_fobos_reaches_a_gap_of_1e2(loss, penalty):
     X, y = telling_problem(10, n=80)
     Y = label_sets(2, 80, 3) if loss == "label_ranking" else y
@@ -285,7 +296,7 @@ def test_fobos_draws_by_its_seed_and_takes_a_rate():
             fobos.solve(objective, rate=rate)
 
 
-@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("penalty", ["l1/l2", *(pytest.param(penalty, marks=slow) for penalty in PENALTIES[1:])])
 def test_fobos_pays_late_what_steps_one_by_one_would_have_taken(penalty):
     """Against a pass that pulls every feature at every row; one feature is in no row, one in the first of them only."""
     rng = np.random.default_rng(3)
