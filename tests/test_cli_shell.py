@@ -17,6 +17,7 @@ from cli_files import done, program, shell
 
 import lineal
 from lineal.cli import orderly_end
+from lineal.cli.flags import NO_FLAGS
 from lineal.data.options import ReadOptions
 from lineal.options import TrainOptions
 
@@ -67,10 +68,11 @@ def test_flags_follow_the_options():
     text = " ".join(done("train", "--help").stdout.split())
     for options in (TrainOptions, ReadOptions):
         for field in dataclasses.fields(options):
-            if field.name == "labels":  # the commands know whether they need labels
-                assert "--labels" not in text
+            flag = f"--{field.name.replace('_', '-')}"
+            if field.name in NO_FLAGS:  # the commands know whether they need labels; arrays are no flags
+                assert flag not in text
             elif field.name != "verbose":
-                assert f"--{field.name.replace('_', '-')}" in text
+                assert flag in text
                 assert field.metadata["help"][1:].split()[-1] in text
     assert "--fit-intercept / --no-fit-intercept" in text
     assert "[default: squared_hinge]" in text

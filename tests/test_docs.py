@@ -182,9 +182,10 @@ def reading_options() -> list[str]:
 
 
 def training_flags() -> list[str]:
-    from lineal.options import TrainOptions
+    from lineal.options import OF_FEATURES, TrainOptions
 
-    names = [field.name for field in dataclasses.fields(TrainOptions) if field.name != "verbose"]
+    left_out = ("verbose", *OF_FEATURES)
+    names = [field.name for field in dataclasses.fields(TrainOptions) if field.name not in left_out]
     return [f"--{name.replace('_', '-')}" for name in names]
 
 
