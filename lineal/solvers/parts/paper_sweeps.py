@@ -74,12 +74,8 @@ class PaperSweeps(BlockRows):
 
         ω is the largest number of blocks that meet in a row, τ the number of blocks taken at once, of g in all.
         """
-        blocks, g = self.target.blocks, self.target.n_blocks
-        owner = np.arange(g)
-        if blocks.features.size:
-            owner = np.empty(self.target.n_features, np.int64)
-            owner[blocks.features] = np.repeat(np.arange(g), np.diff(blocks.offsets))
-        meeting = g if self.X.is_dense else _largest_meeting(self.X.layout, owner, len(self.Z))
+        g = self.target.n_blocks
+        meeting = g if self.X.is_dense else min(g, _longest_row(self.X.layout, len(self.Z)))
         if meeting <= 1 or g <= 1:
             return max(g, 1)
         taken = max(1, int(1 + (g - 1) / (meeting - 1)))
@@ -178,11 +174,11 @@ def check_options(method: str, step: str | None, constant: str, shrinking: bool,
     return {"method": method, "step": step, "constant": constant, "shrinking": bool(shrinking), "rule": rule}
 
 
-def _largest_meeting(layout: Any, owner: np.ndarray, n: int) -> int:
-    """Blocks that the row with the most of them has (entries, where groups are given: an upper bound)."""
+def _longest_row(layout: Any, n: int) -> int:
+    """Entries of the row with the most of them: no more blocks can meet there."""
     counts = np.zeros(n, np.int64)
     _count_rows(layout, counts)
-    return int(min(counts.max(initial=0), owner.max(initial=-1) + 1))
+    return int(counts.max(initial=0))
 
 
 @kernel
