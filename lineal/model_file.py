@@ -25,7 +25,7 @@ from lineal.row_sparse import RowSparse, Weights
 from lineal.solution import Certificate
 
 #: Raised when older versions of lineal could misread a file. A file has the oldest format that can hold its model:
-#: 1 for dense weights, 2 for row-sparse ones and for models that take some of the columns of their files only.
+#: 1 for dense weights, 2 for row-sparse ones, for thresholds, and for models that take some of their files' columns.
 FORMAT_VERSION = 2
 
 #: Columns are numbered by int32 wherever they are read.

@@ -15,7 +15,7 @@ from typing import Any
 from lineal.errors import OptionError, unknown_value
 
 #: Files of this folder that are not penalties.
-SUPPORT = frozenset({"base", "groups", "regulariser"})
+SUPPORT = frozenset({"base", "block_loops", "groups", "regulariser"})
 
 _MIXED_NORM = re.compile(r"(l(?:\d+|inf))_(l(?:\d+|inf))")
 

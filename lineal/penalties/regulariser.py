@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from lineal import penalties
-from lineal.core.jit import kernel
 from lineal.errors import DataError, OptionError
+from lineal.penalties import block_loops
 from lineal.penalties.groups import Blocks, parse_groups, rows_as_blocks
 
 
@@ -96,14 +96,14 @@ class Regulariser:
         self._check(W)
         moved = W if self.centre is None else np.subtract(W, self.centre, dtype=np.float64)
         strengths, (W,) = self._whole(moved)
-        return _value(self.penalty, strengths, *self.blocks, W)
+        return block_loops.value(self.penalty, strengths, *self.blocks, W)
 
     def prox(self, W: np.ndarray, step: float, out: np.ndarray | None = None) -> np.ndarray:
         """argmin_X ½‖X − W‖² + step·αΩ(X), into `out` (which may be W) if given."""
         out = np.empty_like(W) if out is None else out
         self._check(W, out)
         strengths, (moved, whole) = self._whole(self._from_centre(W), out)
-        _prox(self.penalty, step, strengths, *self.blocks, moved, whole)
+        block_loops.prox(self.penalty, step, strengths, *self.blocks, moved, whole)
         if self.centre is not None:
             out += self.centre
         return out
@@ -119,7 +119,7 @@ class Regulariser:
         out = np.empty_like(V) if out is None else out
         self._check(V, out)
         strengths, (V, whole) = self._whole(V, out)
-        _gradient(self.penalty, strengths, *self.blocks, V, whole)
+        block_loops.gradient(self.penalty, strengths, *self.blocks, V, whole)
         return out
 
     def conjugate(self, V: np.ndarray, scale: float = 1.0) -> float:
@@ -129,13 +129,13 @@ class Regulariser:
             return 0.0  # no penalty is negative, and all are zero at zero
         shift = 0.0 if self.centre is None else scale * float(np.einsum("jr,jr->", V, self.centre, dtype=np.float64))
         strengths, (V,) = self._whole(V)
-        return _conjugate(self.penalty, scale, strengths, *self.blocks, V) + shift
+        return block_loops.conjugate(self.penalty, scale, strengths, *self.blocks, V) + shift
 
     def dual_scale(self, V: np.ndarray) -> float:
         """The largest c in [0, 1] with (αΩ)*(c·V) < ∞."""
         self._check(V)
         strengths, (V,) = self._whole(V)
-        return _dual_scale(self.penalty, strengths, *self.blocks, V)
+        return block_loops.dual_scale(self.penalty, strengths, *self.blocks, V)
 
     def violation(self, W: np.ndarray, G: np.ndarray) -> np.ndarray:
         """Distance of −G to the subdifferential of αΩ at W, per block: all zero where W is optimal.
@@ -144,7 +144,7 @@ class Regulariser:
         """
         self._check(W, G)
         out = np.empty(self.n_blocks)
-        _violation(self.penalty, self.strengths, *self.blocks, self._from_centre(W), G, out)
+        block_loops.violation(self.penalty, self.strengths, *self.blocks, self._from_centre(W), G, out)
         return out
 
     def critical_alpha(self, G: np.ndarray) -> float:
@@ -167,7 +167,7 @@ class Regulariser:
         """Per block the smallest strength that would hold it at zero against the gradient V."""
         self._check(V)
         out = np.empty(self.n_blocks)
-        _critical_strengths(self.penalty, *self.blocks, V, out)
+        block_loops.critical_strengths(self.penalty, *self.blocks, V, out)
         return out
 
     def restricted(self, features: np.ndarray) -> Regulariser:
@@ -202,21 +202,21 @@ class Regulariser:
         """Gradient of αΩ at W by the weights that are free there; no block may be zero."""
         self._check(W)
         out = np.empty_like(W)
-        _slope(self.penalty, self.strengths, *self.blocks, W, out)
+        block_loops.slope(self.penalty, self.strengths, *self.blocks, W, out)
         return out
 
     def bend(self, W: np.ndarray, V: np.ndarray) -> np.ndarray:
         """∇²(αΩ)(W)·V by the weights that are free at W; no block may be zero."""
         self._check(W, V)
         out = np.empty_like(W)
-        _bend(self.penalty, self.strengths, *self.blocks, W, V, out)
+        block_loops.bend(self.penalty, self.strengths, *self.blocks, W, V, out)
         return out
 
     def stiffness(self, W: np.ndarray) -> np.ndarray:
         """About the diagonal of ∇²(αΩ)(W), one number a feature."""
         self._check(W)
         out = np.empty(self.n_blocks)
-        _stiffness(self.penalty, self.strengths, *self.blocks, W, out)
+        block_loops.stiffness(self.penalty, self.strengths, *self.blocks, W, out)
         if not self.blocks.features.size:
             return out
         by_feature = np.empty(self.n_features)
@@ -270,169 +270,3 @@ def _check_factors(factors: Any, n_blocks: int, block: str) -> np.ndarray:
     if bad.size:
         raise OptionError(f"factors: {block} {bad[0]} has {factors[bad[0]]}, expected a finite number ≥ 0")
     return factors
-
-
-# Every loop below sees block g of a matrix W as `blocks[row][:size]`. For rows as blocks, `blocks` is W itself; for
-# groups it is a scratch matrix of one row, into which `_load` copies the group. `_load` is not called for rows: a call
-# that takes arrays makes Numba count references on every row, which costs ten times the work on a short one.
-
-
-@kernel
-def _scratch(offsets: Any, W: Any) -> Any:
-    """Room for the largest group of rows of W, as a matrix of one row; none is needed where rows are blocks."""
-    largest = 0
-    for g in range(offsets.shape[0] - 1):
-        largest = max(largest, offsets[g + 1] - offsets[g])
-    return np.empty((1, largest * W.shape[1]), W.dtype)
-
-
-@kernel
-def _load(g: int, offsets: Any, features: Any, W: Any, scratch: Any) -> int:
-    """Copy the rows of group g to `scratch`; returns their size."""
-    k = W.shape[1]
-    at = 0
-    for i in range(offsets[g], offsets[g + 1]):
-        for r in range(k):
-            scratch[0, at + r] = W[features[i], r]
-        at += k
-    return at
-
-
-@kernel
-def _store(g: int, offsets: Any, features: Any, scratch: Any, out: Any) -> None:
-    """Copy `scratch` back to the rows of group g."""
-    k = out.shape[1]
-    at = 0
-    for i in range(offsets[g], offsets[g + 1]):
-        for r in range(k):
-            out[features[i], r] = scratch[0, at + r]
-        at += k
-
-
-@kernel
-def _value(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any) -> float:
-    grouped = features.shape[0] > 0
-    scratch = _scratch(offsets, W)
-    blocks = scratch if grouped else W
-    total = 0.0
-    for g in range(strengths.shape[0]):
-        if strengths[g] > 0.0:
-            row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
-            total += strengths[g] * penalty.block_value(blocks[row][:size])
-    return total
-
-
-@kernel
-def _prox(penalty: Any, step: float, strengths: Any, offsets: Any, features: Any, W: Any, out: Any) -> None:
-    grouped = features.shape[0] > 0
-    scratch = _scratch(offsets, W)
-    blocks = scratch if grouped else W
-    result_scratch = _scratch(offsets, out)
-    results = result_scratch if grouped else out
-    for g in range(strengths.shape[0]):
-        row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
-        penalty.block_prox(blocks[row][:size], step * strengths[g], results[row][:size])
-        if grouped:
-            _store(g, offsets, features, result_scratch, out)
-
-
-@kernel
-def _gradient(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any, out: Any) -> None:
-    grouped = features.shape[0] > 0
-    scratch = _scratch(offsets, W)
-    blocks = scratch if grouped else W
-    result_scratch = _scratch(offsets, out)
-    results = result_scratch if grouped else out
-    for g in range(strengths.shape[0]):
-        row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
-        penalty.block_gradient(blocks[row][:size], strengths[g], results[row][:size])
-        if grouped:
-            _store(g, offsets, features, result_scratch, out)
-
-
-@kernel
-def _conjugate(penalty: Any, scale: float, strengths: Any, offsets: Any, features: Any, V: Any) -> float:
-    """Σ (s_g ω)*(c·V_g) = c·Σ (s_g/c·ω)*(V_g): scaling the strengths needs no scaled copy of V."""
-    grouped = features.shape[0] > 0
-    scratch = _scratch(offsets, V)
-    blocks = scratch if grouped else V
-    total = 0.0
-    for g in range(strengths.shape[0]):
-        row, size = (0, _load(g, offsets, features, V, scratch)) if grouped else (g, V.shape[1])
-        total += scale * penalty.block_conjugate(blocks[row][:size], strengths[g] / scale)
-        if total == math.inf:
-            break
-    return total
-
-
-@kernel
-def _dual_scale(penalty: Any, strengths: Any, offsets: Any, features: Any, V: Any) -> float:
-    grouped = features.shape[0] > 0
-    scratch = _scratch(offsets, V)
-    blocks = scratch if grouped else V
-    scale = 1.0
-    for g in range(strengths.shape[0]):
-        row, size = (0, _load(g, offsets, features, V, scratch)) if grouped else (g, V.shape[1])
-        scale = min(scale, penalty.block_dual_scale(blocks[row][:size], strengths[g]))
-    return scale
-
-
-@kernel
-def _violation(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any, G: Any, out: Any) -> None:
-    grouped = features.shape[0] > 0
-    scratch = _scratch(offsets, W)
-    blocks = scratch if grouped else W
-    gradient_scratch = _scratch(offsets, G)
-    gradients = gradient_scratch if grouped else G
-    for g in range(strengths.shape[0]):
-        row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
-        if grouped:
-            _load(g, offsets, features, G, gradient_scratch)
-        out[g] = penalty.block_violation(blocks[row][:size], gradients[row][:size], strengths[g])
-
-
-@kernel
-def _critical_strengths(penalty: Any, offsets: Any, features: Any, G: Any, out: Any) -> None:
-    grouped = features.shape[0] > 0
-    scratch = _scratch(offsets, G)
-    blocks = scratch if grouped else G
-    for g in range(out.shape[0]):
-        row, size = (0, _load(g, offsets, features, G, scratch)) if grouped else (g, G.shape[1])
-        out[g] = penalty.block_critical_strength(blocks[row][:size])
-
-
-@kernel
-def _slope(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any, out: Any) -> None:
-    grouped = features.shape[0] > 0
-    scratch, result_scratch = _scratch(offsets, W), _scratch(offsets, W)
-    blocks, results = scratch if grouped else W, result_scratch if grouped else out
-    for g in range(strengths.shape[0]):
-        row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
-        penalty.block_slope(blocks[row][:size], strengths[g], results[row][:size])
-        if grouped:
-            _store(g, offsets, features, result_scratch, out)
-
-
-@kernel
-def _bend(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any, V: Any, out: Any) -> None:
-    grouped = features.shape[0] > 0
-    scratch, moved_scratch, result_scratch = _scratch(offsets, W), _scratch(offsets, W), _scratch(offsets, W)
-    blocks, moves = scratch if grouped else W, moved_scratch if grouped else V
-    results = result_scratch if grouped else out
-    for g in range(strengths.shape[0]):
-        row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
-        if grouped:
-            _load(g, offsets, features, V, moved_scratch)
-        penalty.block_bend(blocks[row][:size], moves[row][:size], strengths[g], results[row][:size])
-        if grouped:
-            _store(g, offsets, features, result_scratch, out)
-
-
-@kernel
-def _stiffness(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any, out: Any) -> None:
-    grouped = features.shape[0] > 0
-    scratch = _scratch(offsets, W)
-    blocks = scratch if grouped else W
-    for g in range(strengths.shape[0]):
-        row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
-        out[g] = penalty.block_stiffness(blocks[row][:size], strengths[g])

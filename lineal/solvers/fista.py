@@ -24,9 +24,9 @@ from lineal.core import threads as pool
 from lineal.errors import OptionError, unknown_value
 from lineal.objective import Objective, check_finite
 from lineal.solution import Solution
-from lineal.solvers.parts.best_iterate import Best
+from lineal.solvers.parts.best_iterate import descend
 from lineal.solvers.parts.composite import Composite, Step
-from lineal.solvers.parts.monitor import Callback, Monitor, explain
+from lineal.solvers.parts.monitor import Callback, Monitor
 from lineal.solvers.parts.smooth_only import check_smooth_loss
 from lineal.solvers.parts.vectors import beyond
 
@@ -72,25 +72,7 @@ def solve(
         raise OptionError("constant has no meaning with step='line_search': use step='constant'")
     with Monitor(max_iter, max_time, callbacks) as monitor:
         composite = Composite("fista", objective, pool.thread_count(n_jobs))
-        descent, best = _Descent(composite, objective.theta_of(start), step, constant), Best(composite, tol)
-
-        def record(iteration: int) -> str | None:
-            best.offer(iteration, descent.theta, descent.value)
-            W, b = composite.weights(descent.theta, descent.shift)
-            return monitor.record(iteration, descent.value, best.estimate, W, b)
-
-        iteration, status = 0, record(0)
-        while not best.is_enough(iteration) and status is None:
-            if best.is_stale(iteration) or not descent.advance():
-                status = "stalled"
-                break
-            iteration += 1
-            status = record(iteration)
-        certificate = best.certificate()
-    status = "converged" if certificate.meets(tol) else status or "stalled"
-    monitor.history[-1].update(objective=certificate.primal, gap=certificate.value)
-    W, b = objective.split(best.answer())
-    return Solution(W, b, certificate, monitor.history, status, explain(status, certificate, tol, max_iter))
+        return descend(_Descent(composite, objective.theta_of(start), step, constant), monitor, tol)
 
 
 class _Descent:

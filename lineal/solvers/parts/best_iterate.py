@@ -3,17 +3,55 @@
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 import numpy as np
 
-from lineal.solution import Certificate
+from lineal.solution import Certificate, Solution
 from lineal.solvers.parts.composite import Composite
+from lineal.solvers.parts.monitor import Monitor, explain
 
 #: Iterations between certificates: so many at least, and a share of those that have been.
 LEAST_WAIT, WAIT_SHARE = 4, 4
 
 #: Iterations without a lower objective, at least and as a share of all, after which rounding must be the reason.
 PATIENCE, PATIENCE_SHARE = 200, 2
+
+
+class Descent(Protocol):
+    """A method in the middle of its work: an iterate θ (see `Composite`) with x̄'W and its objective."""
+
+    composite: Composite
+    theta: np.ndarray
+    shift: np.ndarray
+    value: float
+
+    def advance(self) -> bool:
+        """One step; False where none can be had in this precision."""
+        ...
+
+
+def descend(descent: Descent, monitor: Monitor, tol: float) -> Solution:
+    """Steps until a certificate meets `tol`, the monitor ends them, or nothing is gained any more."""
+    composite, best = descent.composite, Best(descent.composite, tol)
+
+    def record(iteration: int) -> str | None:
+        best.offer(iteration, descent.theta, descent.value)
+        W, b = composite.weights(descent.theta, descent.shift)
+        return monitor.record(iteration, descent.value, best.estimate, W, b)
+
+    iteration, status = 0, record(0)
+    while not best.is_enough(iteration) and status is None:
+        if best.is_stale(iteration) or not descent.advance():
+            status = "stalled"
+            break
+        iteration += 1
+        status = record(iteration)
+    certificate = best.certificate()
+    status = "converged" if certificate.meets(tol) else status or "stalled"
+    monitor.history[-1].update(objective=certificate.primal, gap=certificate.value)
+    W, b = composite.objective.split(best.answer())
+    return Solution(W, b, certificate, monitor.history, status, explain(status, certificate, tol, monitor.max_iter))
 
 
 class LowerBound:
