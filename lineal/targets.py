@@ -73,6 +73,17 @@ def indicator(encoded: Encoded, rows: np.ndarray | None = None) -> sparse.csr_ar
     return whole if rows is None else whole[rows]
 
 
+def zeros_and_ones(encoded: Encoded, dtype: Any) -> np.ndarray:
+    """Labels as a dense (n, k) array: one where a row has the label of the column."""
+    if encoded.is_multilabel:
+        return indicator(encoded).toarray().astype(dtype)
+    columns = encoded.targets.columns
+    Y = np.zeros((len(columns), encoded.n_columns), dtype)
+    rows = np.flatnonzero(columns >= 0)
+    Y[rows, columns[rows]] = 1.0
+    return Y
+
+
 def take_rows(targets: Any, start: int, stop: int) -> Any:
     """The targets of rows start … stop − 1, without copying labels."""
     if isinstance(targets, OneLabel):

@@ -75,7 +75,7 @@ def test_predictions_do_not_depend_on_the_kind_of_rows(model, kind):
 
 def test_predictions_do_not_depend_on_the_batches(model, monkeypatch):
     whole = model.decision_function(DIGITS / 16)
-    monkeypatch.setattr(model_module, "CHUNK_ROWS", 100)
+    monkeypatch.setattr("lineal.predictor.CHUNK_ROWS", 100)
     np.testing.assert_allclose(model.decision_function(DIGITS / 16), whole, rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(model.predict(sparse.csr_array(DIGITS / 16)), whole.argmax(1))
 
@@ -131,7 +131,7 @@ def test_bad_rows_are_named(model):
 
 
 def test_rows_are_counted_from_the_first(model, monkeypatch):
-    monkeypatch.setattr(model_module, "CHUNK_ROWS", 100)
+    monkeypatch.setattr("lineal.predictor.CHUNK_ROWS", 100)
     X = DIGITS / 16
     X[1234, 0] = np.inf
     with pytest.raises(DataError, match="row 1234 "):
@@ -145,7 +145,7 @@ def test_what_is_no_matrix_of_numbers_is_refused(model, X):
 
 
 def test_integers_are_converted_piece_by_piece(model, monkeypatch):
-    monkeypatch.setattr(model_module, "CHUNK_ROWS", 100)
+    monkeypatch.setattr("lineal.predictor.CHUNK_ROWS", 100)
     X = DIGITS.astype(np.uint8)
     assert {part.dtype for part in model.batches(X)} == {model.weights.dtype}
     np.testing.assert_array_equal(model.predict(X), model.predict(DIGITS))

@@ -17,7 +17,8 @@ from lineal.design import wrap
 from lineal.design.products import matmul
 from lineal.errors import DataError, OptionError
 from lineal.metrics import predicted_numbers
-from lineal.model import CHUNK_ROWS, LINKS, Model
+from lineal.model import LINKS, Model
+from lineal.predictor import CHUNK_ROWS
 from lineal.search.names import LABEL_SETS, NEED_PROBABILITIES, NEED_THRESHOLD, ONE_LABEL
 from lineal.targets import Encoded, indicator
 from lineal.thresholds import HELD_OUT

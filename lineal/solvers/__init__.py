@@ -1,4 +1,4 @@
-"""One file an algorithm. A solver takes an `Objective` and returns a `Solution`.
+"""One file an algorithm. A solver takes an `Objective` and returns a `Solution` (but see `OF_THEIR_OWN`).
 
 Each file has `check(loss, penalty)`, which refuses by name what the algorithm cannot honour, `memory(n, d, k, size)`,
 the bytes that it takes besides X in the precision of `size` bytes a number, and `solve`. One that reads X in a certain
@@ -15,10 +15,13 @@ from typing import Any
 from lineal import memory
 from lineal.errors import OptionError
 
+#: Algorithms that minimise no `Objective`: their estimators call them.
+OF_THEIR_OWN = ("calibrated", "stagewise")
+
 
 def names() -> list[str]:
     """Names of the solvers, read off the folder without importing them (so that help texts need no Numba)."""
-    return list(_files(*__path__))
+    return [name for name in _files(*__path__) if name not in OF_THEIR_OWN]
 
 
 @cache

@@ -20,11 +20,12 @@ import numpy as np
 
 from lineal.core import threads as pool
 from lineal.objective import Objective, check_finite
-from lineal.solution import Certificate, Solution
+from lineal.solution import Solution
 from lineal.solvers.parts.centred import Centred
 from lineal.solvers.parts.line_search import Trial, wolfe_search
 from lineal.solvers.parts.monitor import Callback, Monitor, explain
 from lineal.solvers.parts.precondition import Metric, metric
+from lineal.solvers.parts.smooth_gap import SmoothGap
 from lineal.solvers.parts.smooth_only import check_smooth
 from lineal.solvers.parts.vectors import add_scaled, dot
 
@@ -52,10 +53,11 @@ def solve(
     start: np.ndarray | Solution | None = None,
     n_jobs: int | None = None,
     seed: int = 0,
+    metric: Callable[[Centred], Metric] = metric,
 ) -> Solution:
     """Minimise the objective to a relative duality gap of `tol` (a relative violation where α = 0).
 
-    Draws no random numbers: `seed` changes nothing.
+    `metric` makes what stands in for the Hessian at first. Draws no random numbers: `seed` changes nothing.
     """
     check(objective.loss, objective.regulariser.penalty)
     threads = pool.thread_count(n_jobs)
@@ -66,7 +68,7 @@ def solve(
         value, gradient = centred.value_and_gradient(theta)
         check_finite(value, "the objective at the starting point")
         H, pairs = metric(centred), deque[tuple[np.ndarray, np.ndarray, float]](maxlen=MEMORY)
-        gap = _Gap(centred, tol)
+        gap = SmoothGap(centred, tol)
 
         def record(iteration: int) -> str | None:
             estimate = gap.estimate(value, gradient)
@@ -96,46 +98,6 @@ def solve(
     monitor.history[-1]["gap"] = certificate.value
     W, b = objective.split(centred.outside(theta))
     return Solution(W, b, certificate, monitor.history, status, explain(status, certificate, tol, max_iter))
-
-
-class _Gap:
-    """Decides when the certificate is worth computing, and keeps the last one."""
-
-    def __init__(self, centred: Centred, tol: float) -> None:
-        self.centred, self.tol = centred, tol
-        objective = centred.objective
-        self.wait_below = math.inf
-        self.last: tuple[np.ndarray, Certificate] | None = None
-        strengths = objective.regulariser.strengths
-        self.inverse = 0.5 / strengths if np.all(strengths > 0.0) else None
-        self.reference = 1.0
-        if self.inverse is None:  # without a gap, violations are relative to that of the zero model
-            _, gradient = centred.value_and_gradient(centred.inside(objective.start()))
-            self.reference = float(np.linalg.norm(gradient, axis=1).max(initial=0.0)) or 1.0
-
-    def estimate(self, value: float, gradient: np.ndarray) -> float:
-        """Relative gap if the intercept were balanced; relative gradient norm where there is no gap."""
-        W, _ = self.centred.objective.split(gradient)
-        if self.inverse is None:
-            return float(np.linalg.norm(gradient, axis=1).max(initial=0.0)) / self.reference
-        rows = np.einsum("jr,jr->j", W, W, dtype=np.float64)
-        return dot(rows, self.inverse) / value if value > 0.0 else 0.0
-
-    def is_reached(self, theta: np.ndarray, value: float, gradient: np.ndarray) -> bool:
-        """Whether the certificate meets tol; computed only when the estimate has come down far enough."""
-        estimate = self.estimate(value, gradient)
-        if estimate > min(self.tol, self.wait_below):
-            return False
-        if self.certificate(theta).meets(self.tol):
-            return True
-        self.wait_below = 0.5 * estimate
-        return False
-
-    def certificate(self, theta: np.ndarray) -> Certificate:
-        """Of θ; remembered, since the last one asked for is usually asked for again."""
-        if self.last is None or self.last[0] is not theta:
-            self.last = (theta, self.centred.objective.certificate(self.centred.outside(theta), self.tol))
-        return self.last[1]
 
 
 def _two_loops(

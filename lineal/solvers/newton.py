@@ -30,7 +30,7 @@ from lineal.solvers.parts.cg import Step, System, truncated_cg
 from lineal.solvers.parts.column_gap import ColumnGap
 from lineal.solvers.parts.globalise import GLOBALISATIONS, Line
 from lineal.solvers.parts.monitor import Callback, Monitor, explain
-from lineal.solvers.parts.precondition import Metric, metric
+from lineal.solvers.parts.precondition import Spectral, metric
 from lineal.solvers.parts.score_rows import PassedRows, ScoreRows, is_worth_threads
 from lineal.solvers.parts.small_hessian import MAX_SIZE, SmallHessian, is_worthwhile
 from lineal.solvers.parts.smooth_only import check_smooth
@@ -143,7 +143,7 @@ class _Run:
         self.gap = ColumnGap(centred, tol)
         self.globalise = GLOBALISATIONS[globalisation](self.rows.groups)
         self.small = SmallHessian(rows, self.ridge) if is_kept and is_worthwhile(rows) else None
-        self.metric: Metric | None = None if self.small else metric(centred)
+        self.metric: Spectral | None = None if self.small else metric(centred)
         self.others, self.other_shares = 0.0, 0.0  # objective and gap of the columns that are done
         self.best, self.idle = math.inf, 0
         self._restart()

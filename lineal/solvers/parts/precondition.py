@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import linalg
@@ -22,6 +22,7 @@ from scipy import linalg
 from lineal.design.products import gram
 from lineal.engine.base import Block
 from lineal.errors import DataError
+from lineal.objective import Objective
 from lineal.solvers.parts.centred import Centred
 
 #: Largest d for which a d × d matrix is decomposed.
@@ -31,8 +32,20 @@ MAX_GRAM_COLUMNS = 1024
 MAX_GRAM_GRADIENTS = 200
 
 
-class Metric(abc.ABC):
-    """M(c) with a curvature that adapts to the steps taken. Arrays have the shape of θ."""
+class Metric(Protocol):
+    """M(c) as quasi-Newton methods use it. Arrays have the shape of θ."""
+
+    def solve(self, gradient: np.ndarray) -> np.ndarray:
+        """M(c)⁻¹·gradient."""
+        ...
+
+    def adapt(self, curvature_along: float, y: np.ndarray) -> None:
+        """Learn from a step s with gradient change y; `curvature_along` is s'y."""
+        ...
+
+
+class Spectral(abc.ABC):
+    """M(c) that is easily had for any c."""
 
     def __init__(self, curvature: float) -> None:
         self.curvature = curvature
@@ -68,7 +81,7 @@ class Metric(abc.ABC):
         self.curvature = c
 
 
-class Diagonal(Metric):
+class Diagonal(Spectral):
     """The square root of the diagonal of X̃'SX̃, to the same mean. Memory: d numbers.
 
     The diagonal itself trusts the small curvature of rare columns too much, a multiple of the identity ignores it:
@@ -90,7 +103,7 @@ class Diagonal(Metric):
         return lambda R: R / size.astype(R.dtype)
 
 
-class Gram(Metric):
+class Gram(Spectral):
     """All of X̃'SX̃, through its eigenvectors relative to αF. Memory: 2d² numbers while it is made, then d²."""
 
     def __init__(self, matrix: np.ndarray, ridge: np.ndarray, curvature: float) -> None:
@@ -113,17 +126,22 @@ class Gram(Metric):
         return lambda R: (self.vectors @ (self.vectors.T @ R.astype(np.float64) / size)).astype(R.dtype)
 
 
-def metric(centred: Centred) -> Metric:
+def metric(centred: Centred) -> Spectral:
     """The better of the two for this objective."""
     objective = centred.objective
     d, k = objective.engine.shape[1], objective.engine.n_columns
-    curvature = objective.loss.typical_curvature(k)
-    ridge = np.zeros(objective.shape[0])
-    ridge[:d] = objective.regulariser.strengths  # the smooth penalties have one block a feature
+    curvature, ridge = objective.loss.typical_curvature(k), ridge_of(objective)
     (stored,) = objective.engine.sum(lambda block: (block.X.stored,))
     if stored <= 4 * k * MAX_GRAM_GRADIENTS * objective.engine.shape[0] and 0 < d <= MAX_GRAM_COLUMNS:
-        return Gram(_finite(_gram(centred)), ridge, curvature)
+        return Gram(_finite(second_moment(centred)), ridge, curvature)
     return Diagonal(_finite(_squares(centred)), ridge, curvature)
+
+
+def ridge_of(objective: Objective) -> np.ndarray:
+    """What the penalty adds to the diagonal of the Hessian; nothing for the intercept."""
+    ridge = np.zeros(objective.shape[0])
+    ridge[: objective.engine.shape[1]] = objective.regulariser.strengths  # smooth penalties have one block a feature
+    return ridge
 
 
 def _not_zero(curvature: float | np.ndarray) -> np.ndarray:
@@ -155,7 +173,7 @@ def _is_constant(variances: np.ndarray, means: np.ndarray) -> np.ndarray:
     return variances <= 1e-12 * means**2
 
 
-def _gram(centred: Centred) -> np.ndarray:
+def second_moment(centred: Centred) -> np.ndarray:
     """X̃'SX̃."""
     objective, means = centred.objective, centred.means
     d, size = objective.engine.shape[1], objective.shape[0]

@@ -1,0 +1,216 @@
+"""What every trained model can do once it has scores: labels, probabilities, any kind of rows."""
+
+from __future__ import annotations
+
+import abc
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lineal import thresholds as label_cuts
+from lineal.data.dataset import Schema
+from lineal.errors import DataError, OptionError
+from lineal.row_sparse import pick_columns
+
+#: Rows scored at a time: bounds the memory of predictions by this many rows of scores.
+CHUNK_ROWS = 16_384
+
+
+class Predictor(abc.ABC):
+    """Base of the models. Immutable, hence safe to share between threads.
+
+    Attributes
+    ----------
+    classes : the labels.
+    is_multilabel : whether rows have label sets.
+    thresholds : where label sets begin (see `lineal.thresholds`); None for zero.
+    feature_names : d strings or None.
+    schema : how the training file became columns, so that other files are read the same way; None for arrays.
+    """
+
+    classes: np.ndarray
+    is_multilabel: bool = False
+    thresholds: np.ndarray | None = None
+    feature_names: list[str] | None = None
+    schema: Schema | None = None
+
+    @property
+    @abc.abstractmethod
+    def n_features(self) -> int:
+        """d."""
+
+    @property
+    @abc.abstractmethod
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the weights."""
+
+    @property
+    @abc.abstractmethod
+    def has_probabilities(self) -> bool:
+        """Whether scores become probabilities."""
+
+    @property
+    def why_no_probabilities(self) -> str:
+        """What to say where there are none."""
+        return "this model gives scores, not probabilities"
+
+    @abc.abstractmethod
+    def raw_scores(self, X: Any) -> np.ndarray:
+        """(n, columns) scores of a matrix of n_features columns."""
+
+    @abc.abstractmethod
+    def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
+        """What `predict_proba` gives for these scores."""
+
+    @property
+    def is_binary(self) -> bool:
+        """Two classes, told apart by one score."""
+        return len(self.classes) == 2 and not self.is_multilabel
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores: (n,) for two classes (positive means the second), else (n, k). X as for `predict`."""
+        return self._collect(X, lambda scores: scores)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels (n,), or for label sets an (n, k) array of 0 and 1.
+
+        X is an array, a SciPy sparse matrix, a DataFrame, or the path of a file, which is read block by block.
+        """
+        return self._collect(X, self.labels_of)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities (n, number of classes), a column a label for label sets; the likeliest class is `predict`'s.
+
+        For losses that have probabilities, and for others where they were calibrated at fit time.
+        """
+        self.check_probabilities()
+        return self._collect(X, self.probabilities_of)
+
+    def check_probabilities(self) -> None:
+        """Refuse scores that are no probabilities, and were not calibrated to be."""
+        if not self.has_probabilities:
+            raise OptionError(self.why_no_probabilities)
+
+    # --- from scores
+
+    def labels_of(self, scores: np.ndarray) -> np.ndarray:
+        """What `predict` gives for these scores."""
+        if self.is_multilabel:
+            return label_cuts.label_sets(self.thresholds, scores).astype(np.int64)
+        if self.is_binary:
+            return self.classes[(scores > 0.0).astype(np.intp)]
+        return self.classes[np.argmax(scores, axis=1)]
+
+    # --- over any kind of rows
+
+    def batches(self, X: Any) -> Iterator[Any]:
+        """The rows of X, in matrices of at most CHUNK_ROWS rows."""
+        if isinstance(X, str | os.PathLike):
+            from lineal.data.read import read_blocks
+
+            schema = self.schema or Schema("array", self.n_features)
+            for block in read_blocks(X, schema=schema, labels=False):
+                yield from self._cut(block.X)
+        else:
+            yield from self._cut(self.as_matrix(X))
+
+    def scores(self, X: Any, first_row: int = 0) -> np.ndarray:
+        """Scores of a matrix, all at once; `first_row` is its number in whatever it was cut from, for messages."""
+        if X.shape[1] != self.n_features:
+            raise DataError(f"X has {X.shape[1]} features, the model knows {self.n_features}")
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = self.raw_scores(X)
+        if not np.isfinite(scores).all():
+            row = first_row + int(np.flatnonzero(~np.isfinite(scores).all(axis=1))[0])
+            raise DataError(f"row {row} of X has NaN, infinite or too large values")
+        if self.is_binary:
+            return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
+        return scores
+
+    def as_matrix(self, X: Any) -> Any:
+        """A matrix of numbers; the columns of a DataFrame are picked by name, one row may come as a vector."""
+        if hasattr(X, "columns") and hasattr(X, "to_numpy"):
+            return self._from_frame(X)
+        if sparse.issparse(X) and X.ndim == 2:
+            return X if X.format == "csr" else X.tocsr()
+        try:
+            X = np.asarray(X)
+        except ValueError:
+            raise DataError("X is no matrix: its rows have different lengths") from None
+        if X.ndim == 1 and len(X) == self.n_features:
+            X = X[None, :]
+        if X.ndim != 2:
+            raise DataError(f"X must have two dimensions, found {X.ndim}")
+        if X.dtype.kind not in "fiub":
+            raise DataError(f"X must hold real numbers, found {X.dtype}")
+        return X
+
+    def _from_frame(self, frame: Any) -> Any:
+        if self.schema is not None and self.schema.format == "table":
+            from lineal.data.readers.table import encode_frame
+
+            return _needed(encode_frame(frame, self.schema), self.schema)
+        names = self.feature_names
+        if names is None:
+            return self._numbers(frame)
+        absent = sorted(set(names) - set(frame.columns))
+        if absent:
+            raise DataError(f"the table lacks {len(absent)} of the model's columns: {', '.join(map(repr, absent[:5]))}")
+        return self._numbers(frame[names])
+
+    def _numbers(self, frame: Any) -> np.ndarray:
+        try:
+            return np.asarray(frame.to_numpy(), dtype=self.dtype)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"the table has columns that are no numbers ({error})") from None
+
+    def _cut(self, X: Any) -> Iterator[Any]:
+        for start in range(0, max(X.shape[0], 1), CHUNK_ROWS):
+            part = X if X.shape[0] <= CHUNK_ROWS else X[start : start + CHUNK_ROWS]
+            yield part if part.dtype.kind == "f" else part.astype(self.dtype)
+
+    def _collect(self, X: Any, view: Any) -> np.ndarray:
+        parts, row = [], 0
+        for batch in self.batches(X):
+            parts.append(view(self.scores(batch, row)))
+            row += batch.shape[0]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _needed(X: Any, schema: Schema) -> Any:
+    """Of the columns that the schema makes, those that the model takes."""
+    return X if schema.columns is None else pick_columns(X, np.asarray(schema.columns, np.int64))
+
+
+def probabilities(link: str, scores: np.ndarray, is_multiclass: bool, slopes: Any = 1.0) -> np.ndarray:
+    """P(second class) for (n,) scores of two classes, P(label) for label sets, else (n, k) that add up to one.
+
+    `link` is "logistic" (a sigmoid a column, normalised over classes) or "softmax". The likeliest class is that of the
+    largest score, also where probabilities round to the same number.
+    """
+    wide = scores.astype(np.float64)
+    if not is_multiclass:
+        positive = sigmoid(slopes * wide)
+        # A score too small to move ½ in this precision still decides.
+        return np.where((wide > 0.0) & (positive <= 0.5), np.nextafter(0.5, 1.0), positive)
+    if link == "logistic":
+        raised = np.maximum(sigmoid(wide), np.finfo(np.float64).tiny)  # a row that all classes refuse
+    else:
+        raised = np.exp(slopes * (wide - wide.max(axis=1, keepdims=True)))
+    return with_largest(raised / raised.sum(axis=1, keepdims=True), np.argmax(wide, axis=1))
+
+
+def with_largest(P: np.ndarray, best: np.ndarray) -> np.ndarray:
+    """P with the class `best` of every row the first of its largest: scores may differ where probabilities round."""
+    rows = np.flatnonzero(np.argmax(P, axis=1) != best)
+    P[rows, best[rows]] = np.nextafter(P[rows].max(axis=1), np.inf)
+    return P
+
+
+def sigmoid(z: np.ndarray) -> np.ndarray:
+    """1/(1 + e⁻ᶻ), without overflow."""
+    e = np.exp(-np.abs(z))
+    return np.where(z >= 0.0, 1.0, e) / (1.0 + e)
