@@ -1,11 +1,13 @@
 """A seeded generator of our own: the same integers on every platform, in kernels and in plain Python.
 
 The state is a uint64 array of one element, so that kernels can advance it in place. Numbers come from SplitMix64
-(Steele, Lea & Flood 2014), bounded integers from a 32-bit multiply (Lemire 2019), floats from the top 53 bits.
+(Steele, Lea & Flood 2014), bounded integers from a 32-bit multiply (Lemire 2019), floats from the top 53 bits,
+normal numbers from pairs of those (Box & Muller 1958): they are the same up to the rounding of log, cos and sin.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -69,3 +71,14 @@ def fill_uniform(state: Any, out: Any) -> None:
     """Fill a vector with uniform numbers in [0, 1)."""
     for i in range(out.shape[0]):
         out[i] = next_float(state)
+
+
+@kernel
+def fill_normal(state: Any, out: Any) -> None:
+    """Fill a vector with standard normal numbers, drawn in float64. The first ones do not depend on its length."""
+    for i in range(0, out.shape[0], 2):
+        radius = math.sqrt(-2.0 * math.log(1.0 - next_float(state)))
+        angle = 2.0 * math.pi * next_float(state)
+        out[i] = radius * math.cos(angle)
+        if i + 1 < out.shape[0]:
+            out[i + 1] = radius * math.sin(angle)

@@ -1,0 +1,92 @@
+"""Generators of features, block by block: what turns least squares into something near a kernel machine.
+
+A generator learns a little from the rows (`prepare`), then makes block after block of new features (`make`) as a
+function of a seed and the block's number: features are computed when they are needed and never stored. Each is also a
+scikit-learn transformer. The protocol is in `lineal.features.base`; everything is imported on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from lineal.errors import OptionError, unknown_value
+
+#: Where the generators are, by the names that model files use.
+_HOME = {
+    "chain": ("chain", "Chain"),
+    "fourier": ("fourier", "RandomFourier"),
+    "frequency": ("subset", "FrequencyOrdered"),
+    "greedy": ("greedy", "GreedyResidual"),
+    "patches": ("convolution", "PatchConvolution"),
+    "pca": ("components", "PrincipalComponents"),
+    "polynomial": ("polynomial", "Polynomial"),
+    "subset": ("subset", "RandomSubset"),
+}
+_CLASSES = {attribute: module for module, attribute in _HOME.values()}
+
+#: Generators of users.
+_REGISTERED: dict[str, Any] = {}
+
+__all__ = [
+    "Chain",
+    "FrequencyOrdered",
+    "GreedyResidual",
+    "PatchConvolution",
+    "Polynomial",
+    "PrincipalComponents",
+    "RandomFourier",
+    "RandomSubset",
+    "get",
+    "names",
+    "register",
+]
+
+if TYPE_CHECKING:
+    from lineal.features.chain import Chain as Chain
+    from lineal.features.components import PrincipalComponents as PrincipalComponents
+    from lineal.features.convolution import PatchConvolution as PatchConvolution
+    from lineal.features.fourier import RandomFourier as RandomFourier
+    from lineal.features.greedy import GreedyResidual as GreedyResidual
+    from lineal.features.polynomial import Polynomial as Polynomial
+    from lineal.features.subset import FrequencyOrdered as FrequencyOrdered
+    from lineal.features.subset import RandomSubset as RandomSubset
+
+
+def names() -> list[str]:
+    """Names of the generators that model files and the command line know."""
+    return sorted({**_HOME, **_REGISTERED})
+
+
+def get(name: str) -> Any:
+    """The class of generators called `name`."""
+    if name in _REGISTERED:
+        return _REGISTERED[name]
+    if name not in _HOME:
+        raise unknown_value("features", name, names())
+    module, attribute = _HOME[name]
+    return getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
+
+
+def register(cls: Any) -> Any:
+    """Make a class of generators known by its `name`, so that model files can name it; works as a decorator.
+
+    Loading a model imports nothing: whoever loads one with a generator of their own registers it first.
+    """
+    name = getattr(cls, "name", None)
+    if not isinstance(name, str) or not name:
+        raise OptionError(f"{cls.__name__} has no name: set the class attribute `name`")
+    if name in _HOME or _REGISTERED.get(name, cls) is not cls:
+        raise OptionError(f"{cls.__name__} cannot be called {name!r}: that name is taken")
+    _REGISTERED[name] = cls
+    return cls
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _CLASSES:
+        raise AttributeError(f"module 'lineal.features' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_CLASSES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

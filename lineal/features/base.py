@@ -1,0 +1,262 @@
+"""What a generator of features is.
+
+    generator.prepare(X, seed)            learn what all blocks share: a bandwidth, principal components, filters
+    block = generator.make(number, size)  block 0, 1, 2, … of `size` features, a function of seed, number and size
+    block.transform(rows)                 those features of some rows, (m, block.width)
+
+A block narrower than asked for is the last one that has features; a width of 0 says that there are no more. A
+generator of a user's own needs only these. `Generator` adds what the ones here share: they are scikit-learn
+transformers of `n_features` features (block 0), and `state` and `restored` take them to model files and back.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from lineal.core import threads as pool
+from lineal.errors import DataError, OptionError, unknown_value
+from lineal.features import rows
+
+G = TypeVar("G", bound="Generator")
+
+
+class FeatureBlock(Protocol):
+    """Some features: how many, and what they are of given rows."""
+
+    width: int
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Features of the rows: C-ordered (m, width), float32, or float64 where X is float64."""
+
+    def state(self) -> dict[str, Any]:
+        """What `make` would not give again: {} for nearly all."""
+
+
+class Generator(TransformerMixin, BaseEstimator):
+    """Base of the generators: hyper-parameters in `__init__`, what was learnt in attributes with a final underscore."""
+
+    name: ClassVar[str]
+    needs_residual: ClassVar[bool] = False
+
+    #: Names of the attributes that `prepare` sets, besides those of all generators.
+    learnt: ClassVar[tuple[str, ...]] = ()
+
+    seed_: int
+    n_columns_: int
+
+    def prepare(self: G, X: Any, seed: int = 0) -> G:
+        """Learn from the rows what all blocks share. `seed` decides everything that is drawn, now and later."""
+        self._check_params()
+        X = rows.sliceable(X)
+        if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] == 0:
+            raise DataError(f"{self.name} features need at least one row and one column, found X of shape {X.shape}")
+        self.seed_, self.n_columns_ = operator.index(seed), X.shape[1]
+        self._learn(X)
+        return self
+
+    def make(self, number: int, size: int, residual: Any = None) -> FeatureBlock:
+        """Block `number` of at most `size` features; `residual` is (X, R) for generators that need it."""
+        check_is_fitted(self, "seed_", msg="prepare %(name)s with rows before it makes features")
+        if number < 0 or size < 1:
+            raise OptionError(f"block {number} of {size} features is none: numbers start at 0, sizes at 1")
+        return self._make(int(number), int(size), residual)
+
+    def remake(self, number: int, size: int, state: dict[str, Any]) -> FeatureBlock:
+        """The block that `make` gave, from its `state()`."""
+        if state:
+            raise ValueError(f"a block of {self.name} features has no state, found {sorted(state)}")
+        return self.make(number, size)
+
+    def state(self) -> dict[str, Any]:
+        """What was learnt, as arrays and JSON values."""
+        check_is_fitted(self, "seed_", msg="prepare %(name)s with rows before its state is asked for")
+        return {name: getattr(self, name) for name in ("seed_", "n_columns_", *self.learnt)}
+
+    @classmethod
+    def restored(cls: type[G], params: dict[str, Any], state: dict[str, Any]) -> G:
+        """The generator that had these parameters and this state; a ValueError says what cannot be."""
+        try:
+            generator = cls(**params)
+        except TypeError as error:
+            raise ValueError(f"{cls.name} features: {error}") from None
+        expected = {"seed_", "n_columns_", *cls.learnt}
+        if set(state) != expected:
+            raise ValueError(f"{cls.name} features should have {sorted(expected)}, found {sorted(state)}")
+        for name, value in state.items():
+            setattr(generator, name, value)
+        try:
+            generator._check_params()
+            generator.need_int("seed_", low=-(2**63), high=2**64)
+            generator.need_int("n_columns_", low=1)
+            generator._check_state()
+        except TypeError as error:
+            raise ValueError(f"{cls.name} features: {error}") from None
+        return generator
+
+    # What a generator defines.
+
+    def _learn(self, X: Any) -> None:
+        """Set the attributes in `learnt`."""
+
+    def _make(self, number: int, size: int, residual: Any) -> FeatureBlock:
+        raise NotImplementedError
+
+    def _check_params(self) -> None:
+        """Refuse hyper-parameters that cannot be honoured."""
+
+    def _check_state(self) -> None:
+        """Refuse what cannot have been learnt."""
+
+    def _size(self) -> int:
+        """Features as a transformer."""
+        size = getattr(self, "n_features", None)
+        return self.need_option("n_features", size, 1)
+
+    # Checks that they share.
+
+    def need_option(self, name: str, value: Any, low: int) -> int:
+        """A hyper-parameter that must be a whole number ≥ low."""
+        try:
+            number = operator.index(value)
+        except TypeError:
+            number = low - 1
+        if number < low or isinstance(value, bool):
+            raise OptionError(f"{name}={value!r} of {self.name} features must be a whole number ≥ {low}")
+        return number
+
+    def need_choice(self, name: str, known: tuple[str, ...]) -> None:
+        """A hyper-parameter that must be one of some names."""
+        if getattr(self, name) not in known:
+            raise unknown_value(name, getattr(self, name), known)
+
+    def need_positive(self, name: str) -> None:
+        """A hyper-parameter that must be a finite number above zero."""
+        value = getattr(self, name)
+        if isinstance(value, (bool, str)) or not np.isscalar(value) or not 0.0 < float(value) < np.inf:  # type: ignore[arg-type]
+            raise OptionError(f"{name}={value!r} of {self.name} features must be a number > 0")
+
+    def need_int(self, name: str, low: int = 0, high: int = 2**62) -> None:
+        """Something learnt that must be a whole number from low to high − 1."""
+        value = getattr(self, name)
+        if type(value) is not int or not low <= value < high:
+            raise ValueError(f"{name}={value!r} of {self.name} features is not a whole number in [{low}, {high})")
+
+    def need_float(self, name: str, low: float = -np.inf) -> None:
+        """Something learnt that must be a finite number above low."""
+        value = getattr(self, name)
+        if type(value) not in (int, float) or not low < value < np.inf:
+            raise ValueError(f"{name}={value!r} of {self.name} features is not a finite number > {low}")
+
+    def need_array(self, name: str, shape: tuple[int | None, ...]) -> np.ndarray:
+        """Something learnt that must be a finite float array of this shape (None: any length)."""
+        value = getattr(self, name)
+        if not (
+            isinstance(value, np.ndarray)
+            and value.dtype in (np.float32, np.float64)
+            and value.ndim == len(shape)
+            and all(wanted in (None, found) for wanted, found in zip(shape, value.shape))
+            and np.isfinite(value).all()
+        ):
+            raise ValueError(f"{name} of {self.name} features is not a finite float array of shape {shape}")
+        return value
+
+    # The scikit-learn face.
+
+    def fit(self: G, X: Any, y: Any = None) -> G:
+        """Prepare with the rows and make block 0 of `n_features` features."""
+        X = self._checked(X, reset=True)
+        self.prepare(X, self._seed())
+        self.block_ = self._first_block(X, y)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Features of the rows, computed by chunks: (n, width)."""
+        check_is_fitted(self, "block_")
+        return transform_rows(self.block_, self._checked(X, reset=False), self.name)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the features: the class's name and a number."""
+        check_is_fitted(self, "block_")
+        return np.array([f"{type(self).__name__.lower()}{j}" for j in range(self.block_.width)], dtype=object)
+
+    def _first_block(self, X: Any, y: Any) -> FeatureBlock:
+        return self.make(0, self._size())
+
+    def _seed(self) -> int:
+        given = getattr(self, "random_state", None)
+        return 0 if given is None else self.need_option("random_state", given, 0)
+
+    def _checked(self, X: Any, reset: bool) -> Any:
+        return validate_data(
+            self, X, reset=reset, accept_sparse="csr", accept_large_sparse=True, dtype="numeric", order=None
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "block_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+#: Parameters that belong to a machine, not to a model; steps of chains are in their state.
+_NOT_SAVED = ("n_jobs", "steps")
+
+
+def described(generator: Any) -> dict[str, Any]:
+    """Name, parameters and state of a generator."""
+    if not isinstance(generator, Generator):
+        raise ValueError(f"{type(generator).__name__} is no `lineal.features.base.Generator`: it has no known state")
+    params = {name: value for name, value in generator.get_params(deep=False).items() if name not in _NOT_SAVED}
+    return {"name": generator.name, "params": params, "state": generator.state()}
+
+
+def from_description(description: Any) -> Any:
+    """The generator so described; a ValueError says what is wrong."""
+    from lineal import features
+
+    if not isinstance(description, dict) or set(description) != {"name", "params", "state"}:
+        raise ValueError("a generator of features is described by its name, params and state")
+    name, params, state = description["name"], description["params"], description["state"]
+    if not (isinstance(name, str) and isinstance(params, dict) and isinstance(state, dict)):
+        raise ValueError("the name of a generator is a text, its params and state are tables")
+    return features.get(name).restored(params, state)
+
+
+def thread_count(generator: Any) -> int:
+    """Threads of a generator's kernels."""
+    return pool.thread_count(getattr(generator, "n_jobs", None))
+
+
+def transform_rows(block: Any, X: Any, who: str) -> np.ndarray:
+    """Features of all rows, by chunks, each of them checked."""
+    X = rows.sliceable(X)
+    out = np.empty((X.shape[0], block.width), rows.precision(X))
+    for start, stop in rows.chunks(X, block.width):
+        out[start:stop] = checked_features(block.transform(X[start:stop]), stop - start, block.width, who)
+    return out
+
+
+def checked_features(F: Any, n_rows: int, width: int, who: str) -> np.ndarray:
+    """F as it came, or a DataError that names the generator and the block (`who`) if it is not what it should be."""
+    if sparse.issparse(F) or not isinstance(F, np.ndarray):
+        raise DataError(f"{who} features: transform gave {type(F).__name__}, not a NumPy array")
+    if F.shape != (n_rows, width):
+        raise DataError(f"{who} features: transform gave shape {F.shape} for {n_rows} rows and width {width}")
+    if F.dtype not in (np.float32, np.float64):
+        raise DataError(f"{who} features: transform gave {F.dtype}, not float32 or float64")
+    # One pass and no array of flags: a sum is finite unless something is not, or it overflows.
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = F.sum(dtype=np.float64)
+    if not np.isfinite(total) and not np.isfinite(F).all():
+        row, column = np.argwhere(~np.isfinite(F))[0]
+        raise DataError(f"{who} features: row {row} of a chunk, feature {column} is {F[row, column]}")
+    return F

@@ -1,0 +1,241 @@
+"""`Chain`: some steps before a generator, such as principal components before Fourier features.
+
+All steps but the last are applied to each chunk of rows as it comes; the last one makes the blocks. A step is a
+generator here (its block 0 of `n_features` features) or anything with scikit-learn's `fit` and `transform`, which
+however no model file can hold. Blocks keep nothing but the steps.
+
+To prepare a step the rows are sent through those before it: all of them if that takes at most 512 MB, else as many,
+drawn by the seed.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import clone
+
+from lineal.core import rng
+from lineal.errors import DataError, OptionError
+from lineal.features import rows
+from lineal.features.base import FeatureBlock, Generator, described, from_description, transform_rows
+
+#: Numbers that may be made of the rows to prepare a later step.
+PREPARED = 1 << 27
+
+
+class Chain(Generator):
+    """Steps applied one after the other, e.g. ``Chain(PrincipalComponents(50), RandomFourier())``.
+
+    Parameters
+    ----------
+    steps : generators or transformers; the last must be a generator.
+    n_features : features as a scikit-learn transformer.
+    random_state : seed (None: 0).
+
+    Attributes
+    ----------
+    steps_ : the prepared steps; those that were given stay as they were.
+
+    In `get_params`, ``grid search`` and the like, parameters of the steps are called ``0__stress``, ``1__scale``, ….
+    """
+
+    name: ClassVar[str] = "chain"
+
+    steps_: list[Any]
+    firsts_: list[Any]
+
+    def __init__(self, *steps: Any, n_features: int = 1024, random_state: int | None = None) -> None:
+        self.steps = steps
+        self.n_features = n_features
+        self.random_state = random_state
+
+    @property
+    def needs_residual(self) -> bool:  # type: ignore[override]
+        """Whether the last step does."""
+        return bool(self.steps) and getattr(self.steps[-1], "needs_residual", False)
+
+    def _check_params(self) -> None:
+        if not self.steps:
+            raise OptionError("a chain needs at least one step")
+        for step in self.steps[:-1]:
+            if not hasattr(step, "prepare") and not (hasattr(step, "fit") and hasattr(step, "transform")):
+                raise OptionError(f"{type(step).__name__} is no step of a chain: it has neither prepare nor transform")
+        if not (hasattr(self.steps[-1], "prepare") and hasattr(self.steps[-1], "make")):
+            raise OptionError(f"the last step of a chain makes features; {type(self.steps[-1]).__name__} does not")
+
+    def _learn(self, X: Any) -> None:
+        self.steps_, self.firsts_ = [], []
+        for position, given in enumerate(self.steps):
+            # Steps of a kind draw different numbers; a chain of one is the same as its step.
+            step, seed = _unfitted(given), self.seed_ if position == 0 else _seed_of_step(self.seed_, position)
+            if hasattr(step, "prepare"):
+                step.prepare(X, seed)
+            else:
+                step.fit(X)
+            self.steps_.append(step)
+            if position < len(self.steps) - 1:
+                self.firsts_.append(_first_block(step))
+                X = self._sent(self.firsts_[-1], X, position)
+
+    def _sent(self, block: Any, X: Any, position: int) -> np.ndarray:
+        """Rows as the next step sees them, or a sample of them."""
+        width = _width(block, X)
+        kept = rows.sample(X.shape[0], max(1, PREPARED // max(1, width)), self.seed_, -2 - position)
+        return transform_rows(_Sized(block, width), X if len(kept) == X.shape[0] else X[kept], self.name)
+
+    def _make(self, number: int, size: int, residual: Any) -> FeatureBlock:
+        if residual is not None:
+            X, R = residual
+            return ChainBlock(self.firsts_, self.last.make(number, size, (self.before(X), R)))
+        return ChainBlock(self.firsts_, self.last.make(number, size))
+
+    @property
+    def last(self) -> Any:
+        """The prepared last step. ``chain.last.make(…)`` over `before` rows are the chain's own features."""
+        return self.steps_[-1]
+
+    def before(self, X: Any) -> Any:
+        """Rows as the last step sees them, by chunks: worth keeping where they are few numbers and blocks are many."""
+        for block in self.firsts_:
+            X = transform_rows(_Sized(block, _width(block, X)), X, self.name)
+        return X
+
+    def remake(self, number: int, size: int, state: dict[str, Any]) -> FeatureBlock:
+        """The block that `make` gave, from its `state()`."""
+        last = self.steps_[-1]
+        block = last.remake(number, size, state) if hasattr(last, "remake") else last.make(number, size)
+        return ChainBlock(self.firsts_, block)
+
+    def with_bandwidth(self, bandwidth: float) -> Chain:
+        """A prepared copy whose last step has another bandwidth."""
+        other = copy.copy(self)
+        last = self.steps_[-1].with_bandwidth(bandwidth)
+        other.steps_ = [*self.steps_[:-1], last]
+        other.steps = (*self.steps[:-1], _unfitted(last))
+        return other
+
+    @property
+    def bandwidth_(self) -> float:
+        """Bandwidth of the last step, if it has one."""
+        return self.steps_[-1].bandwidth_
+
+    def state(self) -> dict[str, Any]:
+        """Seed, columns, and of each step its name, parameters and state."""
+        state = super().state()
+        for step in self.steps_:
+            if not isinstance(step, Generator):
+                raise ValueError(
+                    f"the state of {type(step).__name__} in a chain is not known: steps of models are generators"
+                )
+        return {**state, "steps_": [described(step) for step in self.steps_]}
+
+    @classmethod
+    def restored(cls, params: dict[str, Any], state: dict[str, Any]) -> Chain:
+        """The chain that had this state. Its steps are in there, and need not be in the parameters."""
+        if set(state) != {"seed_", "n_columns_", "steps_"} or not isinstance(state["steps_"], list):
+            raise ValueError(
+                f"chain features should have seed_, n_columns_ and a list of steps_, found {sorted(state)}"
+            )
+        unknown = set(params) - {"steps", "n_features", "random_state"}
+        if unknown:
+            raise ValueError(f"chain features have no parameters {sorted(unknown)}")
+        steps = [from_description(step) for step in state["steps_"]]
+        chain = cls(*map(_unfitted, steps), **{name: params[name] for name in params if name != "steps"})
+        chain.seed_, chain.n_columns_ = state["seed_"], state["n_columns_"]
+        chain.need_int("seed_", low=-(2**63), high=2**64)
+        chain.need_int("n_columns_", low=1)
+        chain._check_params()
+        chain._join(steps)
+        return chain
+
+    def _join(self, steps: list[Generator]) -> None:
+        """Take steps that are prepared, and fit each other."""
+        self.steps_, self.firsts_, width = steps, [], self.n_columns_
+        for position, step in enumerate(steps):
+            if step.n_columns_ != width:
+                raise ValueError(f"step {position} of a chain takes {step.n_columns_} columns, but gets {width}")
+            if position < len(steps) - 1:
+                self.firsts_.append(_first_block(step))
+                width = self.firsts_[-1].width
+
+    # scikit-learn reads parameters off a signature, which must not have *steps.
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The steps, n_features and random_state, and with `deep` the parameters of the steps."""
+        params = {"steps": self.steps, "n_features": self.n_features, "random_state": self.random_state}
+        if deep:
+            for position, step in enumerate(self.steps):
+                if hasattr(step, "get_params"):
+                    params |= {f"{position}__{name}": value for name, value in step.get_params().items()}
+        return params
+
+    def set_params(self, **params: Any) -> Chain:
+        """Set parameters by the names of `get_params`."""
+        known = self.get_params()
+        for name, value in params.items():
+            position, nested, inner = name.partition("__")
+            if name not in known and not (nested and position.isdecimal() and int(position) < len(self.steps)):
+                raise ValueError(f"a chain has no parameter {name!r}: known are {sorted(known)}")
+            if nested:
+                self.steps[int(position)].set_params(**{inner: value})
+            else:
+                setattr(self, name, tuple(value) if name == "steps" else value)
+        return self
+
+    def __sklearn_clone__(self) -> Chain:
+        return Chain(*map(_unfitted, self.steps), n_features=self.n_features, random_state=self.random_state)
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        return f"Chain({', '.join(map(repr, self.steps))})"
+
+
+class ChainBlock:
+    """A block of the last step, over rows that go through the others first."""
+
+    def __init__(self, firsts: list[Any], block: Any) -> None:
+        self.firsts, self.block, self.width = firsts, block, block.width
+
+    def transform(self, X: Any) -> np.ndarray:
+        """(m, width) features."""
+        for first in self.firsts:
+            X = first.transform(X)
+        return self.block.transform(X)
+
+    def state(self) -> dict[str, Any]:
+        """That of the last step's block."""
+        return self.block.state() if hasattr(self.block, "state") else {}
+
+
+class _Sized:
+    """A block or transformer with a width."""
+
+    def __init__(self, block: Any, width: int) -> None:
+        self.block, self.width = block, width
+
+    def transform(self, X: Any) -> np.ndarray:
+        return self.block.transform(X)
+
+
+def _width(block: Any, X: Any) -> int:
+    width = getattr(block, "width", None)
+    return int(block.transform(X[:1]).shape[1] if width is None else width)
+
+
+def _unfitted(step: Any) -> Any:
+    return clone(step) if hasattr(step, "get_params") else copy.deepcopy(step)
+
+
+def _seed_of_step(seed: int, position: int) -> int:
+    return int(rng.next_u64(rng.generator(seed, -1000 - position)))
+
+
+def _first_block(step: Any) -> Any:
+    if not hasattr(step, "make"):
+        return step
+    size = step._size() if isinstance(step, Generator) else step.n_features
+    block = step.make(0, size)
+    if block.width == 0:
+        raise DataError(f"a chain's {type(step).__name__} makes no features of these rows")
+    return block

@@ -1,0 +1,88 @@
+"""Rows as generators take them: dense of any numeric type or CSR, read by chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lineal.core import rng
+from lineal.errors import DataError
+
+#: Numbers that a chunk of rows may have, in and out.
+CHUNK = 1 << 22
+
+
+def precision(X: Any) -> Any:
+    """Type of the features of X: float64 for float64, else float32."""
+    return np.dtype(np.float64 if X.dtype == np.float64 else np.float32)
+
+
+def dense(X: Any, dtype: Any = None) -> np.ndarray:
+    """The chunk as a C-ordered array of floats."""
+    dtype = precision(X) if dtype is None else dtype
+    if sparse.issparse(X):
+        return np.ascontiguousarray(X.toarray(), dtype)
+    return np.ascontiguousarray(X, dtype)
+
+
+def sliceable(X: Any) -> Any:
+    """X such that ranges of rows can be taken: CSR for other sparse matrices, an array for anything else."""
+    if sparse.issparse(X):
+        return X if X.format == "csr" else X.tocsr()
+    return X if isinstance(X, np.ndarray) else np.asarray(X)
+
+
+def chunks(X: Any, width: int) -> Iterator[tuple[int, int]]:
+    """Ranges of rows, such that neither they as dense rows nor `width` features of them are too many numbers."""
+    step = max(1, min(8192, CHUNK // max(1, X.shape[1], width)))
+    for start in range(0, X.shape[0], step):
+        yield start, min(start + step, X.shape[0])
+
+
+def project(X: Any, V: np.ndarray, threads: int = 1, out: np.ndarray | None = None) -> np.ndarray:
+    """X @ V in the precision of the features of X."""
+    dtype = precision(X)
+    V = V.astype(dtype, copy=False)
+    if not sparse.issparse(X):
+        return np.matmul(dense(X), V, out=out)
+    from lineal.design import wrap
+    from lineal.design.products import matmul
+
+    product = matmul(wrap(X.astype(dtype, copy=False)), V, threads=threads)
+    if out is None:
+        return product
+    out[...] = product
+    return out
+
+
+def sample(n: int, size: int, seed: int, stream: int) -> np.ndarray:
+    """`size` of n row numbers (all of them where there are no more), ascending, without repeats."""
+    if n <= size:
+        return np.arange(n)
+    state = rng.generator(seed, stream)
+    if n <= 8 * size:
+        order = np.arange(n)
+        rng.shuffle(state, order)
+        return np.sort(order[:size])
+    draws = np.empty(2 * size)
+    rng.fill_uniform(state, draws)
+    drawn = np.unique((draws * n).astype(np.int64))  # some come twice; far more than `size` are left
+    rng.shuffle(state, drawn)
+    return np.sort(drawn[:size])
+
+
+def distances(X: Any, first: np.ndarray, second: np.ndarray, power: int) -> np.ndarray:
+    """Σ_j |x_j − x'_j|^power for pairs of rows, in float64."""
+    found = np.zeros(len(first))
+    step = max(1, (CHUNK // 4) // max(1, X.shape[1]))
+    with np.errstate(over="ignore"):
+        for start in range(0, len(first), step):
+            part = slice(start, start + step)
+            gap = np.abs(dense(X[first[part]], np.float64) - dense(X[second[part]], np.float64))
+            found[part] = np.einsum("ij,ij->i", gap, gap) if power == 2 else gap.sum(axis=1)
+    if not np.isfinite(found).all():
+        raise DataError("the distances between rows are too large for floating-point numbers: scale the columns")
+    return found
