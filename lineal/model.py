@@ -120,8 +120,8 @@ class Model(Predictor):
         save(self, path)
 
 
-def load(path: str | os.PathLike[str]) -> Model:
-    """Read a model that `Model.save` wrote. Runs no code from the file."""
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a model of any kind that `save` wrote. Runs no code from the file."""
     from lineal.model_file import load
 
     return load(path)

@@ -1,14 +1,17 @@
 """Model files: safetensors with JSON metadata. No pickles, a checksum over everything, a version.
 
-Tensors: ``weights`` (d, k) and ``intercept`` (k,); for `RowSparse` weights ``rows``, the numbers of the rows that are
-not zero (int64, ascending), and those rows as ``weights`` (len(rows), k). Metadata: one JSON text under "lineal" with
+Tensors of linear models: ``weights`` (d, k) and ``intercept`` (k,); for `RowSparse` weights ``rows``, the numbers of
+the rows that are not zero (int64, ascending), and those rows as ``weights`` (len(rows), k). Other kinds of models name
+their own (`to_parts`). Metadata: one JSON text under "lineal" with
 the format version, classes, names, options, certificate and schema, and a checksum of it and the tensors under
 "blake2b".
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import importlib
 import json
 import os
 from typing import Any
@@ -25,8 +28,9 @@ from lineal.row_sparse import RowSparse, Weights
 from lineal.solution import Certificate
 
 #: Raised when older versions of lineal could misread a file. A file has the oldest format that can hold its model:
-#: 1 for dense weights, 2 for row-sparse ones, for thresholds, and for models that take some of their files' columns.
-FORMAT_VERSION = 2
+#: 1 for dense weights, 2 for row-sparse ones, for thresholds, and for models that take some of their files' columns,
+#: 3 for models that are not linear.
+FORMAT_VERSION = 3
 
 #: Columns are numbered by int32 wherever they are read.
 MAX_FEATURES = 2**31 - 1
@@ -35,13 +39,13 @@ MAX_FEATURES = 2**31 - 1
 LABEL_KINDS = {"i": "int", "u": "int", "f": "float", "b": "bool", "U": "str"}
 
 
-def save(model: Model, path: str | os.PathLike[str]) -> None:
+def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write `model` to `path`, atomically."""
     from safetensors.numpy import save as to_bytes
 
-    tensors = _tensors(model)
     try:
-        text = json.dumps(_to_json(model), ensure_ascii=False, sort_keys=True, allow_nan=False)
+        values, tensors = (_to_json(model), _tensors(model)) if isinstance(model, Model) else _other_to_json(model)
+        text = json.dumps(values, ensure_ascii=False, sort_keys=True, allow_nan=False)
         content = to_bytes(tensors, {"lineal": text, "blake2b": _checksum(text, tensors)})
         again = _from_json(json.loads(text), tensors)
     except (TypeError, ValueError, OverflowError) as error:
@@ -54,7 +58,7 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
         file.write(content)
 
 
-def load(path: str | os.PathLike[str]) -> Model:
+def load(path: str | os.PathLike[str]) -> Any:
     """Read a model; everything in the file is checked, and an error says what is wrong with it."""
     from safetensors import SafetensorError, safe_open
 
@@ -68,7 +72,8 @@ def load(path: str | os.PathLike[str]) -> Model:
                 raise ModelFileError(f"{path} is a safetensors file, but not a model of lineal")
             description = _parse(path, metadata["lineal"])
             names = sorted(file.keys())
-            if names not in (["intercept", "weights"], ["intercept", "rows", "weights"]):
+            is_linear = description["format_version"] < 3
+            if is_linear and names not in (["intercept", "weights"], ["intercept", "rows", "weights"]):
                 raise ModelFileError(f"{path} is damaged: it should hold weights and intercept, not {names}")
             tensors = {name: file.get_tensor(name) for name in names}
     except (SafetensorError, OSError, ValueError) as error:
@@ -113,24 +118,18 @@ def _checksum(text: str, tensors: dict[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def _to_json(model: Model) -> dict[str, Any]:
+def _common_to_json(model: Any) -> dict[str, Any]:
+    """What models of all kinds have."""
     classes = model.classes
     if classes.dtype == object and all(isinstance(label, str) for label in classes):
         classes = classes.astype(str)
     if classes.dtype.kind not in LABEL_KINDS:
         raise ModelFileError(f"labels of type {classes.dtype} cannot be saved: use numbers or strings")
-    is_picked = model.schema is not None and model.schema.columns is not None
-    is_sparse = isinstance(model.weights, RowSparse)
     return {
-        "format_version": 2 if is_sparse or is_picked or model.thresholds is not None else 1,
-        **({"n_features": model.n_features} if is_sparse else {}),
         "lineal_version": __version__,
         "classes": classes.tolist(),
         "label_kind": LABEL_KINDS[classes.dtype.kind],
-        "loss": model.loss,
         "is_multilabel": model.is_multilabel,
-        "calibration": None if model.calibration is None else model.calibration.tolist(),
-        "thresholds": None if model.thresholds is None else model.thresholds.tolist(),
         "feature_names": model.feature_names,
         "schema": None if model.schema is None else model.schema.to_json(),
         "options": model.options,
@@ -139,16 +138,73 @@ def _to_json(model: Model) -> dict[str, Any]:
     }
 
 
-def _from_json(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> Model:
+def _to_json(model: Model) -> dict[str, Any]:
+    is_picked = model.schema is not None and model.schema.columns is not None
+    is_sparse = isinstance(model.weights, RowSparse)
+    return {
+        **_common_to_json(model),
+        "format_version": 2 if is_sparse or is_picked or model.thresholds is not None else 1,
+        **({"n_features": model.n_features} if is_sparse else {}),
+        "loss": model.loss,
+        "calibration": None if model.calibration is None else model.calibration.tolist(),
+        "thresholds": None if model.thresholds is None else model.thresholds.tolist(),
+    }
+
+
+def _other_to_json(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """A model of another kind, which knows its own parts."""
+    own, tensors = model.to_parts()
+    values = {**_common_to_json(model), "format_version": 3, "kind": model.kind, "own": own}
+    return values, {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+
+
+#: Where models of other kinds are.
+_KINDS = {
+    "calibrated": ("lineal.calibrated_model", "CalibratedModel"),
+    "stagewise": ("lineal.stagewise_model", "StagewiseModel"),
+}
+
+
+def _other_from_json(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> Any:
+    if values["kind"] not in _KINDS:
+        raise ValueError(f"unknown kind of model {values['kind']!r}")
+    module, name = _KINDS[values["kind"]]
+    common = _common_from_json(values)
+    model = getattr(importlib.import_module(module), name).from_parts(values["own"], tensors, common)
+    if len(model.classes) < (1 if model.is_multilabel else 2) or (
+        model.feature_names is not None and len(model.feature_names) != model.n_features
+    ):
+        raise ValueError("classes, names and weights do not fit each other")
+    return dataclasses.replace(model, schema=_schema(values["schema"], model.n_features))
+
+
+def _common_from_json(values: dict[str, Any]) -> dict[str, Any]:
+    """What models of all kinds have, but for the schema, which is to be compared to the features."""
     kinds: dict[str, Any] = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.str_}
     classes: np.ndarray = np.array(values["classes"], dtype=kinds[values["label_kind"]])
-    weights, intercept = _weights(values, tensors), tensors["intercept"]
     names, certificate = values["feature_names"], values["certificate"]
-    if values["loss"] not in losses.names():
-        raise ValueError(f"unknown loss {values['loss']!r}")
+    if classes.ndim != 1 or len(set(classes.tolist())) != len(classes):
+        raise ValueError("classes are not different labels")
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise ValueError("feature names are not strings")
-    is_multilabel = bool(values["is_multilabel"])
+    return {
+        "classes": classes,
+        "is_multilabel": bool(values["is_multilabel"]),
+        "feature_names": names,
+        "options": dict(values["options"]),
+        "certificate": None if certificate is None else Certificate.from_json(certificate),
+        "status": str(values["status"]),
+    }
+
+
+def _from_json(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> Any:
+    if values["format_version"] >= 3:
+        return _other_from_json(values, tensors)
+    common = _common_from_json(values)
+    weights, intercept = _weights(values, tensors), tensors["intercept"]
+    classes, names, is_multilabel = common["classes"], common["feature_names"], common["is_multilabel"]
+    if values["loss"] not in losses.names():
+        raise ValueError(f"unknown loss {values['loss']!r}")
     slopes = values.get("calibration")  # absent from files before 0.2; older readers find scores without probabilities
     calibration: np.ndarray | None = None if slopes is None else np.array(slopes, np.float64)
     if calibration is not None and not (
@@ -166,10 +222,8 @@ def _from_json(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> Model:
         weights.ndim != 2
         or weights.dtype not in (np.float32, np.float64)
         or len(classes) < (1 if is_multilabel else 2)
-        or len(set(classes.tolist())) != len(classes)
         or intercept.shape != (weights.shape[1],)
         or weights.shape[1] not in columns
-        or classes.ndim != 1
         or (names is not None and len(names) != len(weights))
         or not (np.isfinite(tensors["weights"]).all() and np.isfinite(intercept).all())
     ):
@@ -177,16 +231,11 @@ def _from_json(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> Model:
     return Model(
         weights=weights,
         intercept=intercept,
-        classes=classes,
         loss=str(values["loss"]),
-        is_multilabel=is_multilabel,
         calibration=calibration,
         thresholds=thresholds,
-        feature_names=names,
         schema=_schema(values["schema"], len(weights)),
-        options=dict(values["options"]),
-        certificate=None if certificate is None else Certificate.from_json(certificate),
-        status=str(values["status"]),
+        **common,
     )
 
 

@@ -24,8 +24,55 @@ FBR = 0.1
 OF_FEATURES = ("feature_groups", "penalty_factors")
 
 
+class Options:
+    """What option classes share: checks, and the way to model files."""
+
+    def need(self, name: str, holds: Callable[[Any], bool], expected: str) -> None:
+        """Refuse a number that is not what was expected."""
+        value = getattr(self, name)
+        try:
+            fine = not isinstance(value, bool | str) and bool(holds(value))
+        except (TypeError, ValueError, OverflowError):
+            fine = False
+        if not fine:
+            raise OptionError(f"{name}={value!r} is not {expected}")
+
+    def need_flags(self, *names: str) -> None:
+        """Refuse what is neither True nor False."""
+        for name in names:
+            if type(getattr(self, name)).__name__ not in ("bool", "bool_"):
+                raise OptionError(f"{name}={getattr(self, name)!r} is neither True nor False")
+
+    def need_common(self, *names: str) -> None:
+        """Check options that mean the same everywhere; None is for those that have no say."""
+        for name in names:
+            if getattr(self, name) is not None or name not in _MAY_BE_NONE:
+                self.need(name, *_COMMON[name])
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values, for model files."""
+        values = {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(self)}  # type: ignore[arg-type]
+        if isinstance(values["class_weight"], dict):
+            values["class_weight"] = [[_plain(label), float(w)] for label, w in values["class_weight"].items()]
+        for name in OF_FEATURES:  # as long as X is wide: that they were given must do
+            if name in values:
+                values[name] = None if values[name] is None else "given"
+        return {name: _plain(value) for name, value in values.items()}
+
+
+_COMMON: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "alpha": (lambda v: 0.0 <= v < math.inf, "a finite number ≥ 0"),
+    "tol": (lambda v: 0.0 < v < math.inf, "a number > 0"),
+    "max_iter": (lambda v: v == int(v) and v >= 0, "a whole number ≥ 0"),
+    "max_time": (lambda v: v > 0.0, "seconds > 0 or None"),
+    "random_state": (lambda v: operator.index(v) >= 0, "a whole number ≥ 0 or None"),
+    "verbose": (lambda v: operator.index(v) >= 0, "a whole number ≥ 0"),
+}
+_MAY_BE_NONE = ("max_time", "random_state")
+
+
 @dataclass(frozen=True)
-class TrainOptions:
+class TrainOptions(Options):
     """How a linear model is trained."""
 
     loss: str = option("squared_hinge", f"loss: {', '.join(losses.names())}")
@@ -66,21 +113,13 @@ class TrainOptions:
                 raise unknown_value(name, getattr(self, name), known)
         if self.solver not in ("auto", *solvers.names()):
             raise unknown_value("solver", self.solver, ("auto", *solvers.names()))
-        self._need("alpha", lambda v: 0.0 <= v < math.inf, "a finite number ≥ 0")
+        self.need_common("alpha", "tol", "max_iter", "max_time", "random_state")
         if self.l1_ratio is not None:
             self.get_penalty()
-        self._need("tol", lambda v: 0.0 < v < math.inf, "a number > 0")
-        self._need("max_iter", lambda v: v == int(v) and v >= 0, "a whole number ≥ 0")
-        if self.max_time is not None:
-            self._need("max_time", lambda v: v > 0.0, "seconds > 0 or None")
-        if self.random_state is not None:
-            self._need("random_state", lambda v: operator.index(v) >= 0, "a whole number ≥ 0 or None")
-        for name in ("fit_intercept", "probability"):
-            if type(getattr(self, name)).__name__ not in ("bool", "bool_"):
-                raise OptionError(f"{name}={getattr(self, name)!r} is neither True nor False")
+        self.need_flags("fit_intercept", "probability")
         self._check_threshold()
         if self.verbose is not True and self.verbose is not False:
-            self._need("verbose", lambda v: operator.index(v) >= 0, "a whole number ≥ 0")
+            self.need_common("verbose")
         return self
 
     def _check_threshold(self) -> None:
@@ -92,7 +131,7 @@ class TrainOptions:
                 "is predicted; use threshold 'zero', or leave out probability"
             )
         if self.fbr is not None:
-            self._need("fbr", lambda v: 0.0 <= v <= 1.0, "a number from 0 to 1, or None")
+            self.need("fbr", lambda v: 0.0 <= v <= 1.0, "a number from 0 to 1, or None")
             if self.threshold != "per_label":
                 raise OptionError(f"fbr={self.fbr!r} is for threshold 'per_label', not {self.threshold!r}")
 
@@ -100,30 +139,13 @@ class TrainOptions:
         """The penalty with its parameter; refuses one that it does not have."""
         if self.l1_ratio is None:
             return penalties.get(self.penalty)
-        self._need("l1_ratio", lambda v: 0.0 < v <= 1.0, "a number in (0, 1], or None")
+        self.need("l1_ratio", lambda v: 0.0 < v <= 1.0, "a number in (0, 1], or None")
         return penalties.get(self.penalty, l1_ratio=float(self.l1_ratio))
-
-    def _need(self, name: str, holds: Callable[[Any], bool], expected: str) -> None:
-        value = getattr(self, name)
-        try:
-            fine = not isinstance(value, bool | str) and bool(holds(value))
-        except (TypeError, ValueError, OverflowError):
-            fine = False
-        if not fine:
-            raise OptionError(f"{name}={value!r} is not {expected}")
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values, for model files."""
-        values = dataclasses.asdict(self)
-        if isinstance(values["class_weight"], dict):
-            values["class_weight"] = [[_plain(label), float(w)] for label, w in values["class_weight"].items()]
-        for name in OF_FEATURES:  # as long as X is wide: that they were given must do
-            values[name] = None if values[name] is None else "given"
-        return {name: _plain(value) for name, value in values.items()}
 
 
 def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
+    value = value.item() if hasattr(value, "item") else value
+    return value if value is None or isinstance(value, bool | int | float | str | list) else repr(value)
 
 
 def describe(options: Any, indent: str = "    ", leave_out: tuple[str, ...] = ()) -> str:

@@ -61,6 +61,10 @@ class Certificate:
         return "none: this method minimises no single convex objective"
 
 
+#: Of methods that minimise no single convex objective.
+NO_CERTIFICATE = Certificate("none", math.nan, math.nan)
+
+
 def _plain(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 

@@ -15,7 +15,6 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_digits, make_multilabel_classification
 
 import lineal
-from lineal import model as model_module
 from lineal.errors import DataError, LinealError, ModelFileError, OptionError
 from lineal.fit import fit
 from lineal.model_file import FORMAT_VERSION, _checksum

@@ -24,6 +24,7 @@ from lineal.design import Design
 from lineal.design.products import column_moments, gram, matmul, rmatmul
 from lineal.errors import DataError
 from lineal.projections import PROJECTIONS
+from lineal.solution import NO_CERTIFICATE
 from lineal.solvers.parts.basis import Function, expand
 from lineal.solvers.parts.monitor import Callback, Monitor
 from lineal.solvers.parts.second_moment import Factor
@@ -45,6 +46,7 @@ class Calibrated:
     history: list[dict[str, float]]
     status: str
     message: str
+    certificate = NO_CERTIFICATE
 
 
 def solve(

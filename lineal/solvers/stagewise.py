@@ -52,6 +52,13 @@ class Stagewise:
     message: str = ""
 
 
+def through(generator: Any, X: Any) -> tuple[Any, Any]:
+    """What makes the blocks, and the rows that it sees: the steps of a chain that come first are taken once."""
+    if hasattr(generator, "before") and hasattr(generator, "last"):
+        return generator.last, generator.before(X)
+    return generator, X
+
+
 def solve(
     rows: Labelled,
     generator: Any,
@@ -81,8 +88,8 @@ def solve(
         status = monitor.must_end(0)
         while status is None:
             number = first_block + len(result.stages)
-            residual = (rows.X, rows.residual(update)) if getattr(generator, "needs_residual", False) else None
-            block = generator.make(number, block_size, residual)
+            given = ((rows.X, rows.residual(update)),) if getattr(generator, "needs_residual", False) else ()
+            block = generator.make(number, block_size, *given)
             if block.width == 0:
                 status = "exhausted"
                 break

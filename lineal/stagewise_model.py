@@ -1,0 +1,205 @@
+"""A model of stagewise regression: a generator with its seeds, and the weights of every block."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from lineal.data.dataset import Schema
+from lineal.features.base import checked_features
+from lineal.predictor import Predictor, probabilities, sigmoid
+from lineal.solution import Certificate
+from lineal.solvers.parts.stages import CHUNK_BYTES, add_stage
+from lineal.solvers.stagewise import UPDATES, Stage, through
+
+#: Blocks whose makings (frequencies, filters) a model keeps from one prediction to the next.
+KEPT_BLOCKS = 64
+
+
+@dataclass(frozen=True)
+class StagewiseModel(Predictor):
+    """Stages of generated features; features are made anew for the rows to predict.
+
+    Attributes
+    ----------
+    generator : prepared, of `lineal.features` or of your own.
+    members : lists of stages; more than one where models over disjoint features are averaged.
+    start : (k,) predictions or raw scores before the first stage.
+    update : how stages were fitted: "linear", "calibrated" or "softmax".
+    dtype : precision of the weights.
+    classes, is_multilabel, feature_names, schema, options, status : as for `Model`.
+
+    Memory: (p + 1)·k numbers a block and what the generator learnt. Predictions of m rows add CHUNK_BYTES of features
+    and m·k numbers; of up to KEPT_BLOCKS blocks, what makes their features (d·p numbers for dense random frequencies)
+    stays in memory for the next call.
+    """
+
+    generator: Any
+    members: list[list[Stage]]
+    start: np.ndarray
+    update: str
+    classes: np.ndarray
+    n_features: int
+    is_multilabel: bool = False
+    feature_names: list[str] | None = None
+    schema: Schema | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    certificate: Certificate | None = None
+    status: str = ""
+    _made: dict[int, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    kind = "stagewise"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the blocks, which seeds make again."""
+        return {**self.__dict__, "_made": {}}
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the weights."""
+        return self.start.dtype
+
+    @property
+    def n_blocks(self) -> int:
+        """Stages of all members."""
+        return sum(map(len, self.members))
+
+    @property
+    def n_generated(self) -> int:
+        """Generated features of all stages."""
+        extra = 3 * len(self.start) if self.update == "calibrated" else 0
+        return sum(len(stage.weights) - extra for member in self.members for stage in member)
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Of raw scores that were fitted by their likelihood."""
+        return self.update == "softmax"
+
+    @property
+    def why_no_probabilities(self) -> str:
+        """What to say where there are none."""
+        return f"update {self.update!r} gives scores, not probabilities: train with update='softmax'"
+
+    def raw_scores(self, X: Any) -> np.ndarray:
+        """Scores (n, k), such that zero is the border where columns are independent."""
+        total = self.running(X, self.members[0])
+        for member in self.members[1:]:
+            total += self.running(X, member)
+        total /= len(self.members)
+        is_independent = self.is_multilabel or total.shape[1] == 1
+        return total - total.dtype.type(0.5) if is_independent and self.update != "softmax" else total
+
+    def running(self, X: Any, member: list[Stage]) -> np.ndarray:
+        """Predictions or raw scores of all rows after the stages of a member."""
+        scores = np.tile(self.start, (X.shape[0], 1))
+        if X.dtype.kind == "f" and X.dtype.itemsize > self.dtype.itemsize:
+            X = X.astype(self.dtype)
+        maker, X = through(self.generator, X)
+        for stage in member:
+            block = self._block(maker, stage)
+            rows = max(1, CHUNK_BYTES // (4 * max(1, block.width)))
+            who = f"block {stage.number} of {type(self.generator).__name__}"
+            for at in range(0, X.shape[0], rows):
+                part = X[at : at + rows]
+                F = checked_features(block.transform(part), part.shape[0], block.width, who)
+                F = F.astype(self.dtype, copy=False)
+                add_stage(scores[at : at + rows], F, stage.weights, stage.intercept, self.update)
+        return scores
+
+    def _block(self, maker: Any, stage: Stage) -> Any:
+        if stage.number in self._made:
+            return self._made[stage.number]
+        if hasattr(maker, "remake"):
+            block = maker.remake(stage.number, stage.size, stage.state)
+        else:
+            block = maker.make(stage.number, stage.size)
+        if len(self._made) < KEPT_BLOCKS:
+            self._made[stage.number] = block
+        return block
+
+    def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
+        """What `predict_proba` gives for these scores."""
+        is_multiclass = not (self.is_binary or self.is_multilabel)
+        P = probabilities("softmax", scores, is_multiclass)
+        return np.stack([sigmoid(-scores.astype(np.float64)), P], axis=1) if self.is_binary else P
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file; the file appears whole or not at all."""
+        from lineal.model_file import save
+
+        save(self, path)
+
+    # --- on disk
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """JSON values and tensors besides what all models have: weights of all blocks below each other."""
+        from lineal.features.serial import pack, to_parts
+
+        generator, tensors = to_parts(self.generator)
+        stages = [stage for member in self.members for stage in member]
+        k = len(self.start)
+        tensors["start"] = self.start
+        tensors["weights"] = np.concatenate([np.empty((0, k), self.dtype), *(stage.weights for stage in stages)])
+        tensors["intercepts"] = np.stack([np.empty(k, self.dtype), *(stage.intercept for stage in stages)])[1:]
+        blocks = [
+            [stage.number, stage.size, len(stage.weights), pack(stage.state, tensors, f"block.{place}")]
+            for place, stage in enumerate(stages)
+        ]
+        return {
+            "generator": generator,
+            "blocks": blocks,
+            "members": [len(member) for member in self.members],
+            "update": self.update,
+            "n_features": self.n_features,
+        }, tensors
+
+    @staticmethod
+    def from_parts(values: dict[str, Any], tensors: dict[str, np.ndarray], common: dict[str, Any]) -> StagewiseModel:
+        """Inverse of `to_parts`; a ValueError says what does not fit."""
+        from lineal.features.serial import from_parts, unpack
+
+        left = dict(tensors)
+        start, W, b = (left.pop(name) for name in ("start", "weights", "intercepts"))
+        blocks, counts = values["blocks"], values["members"]
+        k = 1 if len(common["classes"]) == 2 and not common["is_multilabel"] else len(common["classes"])
+        if (
+            start.shape != (k,)
+            or W.ndim != 2
+            or W.shape[1] != k
+            or b.shape != (len(blocks), k)
+            or len({array.dtype for array in (start, W, b)}) != 1
+            or W.dtype not in (np.float32, np.float64)
+            or not all(np.isfinite(array).all() for array in (start, W, b))
+            or values["update"] not in UPDATES
+            or not all(type(count) is int and count >= 0 for count in counts)
+            or not counts
+            or sum(counts) != len(blocks)
+            or not all(type(one) is int and one >= 0 for block in blocks for one in block[:3])
+            or sum(block[2] for block in blocks) != len(W)
+        ):
+            raise ValueError("weights, blocks and classes do not fit each other")
+        ends = np.cumsum([block[2] for block in blocks]).tolist()
+        stages = [
+            Stage(number, size, unpack(state, left), W[end - width : end], b[place])
+            for place, ((number, size, width, state), end) in enumerate(zip(blocks, ends))
+        ]
+        model = StagewiseModel(
+            from_parts(values["generator"], left),
+            [stages[end - count : end] for count, end in zip(counts, np.cumsum(counts).tolist())],
+            start, values["update"], n_features=values["n_features"], **common,
+        )  # fmt: skip
+        model.check_blocks()
+        return model
+
+    def check_blocks(self) -> None:
+        """A ValueError where the generator does not make as many features as there are weights."""
+        extra = 3 * len(self.start) if self.update == "calibrated" else 0
+        if self.generator.n_columns_ != self.n_features:
+            raise ValueError("the generator takes another number of features")
+        maker = getattr(self.generator, "last", self.generator)
+        for stage in (stage for member in self.members for stage in member):
+            if self._block(maker, stage).width + extra != len(stage.weights):
+                raise ValueError(f"block {stage.number} has weights for another number of features")
