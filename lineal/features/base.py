@@ -93,7 +93,7 @@ class Generator(TransformerMixin, BaseEstimator):
         try:
             generator._check_params()
             generator.need_int("seed_", low=-(2**63), high=2**64)
-            generator.need_int("n_columns_", low=1)
+            generator.need_int("n_columns_", low=1, high=2**31)
             generator._check_state()
         except TypeError as error:
             raise ValueError(f"{cls.name} features: {error}") from None
@@ -213,8 +213,13 @@ _NOT_SAVED = ("n_jobs", "steps")
 
 def described(generator: Any) -> dict[str, Any]:
     """Name, parameters and state of a generator."""
-    if not isinstance(generator, Generator):
-        raise ValueError(f"{type(generator).__name__} is no `lineal.features.base.Generator`: it has no known state")
+    from lineal import features
+
+    name = getattr(generator, "name", None)
+    if name not in features.names() or features.get(name) is not type(generator):
+        raise ValueError(f"{type(generator).__name__} is not known by a name: see `lineal.features.register`")
+    if not (hasattr(generator, "state") and hasattr(generator, "restored") and hasattr(generator, "get_params")):
+        raise ValueError(f"{type(generator).__name__} has no get_params, state and restored: it cannot be saved")
     params = {name: value for name, value in generator.get_params(deep=False).items() if name not in _NOT_SAVED}
     return {"name": generator.name, "params": params, "state": generator.state()}
 

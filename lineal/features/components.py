@@ -136,7 +136,7 @@ def _by_covariance(X: Any, mean: np.ndarray, wanted: int) -> tuple[np.ndarray, n
 
 def _by_iteration(X: Any, mean: np.ndarray, wanted: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """The same by subspace iteration with Rayleigh and Ritz's vectors."""
-    n, d = X.shape
+    d = X.shape[1]
     size = min(d, wanted + OVERSAMPLING)
     V = np.empty(d * size)
     rng.fill_normal(rng.generator(seed), V)

@@ -150,7 +150,7 @@ class RandomFourier(Generator):
         p = hadamard.order(self.n_columns_)
         lengths = self._lengths(number, half) * _chi(self.seed_, number, half, p)
         signs = hadamard.signs(rng.generator(self.seed_, number * _PURPOSES + _DIRECTIONS), half, p)
-        return hadamard.Structured(signs, lengths, thread_count(self))
+        return hadamard.Structured(signs, lengths)
 
     def _lengths(self, number: int, half: int) -> np.ndarray:
         """Standard deviations of the frequencies, in turns."""

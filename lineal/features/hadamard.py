@@ -19,6 +19,9 @@ from lineal.features import rows
 #: Shortest transform: the sums of fewer random signs are not near to normal.
 SHORTEST = 64
 
+#: Rows that go through the transform together: every step is then a loop over neighbours in memory.
+LANES = 16
+
 _U = np.uintp
 
 
@@ -41,7 +44,7 @@ class Structured:
     Memory: 3 bytes a sign; a chunk of a sparse matrix is made dense by at most 4 M numbers.
     """
 
-    def __init__(self, signs: np.ndarray, lengths: np.ndarray, threads: int) -> None:
+    def __init__(self, signs: np.ndarray, lengths: np.ndarray) -> None:
         self.signs, self.count = signs, len(lengths)
         p = signs.shape[2]
         self.lengths = lengths * p**-1.5  # three transforms that are not normalised
@@ -58,32 +61,36 @@ class Structured:
 @kernel
 def _turns(X: Any, signs: Any, lengths: Any, out: Any) -> None:
     d, p = X.shape[1], signs.shape[2]
-    work = np.empty(p, out.dtype)
-    for i in range(X.shape[0]):
+    work = np.empty((p, LANES), out.dtype)
+    flat = work.reshape(p * LANES)
+    for top in range(0, X.shape[0], LANES):
+        lanes = min(LANES, X.shape[0] - top)
         for stack in range(signs.shape[0]):
             first = stack * p
-            kept = min(p, lengths.shape[0] - first)
-            for j in range(d):
-                work[j] = X[i, j] * signs[stack, 2, j]
-            work[d:] = 0
-            transform(work)
-            for j in range(p):
-                work[j] *= signs[stack, 1, j]
-            transform(work)
-            for j in range(p):
-                work[j] *= signs[stack, 0, j]
-            transform(work)
-            for j in range(kept):
-                out[i, first + j] = work[j] * lengths[first + j]
+            work[:] = 0
+            for lane in range(lanes):
+                for j in range(d):
+                    work[j, lane] = X[top + lane, j]
+            for step in range(2, -1, -1):
+                for j in range(p):
+                    if signs[stack, step, j] < 0:
+                        for lane in range(LANES):
+                            work[j, lane] = -work[j, lane]
+                transform(flat, LANES)
+            for lane in range(lanes):
+                for j in range(min(p, lengths.shape[0] - first)):
+                    out[top + lane, first + j] = work[j, lane] * lengths[first + j]
 
 
 @kernel
-def transform(x: Any) -> None:
-    """x ← Hx for the Hadamard matrix of entries ±1, in place; its length is a power of two."""
-    p = _U(x.shape[0])
-    h = _U(1)
-    while h < p:
-        for start in range(_U(0), p, h + h):
+def transform(x: Any, lanes: int) -> None:
+    """x ← Hx for the Hadamard matrix of entries ±1, in place, for `lanes` interleaved vectors at once.
+
+    The length of each is a power of two.
+    """
+    size, h = _U(x.shape[0]), _U(lanes)
+    while h < size:
+        for start in range(_U(0), size, h + h):
             for j in range(start, start + h):
                 a, b = x[j], x[j + h]
                 x[j] = a + b

@@ -1,0 +1,261 @@
+"""`PatchConvolution`: responses of small filters all over an image, thresholded and pooled.
+
+For a patch p at each place of an image and a filter D_j (of length one, after whitening)
+
+    r = D_j'P(p − p̄),    a = max(r − τ, 0),   b = max(−r − τ, 0)
+
+and the features are the means (or sums) of a and b over each of pool × pool regions, and on demand their squares
+(Coates, Lee & Ng 2011; Coates & Ng 2011 for the two-sided threshold and the spherical k-means). The whitening P is
+folded into the filters: it costs nothing.
+
+Memory of a transform: a chunk's features, and about 16 MB of patches and responses a step; of the generator: bank and
+whitening, 4q(n_filters + q) bytes for patches of q = patch²·channels numbers; of `prepare`: 8q bytes for each of 50 000
+patches.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lineal.core import rng
+from lineal.core import threads as pool
+from lineal.errors import DataError, OptionError
+from lineal.features import patches, rows
+from lineal.features.base import FeatureBlock, Generator, thread_count
+
+#: Filters whose responses decide the threshold.
+THRESHOLD_FILTERS = 64
+
+#: Numbers of patches and of responses that are computed at once.
+STEP = 1 << 21
+
+_FILTERS = 1  # stream of the first block's random filters; 0 and below are taken by `prepare`
+
+
+class PatchConvolution(Generator):
+    """Convolution features of images, which are rows of height × width × channels numbers in this order.
+
+    uint8 images are divided by 255.
+
+    Parameters
+    ----------
+    image_shape : (height, width) or (height, width, channels); None for square images of one or three channels.
+    filters : "kmeans" (centres of the patches), "patches" (some of them) or "random" (directions, without end).
+    patch, stride : side of a patch and step between patches.
+    pool : regions a side; features are pooled over pool × pool regions.
+    pooling : "mean" or "sum".
+    whiten : whether patches are whitened.
+    threshold : τ, or "quantile" for that of the absolute responses of the sampled patches.
+    quantile : share of responses that the threshold silences.
+    squares : add the squares of the pooled responses.
+    n_filters : filters of all blocks together, for "kmeans" and "patches"; then there are no more features.
+    n_features : features as a scikit-learn transformer; a filter makes 2·pool² of them, or 4·pool² with squares.
+    n_jobs, random_state : threads (None: all cores) and seed (None: 0).
+
+    Attributes
+    ----------
+    image_shape_, mean_, whitening_, bank_, threshold_ : what the blocks share.
+    """
+
+    name: ClassVar[str] = "patches"
+    learnt: ClassVar[tuple[str, ...]] = ("image_shape_", "mean_", "whitening_", "bank_", "threshold_")
+
+    image_shape_: list[int]
+    mean_: np.ndarray
+    whitening_: np.ndarray | None
+    bank_: np.ndarray | None
+    threshold_: float
+
+    def __init__(
+        self,
+        image_shape: Any = None,
+        filters: str = "kmeans",
+        patch: int = 6,
+        stride: int = 1,
+        pool: int = 2,
+        pooling: str = "mean",
+        whiten: bool = True,
+        threshold: float | str = "quantile",
+        quantile: float = 0.5,
+        squares: bool = False,
+        n_filters: int = 800,
+        n_features: int = 1024,
+        n_jobs: int | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.image_shape = image_shape
+        self.filters = filters
+        self.patch = patch
+        self.stride = stride
+        self.pool = pool
+        self.pooling = pooling
+        self.whiten = whiten
+        self.threshold = threshold
+        self.quantile = quantile
+        self.squares = squares
+        self.n_filters = n_filters
+        self.n_features = n_features
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _check_params(self) -> None:
+        self.need_choice("filters", ("kmeans", "patches", "random"))
+        self.need_choice("pooling", ("mean", "sum"))
+        for name in ("patch", "stride", "pool", "n_filters"):
+            self.need_option(name, getattr(self, name), 1)
+        if isinstance(self.threshold, str):
+            if self.threshold != "quantile":
+                raise OptionError(f"threshold={self.threshold!r} must be a number ≥ 0 or 'quantile'")
+        elif not 0.0 <= float(self.threshold) < math.inf:
+            raise OptionError(f"threshold={self.threshold!r} must be a number ≥ 0 or 'quantile'")
+        if not 0.0 <= float(self.quantile) < 1.0:
+            raise OptionError(f"quantile={self.quantile!r} must be a number in [0, 1)")
+
+    def _learn(self, X: Any) -> None:
+        shape = image_shape(self.image_shape, X.shape[1])
+        self.image_shape_ = list(shape)
+        grid = self._grid()
+        P = patches.sampled(X, grid, rng.generator(self.seed_, -1))
+        mean = P.mean(axis=0)
+        P -= mean
+        whitening = patches.whitening(P) if self.whiten else np.eye(grid.length)
+        Z = (P @ whitening).astype(np.float32)
+        state = rng.generator(self.seed_, -2)
+        count = int(self.n_filters)
+        if self.filters == "random":
+            D = _directions(rng.generator(self.seed_, 0), THRESHOLD_FILTERS, grid.length)
+            bank = None
+        else:
+            D = (
+                patches.chosen(Z, count, state)
+                if self.filters == "patches"
+                else patches.spherical_means(Z, count, state)
+            )
+            bank = (D @ whitening).astype(np.float32)
+        self.mean_, self.bank_ = mean.astype(np.float32), bank
+        self.whitening_ = whitening.astype(np.float32) if bank is None else None
+        self.threshold_ = self._chosen_threshold(Z, D)
+
+    def _chosen_threshold(self, Z: np.ndarray, D: np.ndarray) -> float:
+        if not isinstance(self.threshold, str):
+            return float(self.threshold)
+        responses = np.abs(Z[: STEP // THRESHOLD_FILTERS] @ D[:THRESHOLD_FILTERS].T)
+        return float(np.quantile(responses, float(self.quantile)))
+
+    def _check_state(self) -> None:
+        if not isinstance(self.image_shape_, (list, tuple)):
+            raise ValueError("image_shape_ of patches features is not a list")
+        if image_shape(self.image_shape_, self.n_columns_) != tuple(self.image_shape_):
+            raise ValueError(f"image_shape_={self.image_shape_!r} of patches features should have three lengths")
+        length = self._grid().length
+        self.need_array("mean_", (length,))
+        if self.filters == "random":
+            self.need_array("whitening_", (length, length))
+        else:
+            self.need_array("bank_", (None, length))
+        if (self.bank_ is None) != (self.filters == "random") or (self.whitening_ is None) == (
+            self.filters == "random"
+        ):
+            raise ValueError("patches features have a bank or, for random filters, a whitening")
+        self.need_float("threshold_", -1e-300)
+
+    def _grid(self) -> patches.Grid:
+        height, width, channels = self.image_shape_
+        return patches.Grid(height, width, channels, int(self.patch), int(self.stride), int(self.pool))
+
+    def _make(self, number: int, size: int, residual: Any) -> FeatureBlock:
+        each = 2 * int(self.pool) ** 2 * (2 if self.squares else 1)
+        count = size // each
+        if count == 0:
+            raise OptionError(f"blocks of {size} patches features are too small: a filter makes {each}")
+        if self.bank_ is not None:
+            D = self.bank_[number * count : (number + 1) * count]
+        else:
+            state = rng.generator(self.seed_, _FILTERS + number)
+            D = _directions(state, count, self._grid().length) @ self.whitening_
+        return PatchBlock(self._grid(), D, self.mean_, self.threshold_, self.pooling, self.squares, thread_count(self))
+
+
+class PatchBlock:
+    """Pooled responses of some filters."""
+
+    def __init__(
+        self,
+        grid: patches.Grid,
+        D: np.ndarray,
+        mean: np.ndarray,
+        threshold: float,
+        pooling: str,
+        squares: bool,
+        threads: int,
+    ) -> None:
+        self.grid, self.threshold, self.pooling, self.squares, self.threads = grid, threshold, pooling, squares, threads
+        self.filters: np.ndarray = np.ascontiguousarray(D.T)
+        self.shifts = -(D.astype(np.float64) @ mean)
+        self.plain = 2 * grid.pool**2 * len(D)
+        self.width = self.plain * (2 if squares else 1)
+
+    def transform(self, X: Any) -> np.ndarray:
+        """(m, width): by feature kind, region, sign and filter."""
+        dtype, grid = rows.precision(X), self.grid
+        F: np.ndarray = np.zeros((X.shape[0], self.width), dtype)
+        if self.width == 0:
+            return F
+        filters, shifts = self.filters.astype(dtype, copy=False), self.shifts.astype(dtype)
+        step = max(1, STEP // (grid.places * max(grid.length, filters.shape[1])))
+        for start in range(0, len(F), step):
+            images = patches.images(X[start : start + step], grid)
+            P = np.empty((len(images) * grid.places, grid.length), dtype)
+            self._over(images, lambda a, b: patches.gather(images[a:b], grid, P[a * grid.places : b * grid.places]))
+            R = P @ filters
+            pooled = F[start : start + step]
+            self._over(
+                images,
+                lambda a, b: patches.threshold_and_pool(
+                    R[a * grid.places : b * grid.places], shifts, self.threshold, grid, pooled[a:b]
+                ),
+            )
+        if self.pooling == "mean":
+            F[:, : self.plain] /= np.repeat(grid.region_sizes(), 2 * filters.shape[1]).astype(dtype)
+        if self.squares:
+            np.square(F[:, : self.plain], out=F[:, self.plain :])
+        return F
+
+    def _over(self, images: np.ndarray, work: Any) -> None:
+        """Call `work` with ranges of images, on threads."""
+        pool.run([partial(work, a, b) for a, b in pool.ranges(len(images), self.threads)], self.threads)
+
+    def state(self) -> dict[str, Any]:
+        """Nothing: the generator has the filters, or a seed that gives them."""
+        return {}
+
+
+def image_shape(given: Any, d: int) -> tuple[int, int, int]:
+    """(height, width, channels) of rows of d numbers."""
+    if given is None:
+        for channels in (1, 3):
+            side = math.isqrt(d // channels)
+            if side * side * channels == d:
+                return side, side, channels
+        raise OptionError(f"rows of {d} numbers are no square images: give image_shape=(height, width, channels)")
+    try:
+        shape = tuple(int(length) for length in given)
+    except (TypeError, ValueError):
+        shape = ()
+    shape = (*shape, 1) if len(shape) == 2 else shape
+    if len(shape) != 3 or min(shape) < 1 or shape != tuple(given)[:3] + (1,) * (3 - len(given)):
+        raise OptionError(f"image_shape={given!r} must be (height, width) or (height, width, channels)")
+    if math.prod(shape) != d:
+        raise DataError(f"image_shape={given!r} has {math.prod(shape)} numbers, but rows have {d}")
+    return shape[0], shape[1], shape[2]
+
+
+def _directions(state: np.ndarray, count: int, length: int) -> np.ndarray:
+    """Random directions."""
+    D = np.empty(count * length, np.float32)
+    rng.fill_normal(state, D)
+    return patches.normalised(D.reshape(count, length))

@@ -1,0 +1,116 @@
+"""`GreedyResidual`: the columns that a residual is most correlated with.
+
+    score_j = ‖X_j'R‖ / ‖X_j‖
+
+for the (n, k) residual R. Among all columns alone, the one with the largest score reduces ‖R‖² the most. Memory: d × k
+products in float64 while a block is chosen, d norms kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+from sklearn.preprocessing import LabelBinarizer
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_array, check_consistent_length
+
+from lineal.errors import DataError, OptionError
+from lineal.features import rows
+from lineal.features.base import FeatureBlock
+from lineal.features.subset import ColumnBlock, ColumnGenerator, column_sums
+
+
+class GreedyResidual(ColumnGenerator):
+    """Columns of X by their correlation with the residual, never one twice; columns of zeros never.
+
+    As a scikit-learn transformer it needs y, whose centred indicator matrix (labels) or values are the residual.
+
+    Parameters
+    ----------
+    n_features : features as a scikit-learn transformer.
+
+    Attributes
+    ----------
+    norms_ : ‖X_j‖.
+    columns_, numbers_ : columns given out so far, and in which blocks.
+    """
+
+    name: ClassVar[str] = "greedy"
+    needs_residual: ClassVar[bool] = True
+    learnt: ClassVar[tuple[str, ...]] = ("norms_", "columns_", "numbers_")
+
+    norms_: np.ndarray
+    columns_: np.ndarray
+    numbers_: np.ndarray
+
+    def __init__(self, n_features: int = 1024) -> None:
+        self.n_features = n_features
+
+    def _learn(self, X: Any) -> None:
+        self.norms_ = np.sqrt(column_sums(X, lambda values: np.square(values, dtype=np.float64)))
+        if not np.isfinite(self.norms_).all():
+            raise DataError("some columns are too large to be squared: scale them")
+        self.columns_ = self.numbers_ = np.zeros(0, np.int64)
+
+    def _check_state(self) -> None:
+        self.need_array("norms_", (self.n_columns_,))
+        self.columns_ = self.need_columns(self.columns_, "columns_")
+        numbers = self.numbers_
+        if not (
+            isinstance(numbers, np.ndarray) and numbers.shape == self.columns_.shape and numbers.dtype.kind in "iu"
+        ):
+            raise ValueError("numbers_ of greedy features are not one block number a column")
+
+    def _make(self, number: int, size: int, residual: Any) -> FeatureBlock:
+        if residual is None:
+            known = self.columns_[self.numbers_ == number]
+            if len(known) == 0:
+                raise OptionError("greedy features are chosen by a residual: give make(…, residual=(X, R))")
+            return ColumnBlock(known, has_state=True)
+        X, R = residual
+        if X.shape[1] != self.n_columns_ or len(R) != X.shape[0]:
+            raise DataError(f"greedy features: X of shape {X.shape} and a residual of {len(R)} rows do not fit")
+        scores = residual_scores(rows.sliceable(X), np.asarray(R).reshape(len(R), -1), self.norms_)
+        others = self.numbers_ != number
+        scores[self.columns_[others]] = -1.0
+        best = np.argsort(-scores, kind="stable")[:size]
+        return self._give(number, best[scores[best] >= 0.0])
+
+    def remake(self, number: int, size: int, state: dict[str, Any]) -> FeatureBlock:
+        """The block with the columns that were chosen."""
+        if set(state) != {"columns"}:
+            raise ValueError(f"a block of greedy features has columns, found {sorted(state)}")
+        return self._give(number, self.need_columns(np.asarray(state["columns"]), "columns of a block"))
+
+    def _give(self, number: int, columns: np.ndarray) -> FeatureBlock:
+        others = self.numbers_ != number
+        self.columns_ = np.concatenate([self.columns_[others], columns])
+        self.numbers_ = np.concatenate([self.numbers_[others], np.full(len(columns), number, np.int64)])
+        return ColumnBlock(columns, has_state=True)
+
+    def _first_block(self, X: Any, y: Any) -> FeatureBlock:
+        if y is None:
+            raise ValueError("GreedyResidual requires y to be passed, but the target y is None: it has no residual")
+        check_consistent_length(X, y)
+        if type_of_target(y).startswith("continuous"):
+            R = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        else:
+            R = LabelBinarizer().fit_transform(y)
+        return self.make(0, self._size(), (X, R - R.mean(axis=0)))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+def residual_scores(X: Any, R: np.ndarray, norms: np.ndarray) -> np.ndarray:
+    """‖X_j'R‖/‖X_j‖, −1 for columns of zeros."""
+    products = np.zeros((X.shape[1], R.shape[1]))
+    for start, stop in rows.chunks(X, R.shape[1]):
+        part = X[start:stop] if sparse.issparse(X) else rows.dense(X[start:stop])
+        products += part.T @ R[start:stop].astype(rows.precision(X), copy=False)
+    size = np.sqrt(np.einsum("jr,jr->j", products, products))
+    return np.where(norms > 0.0, size / np.where(norms > 0.0, norms, 1.0), -1.0)

@@ -1,0 +1,136 @@
+"""Columns of X as features: a random order (`RandomSubset`) or the most frequent first (`FrequencyOrdered`).
+
+For text: stagewise fits go through the columns block by block.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+
+from lineal.core import rng
+from lineal.features import rows
+from lineal.features.base import FeatureBlock, Generator
+from lineal.row_sparse import pick_columns
+
+
+class ColumnBlock:
+    """Some columns, in an order of their own."""
+
+    def __init__(self, columns: np.ndarray, has_state: bool = False) -> None:
+        self.columns, self.width, self.has_state = columns, len(columns), has_state
+
+    def transform(self, X: Any) -> np.ndarray:
+        """X[:, columns], dense."""
+        dtype = rows.precision(X)
+        if not sparse.issparse(X):
+            return np.ascontiguousarray(X[:, self.columns], dtype)
+        order = np.argsort(self.columns, kind="stable")
+        picked = rows.dense(pick_columns(rows.sliceable(X), self.columns[order]), dtype)
+        if (order[1:] > order[:-1]).all():
+            return picked
+        F = np.empty_like(picked)
+        F[:, order] = picked
+        return F
+
+    def state(self) -> dict[str, Any]:
+        """The columns, where `make` would not choose them again."""
+        return {"columns": self.columns} if self.has_state else {}
+
+
+class ColumnGenerator(Generator):
+    """Base of generators whose features are columns of X."""
+
+    block_: ColumnBlock
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the columns."""
+        check_is_fitted(self, "block_")
+        return _check_feature_names_in(self, input_features)[self.block_.columns]
+
+    def need_columns(self, columns: Any, what: str) -> np.ndarray:
+        """Column numbers, none of them twice, as int64."""
+        if not (
+            isinstance(columns, np.ndarray)
+            and columns.ndim == 1
+            and columns.dtype.kind in "iu"
+            and (len(columns) == 0 or (int(columns.min()) >= 0 and int(columns.max()) < self.n_columns_))
+            and len(np.unique(columns)) == len(columns)
+        ):
+            raise ValueError(f"{what} of {self.name} features are not different columns below {self.n_columns_}")
+        return columns.astype(np.int64, copy=False)
+
+
+class RandomSubset(ColumnGenerator):
+    """Columns at random.
+
+    Parameters
+    ----------
+    replacement : False cuts one permutation of the columns into blocks, which have no column in common; the last is
+        narrower, then there are none. True draws every block anew (different columns within a block), without end.
+    n_features : features as a scikit-learn transformer.
+    random_state : seed (None: 0).
+    """
+
+    name: ClassVar[str] = "subset"
+
+    def __init__(self, replacement: bool = False, n_features: int = 1024, random_state: int | None = None) -> None:
+        self.replacement = replacement
+        self.n_features = n_features
+        self.random_state = random_state
+
+    def _make(self, number: int, size: int, residual: Any) -> FeatureBlock:
+        stream, start = (number + 1, 0) if self.replacement else (0, number * size)
+        order = np.arange(self.n_columns_)
+        rng.shuffle(rng.generator(self.seed_, stream), order)
+        return ColumnBlock(np.sort(order[start : start + size]))
+
+
+class FrequencyOrdered(ColumnGenerator):
+    """Columns by decreasing number of entries that are not zero; of equal ones the first comes first.
+
+    Parameters
+    ----------
+    n_features : features as a scikit-learn transformer.
+
+    Attributes
+    ----------
+    order_ : all columns in this order.
+    """
+
+    name: ClassVar[str] = "frequency"
+    learnt: ClassVar[tuple[str, ...]] = ("order_",)
+
+    order_: np.ndarray
+
+    def __init__(self, n_features: int = 1024) -> None:
+        self.n_features = n_features
+
+    def _learn(self, X: Any) -> None:
+        self.order_ = np.argsort(-column_sums(X, lambda values: values != 0), kind="stable")
+
+    def _check_state(self) -> None:
+        self.order_ = self.need_columns(self.order_, "order_")
+        if len(self.order_) != self.n_columns_:
+            raise ValueError(f"order_ of frequency features has {len(self.order_)} of {self.n_columns_} columns")
+
+    def _make(self, number: int, size: int, residual: Any) -> FeatureBlock:
+        return ColumnBlock(self.order_[number * size : (number + 1) * size])
+
+
+def column_sums(X: Any, of: Any) -> np.ndarray:
+    """Σ_i of(x_ij) for every column, in float64; of(0) must be 0."""
+    total = np.zeros(X.shape[1])
+    for start, stop in rows.chunks(X, 1):
+        part = X[start:stop]
+        if sparse.issparse(part):
+            if not part.has_canonical_format:
+                part = part.copy()
+                part.sum_duplicates()
+            total += np.bincount(part.indices, of(part.data.astype(np.float64)), X.shape[1])
+        else:
+            total += of(rows.dense(part)).sum(axis=0, dtype=np.float64)
+    return total
