@@ -10,10 +10,11 @@ import numpy as np
 
 from lineal.data.dataset import Schema
 from lineal.features.base import checked_features
+from lineal.least_squares_options import UPDATES
 from lineal.predictor import Predictor, probabilities, sigmoid
 from lineal.solution import Certificate
 from lineal.solvers.parts.stages import CHUNK_BYTES, add_stage
-from lineal.solvers.stagewise import UPDATES, Stage, through
+from lineal.solvers.stagewise import Stage, through
 
 #: Blocks whose makings (frequencies, filters) a model keeps from one prediction to the next.
 KEPT_BLOCKS = 64
@@ -29,7 +30,7 @@ class StagewiseModel(Predictor):
     members : lists of stages; more than one where models over disjoint features are averaged.
     start : (k,) predictions or raw scores before the first stage.
     update : how stages were fitted: "linear", "calibrated" or "softmax".
-    dtype : precision of the weights.
+    columns : d, of the rows that it takes.
     classes, is_multilabel, feature_names, schema, options, status : as for `Model`.
 
     Memory: (p + 1)·k numbers a block and what the generator learnt. Predictions of m rows add CHUNK_BYTES of features
@@ -42,7 +43,7 @@ class StagewiseModel(Predictor):
     start: np.ndarray
     update: str
     classes: np.ndarray
-    n_features: int
+    columns: int
     is_multilabel: bool = False
     feature_names: list[str] | None = None
     schema: Schema | None = None
@@ -56,6 +57,11 @@ class StagewiseModel(Predictor):
     def __getstate__(self) -> dict[str, Any]:
         """Without the blocks, which seeds make again."""
         return {**self.__dict__, "_made": {}}
+
+    @property
+    def n_features(self) -> int:
+        """d."""
+        return self.columns
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -95,6 +101,8 @@ class StagewiseModel(Predictor):
     def running(self, X: Any, member: list[Stage]) -> np.ndarray:
         """Predictions or raw scores of all rows after the stages of a member."""
         scores = np.tile(self.start, (X.shape[0], 1))
+        if not member:
+            return scores
         if X.dtype.kind == "f" and X.dtype.itemsize > self.dtype.itemsize:
             X = X.astype(self.dtype)
         maker, X = through(self.generator, X)
@@ -189,7 +197,7 @@ class StagewiseModel(Predictor):
         model = StagewiseModel(
             from_parts(values["generator"], left),
             [stages[end - count : end] for count, end in zip(counts, np.cumsum(counts).tolist())],
-            start, values["update"], n_features=values["n_features"], **common,
+            start, values["update"], columns=values["n_features"], **common,
         )  # fmt: skip
         model.check_blocks()
         return model

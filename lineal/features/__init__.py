@@ -39,6 +39,7 @@ __all__ = [
     "RandomSubset",
     "get",
     "names",
+    "parse",
     "register",
 ]
 
@@ -90,3 +91,42 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+def parse(text: str) -> Any:
+    """The generator of a text: names with options, joined by "+" to a chain.
+
+    For example ``fourier``, ``fourier:scale=0.8,kernel=matern`` or ``pca:n_components=50+fourier``.
+    """
+    steps = [_parse_step(step.strip()) for step in text.split("+")]
+    return steps[0] if len(steps) == 1 else get("chain")(*steps)
+
+
+def _parse_step(text: str) -> Any:
+    name, _, given = text.partition(":")
+    cls = get(name.strip())
+    options = {}
+    for part in filter(None, given.split(",")):
+        key, separator, value = part.partition("=")
+        if not separator:
+            raise OptionError(f"generator {text!r}: {part!r} is not OPTION=VALUE, for example fourier:scale=0.8")
+        options[key.strip()] = _parse_value(value.strip())
+    known = cls().get_params() if hasattr(cls, "get_params") else options
+    for key in options:
+        if key not in known:
+            raise unknown_value(f"option of {name}", key, known)
+    return cls(**options)
+
+
+def _parse_value(text: str) -> Any:
+    """A number, True, False, None, sizes such as 28x28, or the text itself."""
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    sizes = text.split("x")
+    return tuple(map(int, sizes)) if len(sizes) > 1 and all(map(str.isdecimal, sizes)) else text

@@ -25,10 +25,9 @@ from typing import Any
 import numpy as np
 
 from lineal.errors import unknown_value
+from lineal.least_squares_options import UPDATES
 from lineal.solvers.parts.monitor import Callback, Monitor
-from lineal.solvers.parts.stages import FITS, Features, Labelled, advance, loss_of
-
-UPDATES = ("linear", "calibrated", "softmax")
+from lineal.solvers.parts.stages import FITS, Features, Labelled, loss_of
 
 
 @dataclass(frozen=True)
@@ -69,8 +68,7 @@ def solve(
     n_blocks: int = 20,
     first_block: int = 0,
     inner_iter: int = 50,
-    held_out: Labelled | None = None,
-    measure: Callable[[np.ndarray, np.ndarray], float] | None = None,
+    measure: Callable[[], float] | None = None,
     patience: int | None = None,
     block_memory: int = 1 << 30,
     max_time: float | None = None,
@@ -78,8 +76,8 @@ def solve(
 ) -> Stagewise:
     """Fit blocks `first_block` … of a prepared generator; `rows.running` is where they start from.
 
-    With `held_out` rows, `measure(Y, running)` of them (smaller is better) is noted after every block, and the fit ends
-    when `patience` blocks have not improved it; blocks after the best one are dropped.
+    `measure()`, of held-out rows (which have no weight), is noted after every block; smaller is better. The fit ends
+    when `patience` blocks have not improved it, and blocks after the best one are dropped.
     """
     if update not in UPDATES:
         raise unknown_value("update", update, UPDATES)
@@ -101,14 +99,13 @@ def solve(
             W, b = fitted
             result.stages.append(Stage(number, block_size, block.state() if hasattr(block, "state") else {}, W, b))
             status = monitor.record(len(result.stages), loss_of(rows, update), math.nan, W, b)
-            if held_out is not None and measure is not None:
-                advance(features, held_out, W, b, update)
-                monitor.history[-1]["validation"] = error = measure(held_out.Y, held_out.running)
+            if measure is not None:
+                monitor.history[-1]["validation"] = error = measure()
                 if error < best:
                     best, at_best = error, len(result.stages)
                 elif patience is not None and len(result.stages) - at_best >= patience:
                     status = "early"
-    if held_out is not None and math.isfinite(best):
+    if measure is not None and math.isfinite(best):
         del result.stages[at_best:]
     result.history, result.status = monitor.history, _ENDS[status or "max_iter"][0]
     result.message = _ENDS[status or "max_iter"][1].format(blocks=len(result.stages))

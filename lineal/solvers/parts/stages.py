@@ -51,8 +51,10 @@ class Labelled:
         return E
 
     def residual(self, update: str) -> np.ndarray:
-        """What is left to fit."""
-        return self.Y - (self.link(self.running) if update == "softmax" else self.running)
+        """What is left to fit; nothing in rows without weight."""
+        left = self.Y - (self.link(self.running) if update == "softmax" else self.running)
+        left[self.weights == 0.0] = 0.0
+        return left
 
 
 def add_stage(running: np.ndarray, F: np.ndarray, stage_weights: np.ndarray, b: np.ndarray, update: str) -> None:
@@ -214,11 +216,6 @@ def _shift_scores(scores: np.ndarray, F: np.ndarray, means: np.ndarray, move: np
 FITS: dict[str, Callable[..., tuple[np.ndarray, np.ndarray] | None]] = {
     "linear": _fit_residual, "calibrated": partial(_fit_residual, powers=True), "softmax": _fit_labels,
 }  # fmt: skip
-
-
-def advance(features: Features, rows: Labelled, W: np.ndarray, b: np.ndarray, update: str) -> None:
-    for part, F in features.chunks(rows.X):
-        add_stage(rows.running[part], F, W, b, update)
 
 
 def loss_of(rows: Labelled, update: str) -> float:
