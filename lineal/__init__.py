@@ -12,9 +12,12 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Dataset": "lineal.data.dataset",
+    "LeastSquaresClassifier": "lineal.estimators.least_squares",
     "LinearClassifier": "lineal.estimators.linear",
     "LinearClassifierCV": "lineal.estimators.linear_cv",
+    "Link": "lineal.links",
     "Model": "lineal.model",
+    "StagewiseClassifier": "lineal.estimators.stagewise",
     "load": "lineal.model",
     "read": "lineal.data.read",
     "read_blocks": "lineal.data.read",
@@ -22,19 +25,23 @@ _HOME = {
 }
 
 #: Modules that are attributes of the package.
-_MODULES = ("dropin", "errors")
+_MODULES = ("dropin", "errors", "features")
 
 __all__ = ["__version__", *_MODULES, *sorted(_HOME)]
 
 if TYPE_CHECKING:
     from lineal import dropin as dropin
     from lineal import errors as errors
+    from lineal import features as features
     from lineal.data.dataset import Dataset as Dataset
     from lineal.data.layout import convert as convert
     from lineal.data.read import read as read
     from lineal.data.read import read_blocks as read_blocks
+    from lineal.estimators.least_squares import LeastSquaresClassifier as LeastSquaresClassifier
     from lineal.estimators.linear import LinearClassifier as LinearClassifier
     from lineal.estimators.linear_cv import LinearClassifierCV as LinearClassifierCV
+    from lineal.estimators.stagewise import StagewiseClassifier as StagewiseClassifier
+    from lineal.links import Link as Link
     from lineal.model import Model as Model
     from lineal.model import load as load
 

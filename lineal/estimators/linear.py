@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
-import os
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
 from lineal import losses
+from lineal.estimators.base import ModelClassifier
 from lineal.fit import fit
-from lineal.model import LINKS, Model
+from lineal.model import LINKS
 from lineal.options import TrainOptions, describe
-from lineal.solution import Solution
 
 
-def _has_probabilities(estimator: LinearClassifier) -> bool:
-    if estimator.loss in LINKS or estimator.probability:
-        return True
-    raise AttributeError(
-        f"loss {estimator.loss!r} gives scores, not probabilities: set probability=True, or use 'logistic' or 'softmax'"
-    )
-
-
-class LinearClassifier(ClassifierMixin, BaseEstimator):
+class LinearClassifier(ModelClassifier):
     __doc__ = f"""Linear classifier: a mean loss plus a penalty, minimised to a certified tolerance.
 
     Takes binary and multi-class labels of any type and, for losses that allow it, (n, k) indicator matrices; dense
@@ -106,21 +90,15 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
 
         `offsets` are base scores, (n,) or (n, k), added to those of the model.
         """
-        options = TrainOptions(**{entry.name: getattr(self, entry.name) for entry in dataclasses.fields(TrainOptions)})
+        options = self._options(TrainOptions)
         X, y, sample_weight = self._validated(X, y, sample_weight)
         start = getattr(self, "model_", None) if self.warm_start else None
         model, solution = fit(
             X, y, options, sample_weight=sample_weight, offsets=offsets, start=start, callbacks=self.callbacks
         )
         self._keep(model, solution)
-        if solution.status != "converged":
-            warnings.warn(solution.message, ConvergenceWarning, stacklevel=2)
+        self._warn(solution)
         return self
-
-    @property
-    def classes_(self) -> np.ndarray:
-        """The labels."""
-        return self._fitted().classes
 
     @property
     def coef_(self) -> np.ndarray:
@@ -136,69 +114,15 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         b = model.intercept
         return b[1:] - b[:1] if model.is_binary and len(b) == 2 else b
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Scores: (n,) for two classes, else (n, k)."""
-        model = self._fitted()
-        return model.decision_function(self._checked(X))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Labels, or an (n, k) indicator matrix for label sets."""
-        model = self._fitted()
-        return model.predict(self._checked(X))
-
-    @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the classes (of each label for label sets), whose largest is that of `predict`."""
-        model = self._fitted()
-        return model.predict_proba(self._checked(X))
-
-    @available_if(_has_probabilities)
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of `predict_proba`."""
-        with np.errstate(divide="ignore"):  # of a probability that rounds to zero: −∞
-            return np.log(self.predict_proba(X))
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file that `lineal.load` reads."""
-        self._fitted().save(path)
-
-    def _validated(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-        """Training data as `lineal.fit` takes them, or scikit-learn's errors."""
-        X, y = validate_data(
-            self, X, y, accept_sparse=["csr", "csc"], accept_large_sparse=True, dtype=[np.float64, np.float32],
-            multi_output=True, order=None,
-        )  # fmt: skip
-        if np.ndim(y) == 2 and y.shape[1] == 1:
-            y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        return X, y, sample_weight
-
-    def _keep(self, model: Model, solution: Solution) -> None:
-        """Set the attributes of a fit."""
-        names = getattr(self, "feature_names_in_", None)
-        self.model_ = dataclasses.replace(model, feature_names=None if names is None else names.tolist())
-        self.certificate_, self.history_, self.status_ = solution.certificate, solution.history, solution.status
-        self.n_iter_ = max(1, len(solution.history) - 1)
-
-    def _fitted(self) -> Model:
-        check_is_fitted(self, "model_")
-        return self.model_
-
-    def _checked(self, X: Any) -> Any:
-        return validate_data(
-            self, X, reset=False, accept_sparse=["csr", "csc"], accept_large_sparse=True,
-            dtype=[np.float64, np.float32], order=None,
-        )  # fmt: skip
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
+    def _why_no_probabilities(self) -> str | None:
+        if self.loss in LINKS or self.probability:
+            return None
+        return (
+            f"loss {self.loss!r} gives scores, not probabilities: set probability=True, or use 'logistic' or 'softmax'"
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         loss = losses.get(self.loss) if self.loss in losses.names() else None
         tags.classifier_tags.multi_label = loss is not None and loss.takes_label_sets
-        tags.target_tags.single_output = True
         return tags
