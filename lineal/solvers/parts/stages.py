@@ -82,10 +82,9 @@ class Features:
             yield from zip(bounds, self.kept)
             return
         self.kept = []
-        has_room = keep and 4 * n * width <= self.memory
         for part in bounds:
             F = checked_features(self.block.transform(X[part]), part.stop - part.start, width, self.who)
-            if has_room:
+            if keep and F.itemsize * n * width <= self.memory:
                 self.kept.append(F)
             yield part, F
 
