@@ -31,7 +31,8 @@ class Link:
 
     Parameters
     ----------
-    mean : g, of (m, k) scores (k = 1 for two classes) to (m, k) expected labels.
+    mean : g, of (m, k) scores (k = 1 for two classes) to (m, k) expected labels. Labels are those of the largest
+        score, or of scores above zero for two classes and label sets, where g(0) must be ½.
     lipschitz : L with ‖g(u) − g(v)‖ ≤ L‖u − v‖ for all rows u, v.
     potential : Φ, of (m, k) scores to m values, whose gradient is g. Without it objectives are NaN.
     name : what models and messages call it.
@@ -103,14 +104,19 @@ class LinkObjective(Objective):
         """F(θ)."""
         return self.value_and_gradient(theta)[0]
 
+    @property
+    def has_gap(self) -> bool:
+        """Whether the certificate is a gap."""
+        is_strong = not self.fit_intercept and bool(np.all(self.regulariser.strengths > 0.0))
+        return is_strong and self.loss.link.potential is not None
+
     def certificate(self, theta: np.ndarray, tol: float = 0.0, dual_point: Any = None) -> Certificate:
         """A gap by strong convexity, or a relative violation (see above)."""
         value, gradient = self.value_and_gradient(theta)
         W, _ = self.split(gradient)
-        strengths = self.regulariser.strengths
-        if math.isfinite(value) and not self.fit_intercept and np.all(strengths > 0.0):
+        if self.has_gap:
             rows = np.einsum("jr,jr->j", W, W, dtype=np.float64)
-            distance = float(rows @ (0.5 / strengths))
+            distance = float(rows @ (0.5 / self.regulariser.strengths))
             return Certificate("gap", distance / max(abs(value), np.finfo(np.float64).tiny), value, value - distance)
         size = float(np.linalg.norm(gradient, axis=1).max(initial=0.0))
         return Certificate("violation", size / self._reference, value)

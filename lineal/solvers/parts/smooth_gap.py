@@ -24,7 +24,8 @@ class SmoothGap:
         self.wait_below = math.inf
         self.last: tuple[np.ndarray, Certificate] | None = None
         strengths = objective.regulariser.strengths
-        self.inverse = 0.5 / strengths if np.all(strengths > 0.0) else None
+        has_gap = getattr(objective, "has_gap", bool(np.all(strengths > 0.0)))
+        self.inverse = 0.5 / strengths if has_gap else None
         self.reference = 1.0
         if self.inverse is None:  # without a gap, violations are relative to that of the zero model
             _, gradient = centred.value_and_gradient(centred.inside(objective.start()))
@@ -36,7 +37,7 @@ class SmoothGap:
         if self.inverse is None:
             return float(np.linalg.norm(gradient, axis=1).max(initial=0.0)) / self.reference
         rows = np.einsum("jr,jr->j", W, W, dtype=np.float64)
-        return dot(rows, self.inverse) / value if value > 0.0 else 0.0
+        return dot(rows, self.inverse) / abs(value) if value != 0.0 else 0.0
 
     def is_reached(self, theta: np.ndarray, value: float, gradient: np.ndarray) -> bool:
         """Whether the certificate meets tol; computed only when the estimate has come down far enough."""
