@@ -6,8 +6,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from lineal import memory
 from lineal.calibrated_model import CalibratedModel
+from lineal.design.narrow import wrap_any
+from lineal.errors import OptionError
 from lineal.fit import Problem, blas_threads, checked_callbacks, prepare
 from lineal.least_squares_options import METHODS, LeastSquaresOptions
 from lineal.links import Link, LinkObjective
@@ -30,9 +34,12 @@ def fit_least_squares(
     class_names: list[Any] | None = None,
     callbacks: Iterable[Callback] = (),
 ) -> tuple[Model | CalibratedModel, Any]:
-    """Train on X (dense or sparse) and labels y: the model, and how it came about (`Solution` or `Calibrated`)."""
+    """Train on X (dense or sparse) and labels y: the model, and how it came about (`Solution` or `Calibrated`).
+
+    Dense X may be of any numeric type: it is converted some rows at a time.
+    """
     options = options.checked()
-    problem = _problem(X, y, options, sample_weight, class_names)
+    problem = _problem(wrap_any(X), y, options, sample_weight, class_names)
     callbacks = checked_callbacks(callbacks)
     (n, d), k = problem.objective.engine.shape, problem.encoded.n_columns
     size = problem.objective.engine.dtype.itemsize
@@ -57,11 +64,24 @@ def _problem(X: Any, y: Any, options: LeastSquaresOptions, sample_weight: Any, c
 
     if isinstance(link, Link):
         problem = of("squared")
+        _check_border(link, problem)
         return replace(problem, objective=LinkObjective.of(problem.objective, link))
     if link == "softmax":
         problem = of("logistic")
         return of("softmax") if problem.encoded.n_columns > 1 and not problem.encoded.is_multilabel else problem
     return of({"identity": "squared", "sigmoid": "logistic"}[link])
+
+
+def _check_border(link: Link, problem: Problem) -> None:
+    """Refuse a link by which two classes, or a label, would not be as likely as not where scores are zero."""
+    encoded = problem.encoded
+    if encoded.n_columns == 1 or encoded.is_multilabel:
+        middle = np.asarray(link.mean(np.zeros((1, encoded.n_columns))), np.float64)
+        if not np.allclose(middle, 0.5):
+            raise OptionError(
+                f"mean of {link.name} is {middle.ravel()[0]:g} at zero, the border between labels: for two classes and "
+                "label sets it must be 0.5 there; shift its argument"
+            )
 
 
 def _generalized(

@@ -17,8 +17,9 @@ class LeastSquaresClassifier(ModelClassifier):
     __doc__ = f"""Classifier by a few least-squares solves with one d × d matrix: for dense, ill-conditioned features.
 
     Neither the conditioning nor the scales of the features matter, and there is no step size. Takes binary and
-    multi-class labels of any type and (n, k) indicator matrices; dense or sparse X. Memory grows with d²: for more than
-    some ten thousand features use `StagewiseClassifier` or `LinearClassifier`.
+    multi-class labels of any type and (n, k) indicator matrices; dense X of any numeric type (converted some rows at a
+    time: to float32 where a number has up to two bytes, else to float64) or sparse X. Memory grows with d²: for more
+    than some ten thousand features use `StagewiseClassifier` or `LinearClassifier`.
 
     Parameters
     ----------
@@ -35,6 +36,8 @@ class LeastSquaresClassifier(ModelClassifier):
     history_ : one dict an iteration; objectives are mean squared errors for calibrated models.
     n_iter_, status_, model_ : number of iterations, how the fit ended, the model.
     """
+
+    _dtypes = "numeric"
 
     def __init__(
         self,
