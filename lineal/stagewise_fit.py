@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -96,11 +98,12 @@ def _members(
         if status != "converged" or (left is not None and left <= 0.0):
             members.append(member)
             continue
+        measure = _error_of(Y, running, weights, held, is_independent, border) if len(held) else None
         found = stagewise.solve(
             rows, maker, update=options.update, alpha=options.alpha, block_size=int(options.block_size),
             n_blocks=max(0, int(options.n_blocks) - len(member)), first_block=free,
             inner_iter=50 if options.inner_iter is None else int(options.inner_iter),
-            measure=_error_of(Y, running, weights, held, is_independent, border) if len(held) else None,
+            measure=measure, reached=measure() if measure is not None and member else math.inf,
             patience=5 if options.patience is None else int(options.patience), block_memory=int(options.block_memory),
             max_time=left, callbacks=callbacks,
         )  # fmt: skip
@@ -141,10 +144,12 @@ def _generator(options: StagewiseOptions, X: Any, seed: int) -> Any:
     given = options.generator
     if given is None:
         given = "frequency" if sparse.issparse(X) else "pca+fourier" if X.shape[1] > MANY_COLUMNS else "fourier"
-    made = features.parse(given) if isinstance(given, str) else clone(given) if hasattr(given, "get_params") else given
-    if not (hasattr(made, "prepare") and hasattr(made, "make")):
+    if not (isinstance(given, str) or (hasattr(given, "prepare") and hasattr(given, "make"))):
         raise OptionError(f"generator={given!r} makes no features: it needs `prepare` and `make`")
-    return made.prepare(X, seed)
+    fresh = features.parse if isinstance(given, str) else clone if hasattr(given, "get_params") else copy.deepcopy
+    made: Any = fresh(given)
+    made.prepare(X, seed)
+    return made
 
 
 def _empty(

@@ -70,6 +70,7 @@ def solve(
     inner_iter: int = 50,
     measure: Callable[[], float] | None = None,
     patience: int | None = None,
+    reached: float = math.inf,
     block_memory: int = 1 << 30,
     max_time: float | None = None,
     callbacks: Iterable[Callback] = (),
@@ -77,11 +78,12 @@ def solve(
     """Fit blocks `first_block` … of a prepared generator; `rows.running` is where they start from.
 
     `measure()`, of held-out rows (which have no weight), is noted after every block; smaller is better. The fit ends
-    when `patience` blocks have not improved it, and blocks after the best one are dropped.
+    when `patience` blocks have not improved it, and blocks after the best one are dropped. Where blocks are added to a
+    model, `reached` is what it measures without them.
     """
     if update not in UPDATES:
         raise unknown_value("update", update, UPDATES)
-    result, best, at_best = Stagewise([]), math.inf, 0
+    result, best, at_best = Stagewise([]), reached, 0
     with Monitor(n_blocks, max_time, callbacks) as monitor:
         status = monitor.must_end(0)
         while status is None:
