@@ -24,7 +24,7 @@ from numba.core import caching, config
 PACKAGE = Path(__file__).resolve().parent.parent
 
 #: Folders whose code never runs inside a kernel: editing them keeps the compiled kernels.
-NOT_KERNELS = ("cli", "estimators", "report", "search")
+NOT_KERNELS = ("cli", "dropin", "estimators", "report", "search")
 
 #: Only the flags that keep NaN and infinity meaningful.
 SAFE_FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})
