@@ -124,6 +124,7 @@ class StagewiseModel(Predictor):
             block = maker.remake(stage.number, stage.size, stage.state)
         else:
             block = maker.make(stage.number, stage.size)
+        self._check_width(stage, block.width)
         if len(self._made) < KEPT_BLOCKS:
             self._made[stage.number] = block
         return block
@@ -183,6 +184,7 @@ class StagewiseModel(Predictor):
             or not all(np.isfinite(array).all() for array in (start, W, b))
             or values["update"] not in UPDATES
             or not all(type(count) is int and count >= 0 for count in counts)
+            or type(values["n_features"]) is not int
             or not counts
             or sum(counts) != len(blocks)
             or not all(type(one) is int and one >= 0 for block in blocks for one in block[:3])
@@ -203,11 +205,22 @@ class StagewiseModel(Predictor):
         return model
 
     def check_blocks(self) -> None:
-        """A ValueError where the generator does not make as many features as there are weights."""
-        extra = 3 * len(self.start) if self.update == "calibrated" else 0
-        if self.generator.n_columns_ != self.n_features:
+        """A ValueError where the generator would not make as many features as there are weights.
+
+        Only blocks that hold their own features are made: no number in a file takes memory.
+        """
+        if getattr(self.generator, "n_columns_", self.n_features) != self.n_features:
             raise ValueError("the generator takes another number of features")
         maker = getattr(self.generator, "last", self.generator)
         for stage in (stage for member in self.members for stage in member):
-            if self._block(maker, stage).width + extra != len(stage.weights):
-                raise ValueError(f"block {stage.number} has weights for another number of features")
+            if stage.size < 1:
+                raise ValueError(f"block {stage.number} has a size of {stage.size}")
+            if stage.state:
+                self._block(maker, stage)
+            elif hasattr(maker, "width_of"):
+                self._check_width(stage, maker.width_of(stage.number, stage.size))
+
+    def _check_width(self, stage: Stage, width: int) -> None:
+        extra = 3 * len(self.start) if self.update == "calibrated" else 0
+        if width + extra != len(stage.weights):
+            raise ValueError(f"block {stage.number} has weights for another number of features")

@@ -5,7 +5,8 @@
     block.transform(rows)                 those features of some rows, (m, block.width)
 
 A block narrower than asked for is the last one that has features; a width of 0 says that there are no more. A
-generator of a user's own needs only these. `Generator` adds what the ones here share: they are scikit-learn
+generator of a user's own needs only these; with `width_of(number, size)`, the width of a block that is not made,
+model files are checked before they are used. `Generator` adds what the ones here share: they are scikit-learn
 transformers of `n_features` features (block 0), and `state` and `restored` take them to model files and back.
 """
 
@@ -66,6 +67,10 @@ class Generator(TransformerMixin, BaseEstimator):
         if number < 0 or size < 1:
             raise OptionError(f"block {number} of {size} features is none: numbers start at 0, sizes at 1")
         return self._make(int(number), int(size), residual)
+
+    def width_of(self, number: int, size: int) -> int:
+        """Features of block `number`, which is not made."""
+        return size
 
     def remake(self, number: int, size: int, state: dict[str, Any]) -> FeatureBlock:
         """The block that `make` gave, from its `state()`."""

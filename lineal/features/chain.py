@@ -11,6 +11,7 @@ drawn by the seed.
 from __future__ import annotations
 
 import copy
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -91,6 +92,10 @@ class Chain(Generator):
             return ChainBlock(self.firsts_, self.last.make(number, size, (self.before(X), R)))
         return ChainBlock(self.firsts_, self.last.make(number, size))
 
+    def width_of(self, number: int, size: int) -> int:
+        """That of the last step."""
+        return self.last.width_of(number, size)
+
     @property
     def last(self) -> Any:
         """The prepared last step. ``chain.last.make(…)`` over `before` rows are the chain's own features."""
@@ -151,8 +156,9 @@ class Chain(Generator):
             if step.n_columns_ != width:
                 raise ValueError(f"step {position} of a chain takes {step.n_columns_} columns, but gets {width}")
             if position < len(steps) - 1:
-                self.firsts_.append(_first_block(step))
-                width = self.firsts_[-1].width
+                later = _Later(step) if isinstance(step, Generator) else _first_block(step)
+                self.firsts_.append(later)
+                width = later.width
 
     # scikit-learn reads parameters off a signature, which must not have *steps.
 
@@ -207,6 +213,21 @@ class _Sized:
 
     def __init__(self, block: Any, width: int) -> None:
         self.block, self.width = block, width
+
+    def transform(self, X: Any) -> np.ndarray:
+        return self.block.transform(X)
+
+
+class _Later:
+    """Block 0 of a prepared step, made when it is first needed: nothing that a file asks for takes memory before."""
+
+    def __init__(self, step: Generator) -> None:
+        self.step, self.width = step, step.width_of(0, step._size())
+
+    @cached_property
+    def block(self) -> Any:
+        """The block."""
+        return _first_block(self.step)
 
     def transform(self, X: Any) -> np.ndarray:
         return self.block.transform(X)

@@ -87,6 +87,10 @@ class PrincipalComponents(Generator):
         self.mean_, self.variances_ = mean.astype(dtype), variances[:kept]
         self.components_ = np.ascontiguousarray(V[:, :kept], dtype)
 
+    def width_of(self, number: int, size: int) -> int:
+        """Components that are left, at most."""
+        return max(0, min(size, len(self.variances_) - number * size))
+
     def _make(self, number: int, size: int, residual: Any) -> FeatureBlock:
         part = slice(number * size, (number + 1) * size)
         variances = self.variances_[part]

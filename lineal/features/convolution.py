@@ -167,8 +167,19 @@ class PatchConvolution(Generator):
         height, width, channels = self.image_shape_
         return patches.Grid(height, width, channels, int(self.patch), int(self.stride), int(self.pool))
 
+    def width_of(self, number: int, size: int) -> int:
+        """Those of whole filters, of which the bank has so many."""
+        count = size // self._each
+        left = count if self.bank_ is None else max(0, min(count, len(self.bank_) - number * count))
+        return left * self._each
+
+    @property
+    def _each(self) -> int:
+        """Features of a filter."""
+        return 2 * int(self.pool) ** 2 * (2 if self.squares else 1)
+
     def _make(self, number: int, size: int, residual: Any) -> FeatureBlock:
-        each = 2 * int(self.pool) ** 2 * (2 if self.squares else 1)
+        each = self._each
         count = size // each
         if count == 0:
             raise OptionError(f"blocks of {size} patches features are too small: a filter makes {each}")

@@ -70,6 +70,10 @@ class Polynomial(Generator):
             terms[row, : len(columns)] = columns
         return PolynomialBlock(terms)
 
+    def width_of(self, number: int, size: int) -> int:
+        """Monomials that are left, at most."""
+        return max(0, min(size, self.n_monomials - number * size))
+
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names such as "x0^2 x1"."""
         check_is_fitted(self, "block_")

@@ -51,6 +51,10 @@ class ColumnGenerator(Generator):
         check_is_fitted(self, "block_")
         return _check_feature_names_in(self, input_features)[self.block_.columns]
 
+    def width_of(self, number: int, size: int) -> int:
+        """Columns that are left, at most."""
+        return max(0, min(size, self.n_columns_ - number * size))
+
     def need_columns(self, columns: Any, what: str) -> np.ndarray:
         """Column numbers, none of them twice, as int64."""
         if not (
@@ -81,6 +85,10 @@ class RandomSubset(ColumnGenerator):
         self.replacement = replacement
         self.n_features = n_features
         self.random_state = random_state
+
+    def width_of(self, number: int, size: int) -> int:
+        """With replacement, blocks do not take columns from each other."""
+        return super().width_of(0 if self.replacement else number, size)
 
     def _make(self, number: int, size: int, residual: Any) -> FeatureBlock:
         stream, start = (number + 1, 0) if self.replacement else (0, number * size)
