@@ -54,6 +54,16 @@ class Factor:
         return np.ascontiguousarray(found, R.dtype)
 
 
+def without_constants(moment: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """Σ̂, changed in place, with zeros for columns whose variance is nothing but rounding of their mean.
+
+    A column that is constant but for rounding would have a weight of its reciprocal, which no prediction survives.
+    """
+    constant = np.flatnonzero(np.diag(moment) <= 1e-12 * means**2)
+    moment[constant] = moment[:, constant] = 0.0
+    return moment
+
+
 def _cholesky(M: np.ndarray, rounding: float) -> np.ndarray | None:
     """The lower factor of a matrix with a unit diagonal, or None where little of it would be true."""
     try:

@@ -16,7 +16,7 @@ import numpy as np
 from lineal.features.base import checked_features
 from lineal.predictor import sigmoid
 from lineal.solvers.parts.basis import POLYNOMIAL, expand, functions
-from lineal.solvers.parts.second_moment import Factor
+from lineal.solvers.parts.second_moment import Factor, without_constants
 
 #: Bytes of features made at a time.
 CHUNK_BYTES = 32 << 20
@@ -131,7 +131,8 @@ def _moments(
         square *= weights[0]
     square -= np.outer(means, means)
     product -= np.outer(means, target_means)
-    return _Moments(means if shift is False else means + shift, square, product, target_means)
+    means = means if shift is False else means + shift
+    return _Moments(means, without_constants(square, means), product, target_means)
 
 
 def _shift(F: np.ndarray) -> Any:
