@@ -6,7 +6,8 @@
 Agarwal, Kakade, Karampatziakis, Song & Valiant (2014), Algorithm 2. V_t is a whole mk × k matrix: the prediction for
 a class may draw on those for all others; Π projects onto the simplex (one label a row) or the cube (label sets, two
 classes). Predictions depend on those before: a model replays all iterations. No convex objective is minimised, hence
-there is no certificate; iterations end when one of them decreases the mean squared error by less than `min_gain` of it.
+there is no certificate; iterations end when one of them decreases the mean squared error by less than `min_gain` of it,
+or when next to nothing of the error is left: predictions that are labels, but for rounding, have nothing to calibrate.
 
 Memory: 16d² bytes for Σ̂ and its factor, T·(d + mk)·k weights after T iterations, three n × k arrays.
 """
@@ -27,10 +28,13 @@ from lineal.projections import PROJECTIONS
 from lineal.solution import NO_CERTIFICATE
 from lineal.solvers.parts.basis import Function, expand
 from lineal.solvers.parts.monitor import Callback, Monitor
-from lineal.solvers.parts.second_moment import Factor
+from lineal.solvers.parts.second_moment import Factor, without_constants
 
 #: Relative decrease of the mean squared error that is worth another iteration.
 MIN_GAIN = 1e-4
+
+#: Share of the first error that is as good as none.
+NOTHING_LEFT = 1e-10
 
 #: Entries of u at a time.
 CHUNK_ENTRIES = 1 << 20
@@ -67,11 +71,11 @@ def solve(
     """Learn to predict Y, (n, k) in the precision of X; `weights` of the rows add up to one."""
     step = _Residual(X, weights, alpha, fit_intercept, thread_count(n_jobs))
     predictions = np.zeros_like(Y)
-    error = _error(Y, predictions, weights)
+    error = first = _error(Y, predictions, weights)
     kept: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     with Monitor(max_iter, max_time, callbacks) as monitor:
         status = monitor.record(0, error, np.nan, np.zeros((X.shape[1], Y.shape[1])), np.zeros(Y.shape[1]))
-        while status is None and error > 0.0:
+        while status is None and error > NOTHING_LEFT * first:
             W, b = step.fit(Y - predictions)
             predictions += matmul(X, W, threads=step.threads)
             predictions += b
@@ -108,6 +112,8 @@ class _Residual:
         self.X, self.row_weights, self.threads = X, weights, threads
         self.means = column_moments(X, weights)[:, 0] if fit_intercept else None
         moment = gram(X, weights, threads, self.means)
+        if self.means is not None:
+            without_constants(moment, self.means)
         self.factor = Factor(moment, alpha, rounding=float(np.finfo(X.dtype).eps))
 
     def fit(self, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
