@@ -170,7 +170,7 @@ def _squares(centred: Centred) -> np.ndarray:
 
 def _is_constant(variances: np.ndarray, means: np.ndarray) -> np.ndarray:
     """Columns whose variance is nothing but rounding."""
-    return variances <= 1e-12 * means**2
+    return np.isfinite(variances) & (variances <= 1e-12 * means**2)
 
 
 def second_moment(centred: Centred) -> np.ndarray:
