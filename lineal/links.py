@@ -117,7 +117,8 @@ class LinkObjective(Objective):
         if self.has_gap:
             rows = np.einsum("jr,jr->j", W, W, dtype=np.float64)
             distance = float(rows @ (0.5 / self.regulariser.strengths))
-            return Certificate("gap", distance / max(abs(value), np.finfo(np.float64).tiny), value, value - distance)
+            relative = distance / abs(value) if value != 0.0 else math.inf if distance > 0.0 else 0.0
+            return Certificate("gap", relative, value, value - distance)
         size = float(np.linalg.norm(gradient, axis=1).max(initial=0.0))
         return Certificate("violation", size / self._reference, value)
 

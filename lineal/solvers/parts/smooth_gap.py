@@ -37,7 +37,8 @@ class SmoothGap:
         if self.inverse is None:
             return float(np.linalg.norm(gradient, axis=1).max(initial=0.0)) / self.reference
         rows = np.einsum("jr,jr->j", W, W, dtype=np.float64)
-        return dot(rows, self.inverse) / abs(value) if value != 0.0 else 0.0
+        distance = dot(rows, self.inverse)
+        return distance / abs(value) if value != 0.0 else math.inf if distance > 0.0 else 0.0
 
     def is_reached(self, theta: np.ndarray, value: float, gradient: np.ndarray) -> bool:
         """Whether the certificate meets tol; computed only when the estimate has come down far enough."""
