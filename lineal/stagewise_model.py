@@ -187,7 +187,7 @@ class StagewiseModel(Predictor):
             or type(values["n_features"]) is not int
             or not counts
             or sum(counts) != len(blocks)
-            or not all(type(one) is int and one >= 0 for block in blocks for one in block[:3])
+            or not all(type(one) is int and 0 <= one < 2**48 for block in blocks for one in block[:3])
             or sum(block[2] for block in blocks) != len(W)
         ):
             raise ValueError("weights, blocks and classes do not fit each other")
