@@ -1,7 +1,8 @@
 """scikit-learn's own linear classifiers, fitted by lineal: change one import line of a program, and nothing else.
 
-`LinearSVC` and `LogisticRegression` are subclasses of scikit-learn's: parameters, attributes, predictions, tags and
-`isinstance` are theirs; only `fit` is lineal's. What it cannot honour raises an error that names it.
+`LinearSVC`, `LogisticRegression` and `RidgeClassifier` are subclasses of scikit-learn's: parameters, attributes,
+predictions, tags and `isinstance` are theirs; only `fit` is lineal's. What it cannot honour raises an error that names
+it.
 """
 
 from __future__ import annotations
@@ -9,12 +10,17 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-_HOME = {"LinearSVC": "lineal.dropin.svc", "LogisticRegression": "lineal.dropin.logistic"}
+_HOME = {
+    "LinearSVC": "lineal.dropin.svc",
+    "LogisticRegression": "lineal.dropin.logistic",
+    "RidgeClassifier": "lineal.dropin.ridge",
+}
 
-__all__ = ["LinearSVC", "LogisticRegression"]
+__all__ = ["LinearSVC", "LogisticRegression", "RidgeClassifier"]
 
 if TYPE_CHECKING:
     from lineal.dropin.logistic import LogisticRegression as LogisticRegression
+    from lineal.dropin.ridge import RidgeClassifier as RidgeClassifier
     from lineal.dropin.svc import LinearSVC as LinearSVC
 
 
