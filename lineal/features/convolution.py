@@ -150,7 +150,7 @@ class PatchConvolution(Generator):
         length = self._grid().length
         self.need_array("mean_", (length,))
         given, other = ("whitening_", "bank_") if self.filters == "random" else ("bank_", "whitening_")
-        self.need_array(given, (length if given == "whitening_" else None, length))
+        self.need_array(given, (length if given == "whitening_" else int(self.n_filters), length))
         if getattr(self, other) is not None:
             raise ValueError(f"patches features with {self.filters} filters have no {other}")
         self.need_float("threshold_", -1e-300)
