@@ -657,6 +657,10 @@ def test_components_of_narrow_and_constant_rows():
             Z = PrincipalComponents(2, stress=stress).fit(same).transform(same)
             assert Z.shape == (len(same), 1)
             assert not Z.any()
+    tiny, huge = (PrincipalComponents(2, stress=0.0).fit((X * f).astype(np.float32)) for f in (1e-25, 1e18))
+    np.testing.assert_allclose(huge.variances_ / 1e36, tiny.variances_ * 1e50, rtol=1e-4)
+    with pytest.raises(DataError, match="scale"):
+        PrincipalComponents(2).fit(X * 1e200)
     offset = (RNG.normal(size=(50, 4)) + 1000.0).astype(np.float32)
     Z = PrincipalComponents(4, stress=0.0).fit(offset).transform(offset)
     np.testing.assert_allclose(Z @ Z.T, (offset - offset.mean(axis=0)) @ (offset - offset.mean(axis=0)).T, atol=0.05)
