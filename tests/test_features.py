@@ -99,6 +99,7 @@ def test_normal_numbers():
     assert first[:3] == pytest.approx([0.10688097959604548, 1.3692833889955711, -1.0621239223901324], abs=1e-12)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("half", [30, 31, 60])
 def test_waves_are_cosines_and_sines(half):
     # turns of all sizes: beyond 2**23 every float32 is a whole number of turns
@@ -118,12 +119,14 @@ def test_waves_are_cosines_and_sines(half):
     assert np.abs(shifted - (2.0 if phases is None else 2.0 * np.cos(2.0 * np.pi * phases.astype(float)))).max() < 1e-12
 
 
+@pytest.mark.core
 def test_waves_do_not_hide_what_is_not_finite():
     F = np.array([[np.inf, np.nan, -np.inf, 0.0]], np.float32)
     with np.errstate(invalid="ignore"):
         assert np.isnan(waves(F, 4, None, 1.0)[0, :3]).all()
 
 
+@pytest.mark.core
 def test_hadamard_transform():
     H = np.array([[1.0]])
     for _ in range(4):
@@ -238,6 +241,7 @@ def test_scales_of_the_data_do_not_matter():
 # What all generators have in common.
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("name", EACH)
 def test_blocks_are_a_function_of_seed_number_and_size(name):
     generator, X = prepared(name)
@@ -541,6 +545,7 @@ def slow_convolution(generator, D, image, squares):
     return np.concatenate([flat, flat**2]) if squares else flat
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("filters", ["kmeans", "patches", "random"])
 @pytest.mark.parametrize("settings", [{}, {"stride": 2, "pool": 3, "patch": 2, "pooling": "sum", "squares": True}])
 def test_convolution_is_what_it_says(filters, settings):
@@ -744,7 +749,7 @@ def test_sampled_rows():
         assert np.array_equal(drawn, rows.sample(n, size, 3, -1))
 
 
-# As scikit-learn transformers.
+# As scikit-learn transformers. PatchConvolution is not among them: the checks have no images.
 
 
 def explained(estimator):
