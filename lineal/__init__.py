@@ -22,13 +22,14 @@ _HOME = {
 }
 
 #: Modules that are attributes of the package.
-_MODULES = ("dropin", "errors")
+_MODULES = ("dropin", "errors", "features")
 
 __all__ = ["__version__", *_MODULES, *sorted(_HOME)]
 
 if TYPE_CHECKING:
     from lineal import dropin as dropin
     from lineal import errors as errors
+    from lineal import features as features
     from lineal.data.dataset import Dataset as Dataset
     from lineal.data.layout import convert as convert
     from lineal.data.read import read as read
