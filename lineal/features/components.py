@@ -132,7 +132,7 @@ def _by_covariance(X: Any, mean: np.ndarray, largest: float, wanted: int) -> tup
     unit = mean.dtype.type(1.0 if 1e-12 < largest < 1e12 or largest == 0.0 else largest)  # of which squares are safe
     update = linalg.get_blas_funcs("syrk", dtype=mean.dtype)
     total: np.ndarray = np.zeros((d, d), order="F")
-    for start, stop in rows.chunks(X, 1):
+    for start, stop in rows.chunks(X, 1, made_dense=True):
         # A symmetric product of the transpose, which BLAS finds in its own order: no copy, half of the work.
         centred = rows.dense(X[start:stop]) - mean
         total += update(1.0, (centred if unit == 1.0 else centred / unit).T)
