@@ -61,6 +61,11 @@ class CalibratedModel(Predictor):
         """Predictions estimate E[y | x]."""
         return True
 
+    def summary(self) -> dict[str, Any]:
+        """What is peculiar to it, in plain values."""
+        names = [name_of(function) or "a function of its own" for function in self.basis]
+        return {"iterations": len(self.weights), "calibration": names, "weights": int(self.weights.size)}
+
     def raw_scores(self, X: Any) -> np.ndarray:
         """Predictions (n, k); less ½ where columns are independent, so that zero is the border."""
         T, d, k = self.weights.shape

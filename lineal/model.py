@@ -57,6 +57,8 @@ class Model(Predictor):
     certificate: Certificate | None = None
     status: str = ""
 
+    kind = "linear"
+
     @property
     def n_features(self) -> int:
         """d."""

@@ -89,6 +89,16 @@ class StagewiseModel(Predictor):
         """What to say where there are none."""
         return f"update {self.update!r} gives scores, not probabilities: train with update='softmax'"
 
+    def summary(self) -> dict[str, Any]:
+        """What is peculiar to it, in plain values."""
+        return {
+            "update": self.update,
+            "generator": repr(self.generator),
+            "models": len(self.members),
+            "blocks": self.n_blocks,
+            "generated_features": self.n_generated,
+        }
+
     def raw_scores(self, X: Any) -> np.ndarray:
         """Scores (n, k), such that zero is the border where columns are independent."""
         total = self.running(X, self.members[0])

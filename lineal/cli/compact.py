@@ -35,6 +35,8 @@ def compact(
     if json and columns == STDOUT:
         raise OptionError("--json and --columns - would both write to standard output: give one of them")
     known = load(model)
+    if known.kind != "linear":
+        raise OptionError(f"compact is for linear models, which have a weight a feature; {model} is {known.kind}")
     small, needed = known.compact()
     small.save(output)
     names = small.feature_names or [f"column {j}" for j in needed.tolist()]

@@ -21,8 +21,13 @@ METAVARS = {"class_weight": "balanced|LABEL=WEIGHT,…"}
 #: Fields that commands decide themselves, or that have a value for every feature, and that are no flags.
 NO_FLAGS = ("labels", *OF_FEATURES)
 
+#: Flags that are not called as their fields.
+FLAG_NAMES = {"generator": "--features"}
+
 #: Titles of the sections of the help.
 SECTIONS = {
+    "LeastSquaresOptions": "Options of --model-type least_squares",
+    "StagewiseOptions": "Options of --model-type stagewise",
     "PathOptions": "Search options",
     "TrainOptions": "Training options",
     "ReadOptions": "Reading options",
@@ -44,6 +49,7 @@ def flags(leave_out: tuple[str, ...] = (), **groups: type) -> Callable[[Callable
             for name, parameter in parameters_of(options).items():
                 if name not in (*leave_out, *NO_FLAGS):
                     made.setdefault(name, parameter)
+        _tell_defaults(made, groups)
 
         @functools.wraps(function)
         def run(**values: Any) -> Any:
@@ -67,7 +73,7 @@ def parameters_of(options: type) -> dict[str, inspect.Parameter]:
     parameters = {}
     for field in dataclasses.fields(options):
         kind = _plain_type(hints[field.name])
-        flag = "--" + field.name.replace("_", "-")
+        flag = flag_of(field.name)
         info = typer.Option(
             f"{flag}/--no-{flag[2:]}" if kind is bool else flag,
             help=_help(field, flag),
@@ -79,6 +85,26 @@ def parameters_of(options: type) -> dict[str, inspect.Parameter]:
             field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, info]
         )
     return parameters
+
+
+def flag_of(name: str) -> str:
+    """The flag of a field."""
+    return FLAG_NAMES.get(name, "--" + name.replace("_", "-"))
+
+
+def _tell_defaults(made: dict[str, inspect.Parameter], groups: dict[str, type]) -> None:
+    """Say of a flag that options of several kinds share what its defaults are where they differ."""
+    for name, parameter in made.items():
+        found = {}
+        for group, options in groups.items():
+            for field in dataclasses.fields(options):
+                if field.name == name:
+                    found[group] = field.default
+        first, *rest = found.items()
+        others = [f"{group} {default}" for group, default in rest if default != first[1]]
+        if others:
+            info = typing.get_args(parameter.annotation)[1]
+            info.help = f"{info.help.removesuffix(']')}; {', '.join(others)}]" if info.help.endswith("]") else info.help
 
 
 def _plain_type(hint: Any) -> Any:

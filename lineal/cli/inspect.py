@@ -10,6 +10,7 @@ import typer
 from lineal import memory
 from lineal.cli import show
 from lineal.cli.shell import say
+from lineal.errors import OptionError
 
 if TYPE_CHECKING:
     from lineal.model import Model
@@ -38,6 +39,13 @@ def inspect(
     from lineal.thresholds import describe as described
 
     known = load(model)
+    if known.kind != "linear":
+        if features:
+            raise OptionError(
+                f"--features is for linear models, which have a weight a feature; {model} is {known.kind}"
+            )
+        _show_other(known, model, json)
+        return
     result = describe(known, os.path.getsize(model), top)
     if features:
         result |= selected(known)
@@ -77,6 +85,33 @@ def inspect(
     ]
     if rows:
         show.table("features that weigh most", ["class", "feature", "weight"], rows)
+
+
+def _show_other(known: Any, model: str, as_json: bool) -> None:
+    """A model that is not linear: what it has in common with those, and what is peculiar to it."""
+    shared = {
+        "kind": known.kind,
+        "features": known.n_features,
+        "classes": known.classes.tolist(),
+        "is_multilabel": known.is_multilabel,
+        "probabilities": known.has_probabilities,
+        "dtype": str(known.dtype),
+        "bytes": os.path.getsize(model),
+        **known.summary(),
+        "read_from": "arrays" if known.schema is None else known.schema.format,
+        "status": known.status,
+        "options": known.options,
+    }
+    if as_json:
+        show.as_json(shared)
+        return
+    options = ", ".join(f"{name}={value}" for name, value in known.options.items() if value is not None)
+    shown = {**shared, "classes": _listed(shared["classes"]), "bytes": memory.size(shared["bytes"]), "options": options}
+    show.pairs(f"lineal inspect {model}", {name.replace("_", " "): _text(value) for name, value in shown.items()})
+
+
+def _text(value: Any) -> Any:
+    return ", ".join(map(str, value)) if isinstance(value, list) else value
 
 
 def describe(model: Model, file_bytes: int, top: int) -> dict[str, Any]:

@@ -12,9 +12,10 @@ from lineal.cli import show
 from lineal.cli.files import check_writable, read_labelled, unseen_in, warn_unseen
 from lineal.cli.flags import flags
 from lineal.cli.shell import INTERRUPTED, say
-from lineal.cli.training import Clock, for_labels, train_options, with_names
+from lineal.cli.training import KINDS, Clock, fit_rows, options_of
 from lineal.data.options import ReadOptions
 from lineal.errors import OptionError
+from lineal.least_squares_options import LeastSquaresOptions, StagewiseOptions
 from lineal.options import TrainOptions
 
 if TYPE_CHECKING:
@@ -23,12 +24,20 @@ if TYPE_CHECKING:
     from lineal.solution import Solution
 
 
-@flags(leave_out=("verbose",), training=TrainOptions, reading=ReadOptions)
+@flags(
+    leave_out=("verbose",), training=TrainOptions, least_squares=LeastSquaresOptions, stagewise=StagewiseOptions,
+    reading=ReadOptions,
+)  # fmt: skip
 def train(
     data: Annotated[
         str, typer.Argument(metavar="DATA", help="Training data: a file, a quoted glob, or - for standard input.")
     ],
     model: Annotated[str, typer.Option("--model", "-m", help="Model file to write.", show_default=False)],
+    model_type: Annotated[str, typer.Option(help=f"Kind of model: {', '.join(KINDS)}.")] = "linear",
+    tune: Annotated[
+        bool,
+        typer.Option("--tune", help="Of stagewise models, choose bandwidth, ridge and block size on a sample first."),
+    ] = False,
     validate: Annotated[str | None, typer.Option(help="Labelled file to measure the model on.")] = None,
     holdout: Annotated[float | None, typer.Option(help="Share of the rows to measure on, for example 0.2.")] = None,
     history: Annotated[str | None, typer.Option(help="JSON file to write the iterations to.")] = None,
@@ -42,6 +51,8 @@ def train(
     json: show.Json = False,
     *,
     training: dict[str, Any],
+    least_squares: dict[str, Any],
+    stagewise: dict[str, Any],
     reading: dict[str, Any],
 ) -> int | None:
     """Train a model on a file and save it.
@@ -49,7 +60,8 @@ def train(
     Ctrl-C ends the training early: the best model so far is saved, and the exit code is 130.
     """
     shown = sys.stderr.isatty() if verbose is None else verbose
-    options = train_options(training, int(shown))
+    given = {"linear": training, "least_squares": least_squares, "stagewise": stagewise}
+    options = options_of(model_type, given, int(shown), tune)
     _check_split(data, validate, holdout)
     for path in (model, history, plot):
         if path is not None:
@@ -68,8 +80,8 @@ def train(
     if holdout is not None:
         from lineal.cli.split import split
 
-        (rows, measured), on = split(rows, holdout, options.random_state or 0), "holdout"
-    fitted, solution = _fit(rows, options)
+        (rows, measured), on = split(rows, holdout, getattr(options, "random_state", None) or 0), "holdout"
+    fitted, solution = fit_rows(model_type, rows, options, tune)
     clock.lap("fit")
     fitted.save(model)
     if history is not None:
@@ -98,14 +110,6 @@ def _check_split(data: str, validate: str | None, holdout: float | None) -> None
         raise OptionError("DATA and --validate are both standard input, which can be read once: name a file")
     if holdout is not None and not 0.0 < holdout < 1.0:
         raise OptionError(f"--holdout {holdout:g} is not a share between 0 and 1")
-
-
-def _fit(rows: Dataset, options: TrainOptions) -> tuple[Model, Solution]:
-    from lineal.fit import fit
-
-    options = for_labels(options, rows.y)
-    model, solution = fit(rows.X, rows.y, options, sample_weight=rows.weights, class_names=rows.class_names)
-    return with_names(model, rows), solution
 
 
 def _write_history(path: str, solution: Solution) -> None:

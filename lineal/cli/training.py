@@ -6,12 +6,21 @@ import dataclasses
 import time
 from typing import TYPE_CHECKING, Any
 
-from lineal.cli.flags import parse_class_weight
+from lineal.cli.flags import flag_of, parse_class_weight
+from lineal.errors import OptionError, unknown_value
+from lineal.least_squares_options import LeastSquaresOptions, StagewiseOptions
 from lineal.options import TrainOptions
 
 if TYPE_CHECKING:
     from lineal.data.dataset import Dataset
-    from lineal.model import Model
+
+
+#: Options of the kinds of models that a file can be trained to.
+KINDS: dict[str, Any] = {
+    "linear": TrainOptions,
+    "least_squares": LeastSquaresOptions,
+    "stagewise": StagewiseOptions,
+}
 
 
 class Clock:
@@ -37,7 +46,52 @@ def train_options(training: dict[str, Any], verbose: int) -> TrainOptions:
     return options
 
 
-def for_labels(options: TrainOptions, y: Any) -> TrainOptions:
+def options_of(kind: str, given: dict[str, dict[str, Any]], verbose: int, tune: bool) -> Any:
+    """Checked options of a kind of model; a flag of another kind is refused by name."""
+    if kind not in KINDS:
+        raise unknown_value("model_type", kind, KINDS)
+    if tune and kind != "stagewise":
+        raise OptionError(f"--tune is for --model-type stagewise, not {kind}")
+    known = {field.name for field in dataclasses.fields(KINDS[kind])}
+    for other, values in given.items():
+        for name in values:
+            if name not in known:
+                raise OptionError(f"{flag_of(name)} is for --model-type {other}, not {kind}")
+    if kind == "linear":
+        return train_options(given[kind], verbose)
+    values = dict(given[kind])
+    if "class_weight" in values:
+        values["class_weight"] = parse_class_weight(values["class_weight"])
+    if values.get("calibration") not in (None, "polynomial"):
+        values["calibration"] = values["calibration"].split(",")
+    return KINDS[kind](**{**values, "verbose": verbose}).checked()
+
+
+def fit_rows(kind: str, rows: Dataset, options: Any, tune: bool) -> tuple[Any, Any]:
+    """The model of a data set, and how it came about."""
+    options = for_labels(options, rows.y)
+    given: dict[str, Any] = {"sample_weight": rows.weights, "class_names": rows.class_names}
+    found: tuple[Any, Any]
+    if kind == "linear":
+        from lineal.fit import fit
+
+        found = fit(rows.X, rows.y, options, **given)
+    elif kind == "least_squares":
+        from lineal.least_squares_fit import fit_least_squares
+
+        found = fit_least_squares(rows.X, rows.y, options, **given)
+    else:
+        from lineal.stagewise_fit import fit_stagewise
+
+        if tune:
+            from lineal.stagewise_search import tuned
+
+            options = tuned(rows.X, rows.y, options)
+        found = fit_stagewise(rows.X, rows.y, options, **given)
+    return with_names(found[0], rows), found[1]
+
+
+def for_labels(options: Any, y: Any) -> Any:
     """Options with class weights by label instead of by its text.
 
     A text that is no label stays, for `fit` to complain about.
@@ -52,6 +106,6 @@ def for_labels(options: TrainOptions, y: Any) -> TrainOptions:
     return dataclasses.replace(options, class_weight=weights)
 
 
-def with_names(model: Model, rows: Dataset) -> Model:
+def with_names(model: Any, rows: Dataset) -> Any:
     """The model with what the file of these rows says about its features."""
     return dataclasses.replace(model, feature_names=rows.feature_names, schema=rows.schema)

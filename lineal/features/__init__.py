@@ -77,7 +77,8 @@ def register(cls: Any) -> Any:
     name = getattr(cls, "name", None)
     if not isinstance(name, str) or not name:
         raise OptionError(f"{cls.__name__} has no name: set the class attribute `name`")
-    if name in _HOME or _REGISTERED.get(name, cls) is not cls:
+    known = _REGISTERED.get(name, cls)  # the same one, defined again, replaces itself
+    if name in _HOME or (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
         raise OptionError(f"{cls.__name__} cannot be called {name!r}: that name is taken")
     _REGISTERED[name] = cls
     return cls

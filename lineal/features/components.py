@@ -18,7 +18,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from lineal.core import rng
-from lineal.errors import OptionError
+from lineal.errors import DataError, OptionError
 from lineal.features import rows
 from lineal.features.base import FeatureBlock, Generator
 
@@ -73,17 +73,19 @@ class PrincipalComponents(Generator):
     def _learn(self, X: Any) -> None:
         wanted = min(int(self.n_components), X.shape[1])
         dtype = rows.precision(X)
-        mean = _mean(X)
+        mean, largest = _mean(X)
         if X.shape[1] <= COVARIANCE_COLUMNS:
-            variances, V = _by_covariance(X, mean.astype(dtype), wanted)
+            variances, V = _by_covariance(X, mean.astype(dtype), largest, wanted)
         else:
             variances, V = _by_iteration(X, mean, wanted, self.seed_)
+        if not np.isfinite(variances).all():
+            raise DataError("the variances of the rows are too large for floating-point numbers: scale the columns")
         variances = np.maximum(variances, 0.0)
         # Smaller variances are rounding errors of the products.
         floor = variances[0] * (1e-6 if dtype == np.float32 else 1e-13)
         kept = max(1, int(np.count_nonzero(variances > floor)))
-        largest = V[np.abs(V).argmax(axis=0), np.arange(V.shape[1])]
-        V = V * np.where(largest < 0.0, -1.0, 1.0)
+        signs = V[np.abs(V).argmax(axis=0), np.arange(V.shape[1])]
+        V = V * np.where(signs < 0.0, -1.0, 1.0)
         self.mean_, self.variances_ = mean.astype(dtype), variances[:kept]
         self.components_ = np.ascontiguousarray(V[:, :kept], dtype)
 
@@ -118,24 +120,30 @@ class ComponentBlock:
         return {}
 
 
-def _mean(X: Any) -> np.ndarray:
-    total = np.zeros(X.shape[1])
+def _mean(X: Any) -> tuple[np.ndarray, float]:
+    """Means of the columns, and the largest magnitude of all numbers."""
+    total, largest = np.zeros(X.shape[1]), 0.0
     for start, stop in rows.chunks(X, 1):
-        total += np.asarray(X[start:stop].sum(axis=0, dtype=np.float64)).reshape(-1)
-    return total / X.shape[0]
+        part = X[start:stop]
+        total += np.asarray(part.sum(axis=0, dtype=np.float64)).reshape(-1)
+        largest = max(largest, float(part.max()), -float(part.min()))
+    return total / X.shape[0], largest
 
 
-def _by_covariance(X: Any, mean: np.ndarray, wanted: int) -> tuple[np.ndarray, np.ndarray]:
+def _by_covariance(X: Any, mean: np.ndarray, largest: float, wanted: int) -> tuple[np.ndarray, np.ndarray]:
     """Leading eigenvalues and vectors of the covariance."""
     n, d = X.shape
+    unit = mean.dtype.type(1.0 if 1e-12 < largest < 1e12 or largest == 0.0 else largest)  # of which squares are safe
     update = linalg.get_blas_funcs("syrk", dtype=mean.dtype)
     total: np.ndarray = np.zeros((d, d), order="F")
-    for start, stop in rows.chunks(X, 1):
+    for start, stop in rows.chunks(X, 1, made_dense=True):
         # A symmetric product of the transpose, which BLAS finds in its own order: no copy, half of the work.
-        total += update(1.0, (rows.dense(X[start:stop]) - mean).T)
+        centred = rows.dense(X[start:stop]) - mean
+        total += update(1.0, (centred if unit == 1.0 else centred / unit).T)
     total /= n
     variances, V = linalg.eigh(total, lower=False, subset_by_index=(d - wanted, d - 1), overwrite_a=True)
-    return variances[::-1], V[:, ::-1]
+    with np.errstate(over="ignore"):
+        return variances[::-1] * float(unit) ** 2 if unit < 1e150 else np.full(wanted, np.inf), V[:, ::-1]
 
 
 def _by_iteration(X: Any, mean: np.ndarray, wanted: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

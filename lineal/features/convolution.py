@@ -125,16 +125,12 @@ class PatchConvolution(Generator):
         whitening = patches.whitening(P) if self.whiten else np.eye(grid.length)
         Z = (P @ whitening).astype(np.float32)
         state = rng.generator(self.seed_, -2)
-        count = int(self.n_filters)
         if self.filters == "random":
             D = _directions(rng.generator(self.seed_, 0), THRESHOLD_FILTERS, grid.length)
             bank = None
         else:
-            D = (
-                patches.chosen(Z, count, state)
-                if self.filters == "patches"
-                else patches.spherical_means(Z, count, state)
-            )
+            choose = patches.chosen if self.filters == "patches" else patches.spherical_means
+            D = choose(Z, int(self.n_filters), state)
             bank = (D @ whitening).astype(np.float32)
         self.mean_, self.bank_ = mean.astype(np.float32), bank
         self.whitening_ = whitening.astype(np.float32) if bank is None else None
@@ -153,14 +149,10 @@ class PatchConvolution(Generator):
             raise ValueError(f"image_shape_={self.image_shape_!r} of patches features should have three lengths")
         length = self._grid().length
         self.need_array("mean_", (length,))
-        if self.filters == "random":
-            self.need_array("whitening_", (length, length))
-        else:
-            self.need_array("bank_", (None, length))
-        if (self.bank_ is None) != (self.filters == "random") or (self.whitening_ is None) == (
-            self.filters == "random"
-        ):
-            raise ValueError("patches features have a bank or, for random filters, a whitening")
+        given, other = ("whitening_", "bank_") if self.filters == "random" else ("bank_", "whitening_")
+        self.need_array(given, (length if given == "whitening_" else int(self.n_filters), length))
+        if getattr(self, other) is not None:
+            raise ValueError(f"patches features with {self.filters} filters have no {other}")
         self.need_float("threshold_", -1e-300)
 
     def _grid(self) -> patches.Grid:
@@ -188,27 +180,19 @@ class PatchConvolution(Generator):
         else:
             state = rng.generator(self.seed_, _FILTERS + number)
             D = _directions(state, count, self._grid().length) @ self.whitening_
-        return PatchBlock(self._grid(), D, self.mean_, self.threshold_, self.pooling, self.squares, thread_count(self))
+        return PatchBlock(self, D)
 
 
 class PatchBlock:
     """Pooled responses of some filters."""
 
-    def __init__(
-        self,
-        grid: patches.Grid,
-        D: np.ndarray,
-        mean: np.ndarray,
-        threshold: float,
-        pooling: str,
-        squares: bool,
-        threads: int,
-    ) -> None:
-        self.grid, self.threshold, self.pooling, self.squares, self.threads = grid, threshold, pooling, squares, threads
+    def __init__(self, generator: PatchConvolution, D: np.ndarray) -> None:
+        self.grid, self.threshold, self.threads = generator._grid(), generator.threshold_, thread_count(generator)
+        self.pooling, self.squares = generator.pooling, generator.squares
         self.filters: np.ndarray = np.ascontiguousarray(D.T)
-        self.shifts = -(D.astype(np.float64) @ mean)
-        self.plain = 2 * grid.pool**2 * len(D)
-        self.width = self.plain * (2 if squares else 1)
+        self.shifts = -(D.astype(np.float64) @ generator.mean_)
+        self.plain = 2 * self.grid.pool**2 * len(D)
+        self.width = self.plain * (2 if self.squares else 1)
 
     def transform(self, X: Any) -> np.ndarray:
         """(m, width): by feature kind, region, sign and filter."""
@@ -219,26 +203,22 @@ class PatchBlock:
         filters, shifts = self.filters.astype(dtype, copy=False), self.shifts.astype(dtype)
         step = max(1, STEP // (grid.places * max(grid.length, filters.shape[1])))
         for start in range(0, len(F), step):
-            images = patches.images(X[start : start + step], grid)
+            images, pooled = patches.images(X[start : start + step], grid), F[start : start + step]
             P = np.empty((len(images) * grid.places, grid.length), dtype)
-            self._over(images, lambda a, b: patches.gather(images[a:b], grid, P[a * grid.places : b * grid.places]))
-            R = P @ filters
-            pooled = F[start : start + step]
-            self._over(
-                images,
-                lambda a, b: patches.threshold_and_pool(
-                    R[a * grid.places : b * grid.places], shifts, self.threshold, grid, pooled[a:b]
-                ),
-            )
+            self._run(partial(patches.gather, grid), images, P)
+            self._run(partial(patches.threshold_and_pool, grid, shifts, self.threshold), P @ filters, pooled)
         if self.pooling == "mean":
             F[:, : self.plain] /= np.repeat(grid.region_sizes(), 2 * filters.shape[1]).astype(dtype)
         if self.squares:
             np.square(F[:, : self.plain], out=F[:, self.plain :])
         return F
 
-    def _over(self, images: np.ndarray, work: Any) -> None:
-        """Call `work` with ranges of images, on threads."""
-        pool.run([partial(work, a, b) for a, b in pool.ranges(len(images), self.threads)], self.threads)
+    def _run(self, work: Any, source: np.ndarray, out: np.ndarray) -> None:
+        """work(source, out) on threads over images, of which each has the same number of rows in both."""
+        count = min(len(source), len(out))
+        a, b = len(source) // max(1, count), len(out) // max(1, count)
+        pieces = pool.ranges(count, self.threads)
+        pool.run([partial(work, source[i * a : j * a], out[i * b : j * b]) for i, j in pieces], self.threads)
 
     def state(self) -> dict[str, Any]:
         """Nothing: the generator has the filters, or a seed that gives them."""

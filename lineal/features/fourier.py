@@ -135,11 +135,11 @@ class RandomFourier(Generator):
         """(d, half) frequencies in turns."""
         d = self.n_columns_
         if self.kernel == "laplacian":
-            V = np.tan(np.pi * (_uniform(self.seed_, number, _DIRECTIONS, d * half) - 0.5)).reshape(d, half)
-            return Matrix((V / (2.0 * np.pi * self.bandwidth_)).astype(np.float32))
-        V = np.empty(d * half, np.float32)
-        rng.fill_normal(rng.generator(self.seed_, number * _PURPOSES + _DIRECTIONS), V)
-        V = V.reshape(half, d).T if self.variant == "orthogonal" else V.reshape(d, half)
+            cauchy = np.tan(np.pi * (_uniform(self.seed_, number, _DIRECTIONS, d * half) - 0.5)).reshape(d, half)
+            return Matrix((cauchy / (2.0 * np.pi * self.bandwidth_)).astype(np.float32))
+        normal = np.empty(d * half, np.float32)
+        rng.fill_normal(rng.generator(self.seed_, number * _PURPOSES + _DIRECTIONS), normal)
+        V = normal.reshape(d, half)
         lengths = self._lengths(number, half)
         if self.variant == "orthogonal":
             V = _orthogonal(V)

@@ -58,9 +58,8 @@ class GreedyResidual(ColumnGenerator):
         self.need_array("norms_", (self.n_columns_,))
         self.columns_ = self.need_columns(self.columns_, "columns_")
         numbers = self.numbers_
-        if not (
-            isinstance(numbers, np.ndarray) and numbers.shape == self.columns_.shape and numbers.dtype.kind in "iu"
-        ):
+        fits = isinstance(numbers, np.ndarray) and numbers.shape == self.columns_.shape
+        if not (fits and numbers.dtype.kind in "iu"):
             raise ValueError("numbers_ of greedy features are not one block number a column")
 
     def _make(self, number: int, size: int, residual: Any) -> FeatureBlock:

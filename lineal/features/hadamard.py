@@ -52,7 +52,7 @@ class Structured:
     def turns(self, X: Any, out: np.ndarray, threads: int) -> None:
         """The products of the rows with the frequencies, into `out`."""
         lengths = self.lengths.astype(out.dtype)
-        for start, stop in rows.chunks(X, 1):
+        for start, stop in rows.chunks(X, 1, made_dense=True):
             part, target = rows.dense(X[start:stop]), out[start:stop]
             ranges = pool.ranges(len(part), threads)
             pool.run([partial(_turns, part[a:b], self.signs, lengths, target[a:b]) for a, b in ranges], threads)

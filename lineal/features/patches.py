@@ -78,10 +78,10 @@ def sampled(X: Any, grid: Grid, state: np.ndarray) -> np.ndarray:
     """Patches at random places of random images, float64."""
     draws = np.empty(3 * SAMPLE)
     rng.fill_uniform(state, draws)
-    draws = draws.reshape(3, SAMPLE)
-    image = np.sort((draws[0] * X.shape[0]).astype(np.int64))
-    top = (draws[1] * grid.down).astype(np.int64) * grid.stride
-    left = (draws[2] * grid.across).astype(np.int64) * grid.stride
+    which, down, across = draws.reshape(3, SAMPLE)
+    image = np.sort((which * X.shape[0]).astype(np.int64))
+    top = (down * grid.down).astype(np.int64) * grid.stride
+    left = (across * grid.across).astype(np.int64) * grid.stride
     row, column = np.arange(grid.patch), np.arange(grid.patch * grid.channels)
     P = np.empty((SAMPLE, grid.length))
     step = max(1, rows.CHUNK // X.shape[1])
@@ -140,7 +140,7 @@ def spherical_means(Z: np.ndarray, count: int, state: np.ndarray) -> np.ndarray:
     return D
 
 
-def gather(images: np.ndarray, grid: Grid, out: np.ndarray) -> None:
+def gather(grid: Grid, images: np.ndarray, out: np.ndarray) -> None:
     """All patches of some images, a row each, into `out`."""
     _gather(images, grid.patch, grid.stride, grid.channels, grid.down, grid.across, out)
 
@@ -161,7 +161,7 @@ def _gather(images: Any, patch: int, stride: int, channels: int, down: int, acro
                 place += 1
 
 
-def threshold_and_pool(R: np.ndarray, shifts: np.ndarray, threshold: float, grid: Grid, out: np.ndarray) -> None:
+def threshold_and_pool(grid: Grid, shifts: np.ndarray, threshold: float, R: np.ndarray, out: np.ndarray) -> None:
     """Add the thresholded responses to the regions in `out`: by region, sign and filter."""
     _threshold_and_pool(R, shifts, shifts.dtype.type(threshold), grid.down, grid.across, grid.pool, out)
 
@@ -179,6 +179,6 @@ def _threshold_and_pool(R: Any, shifts: Any, threshold: Any, down: int, across: 
                 for j in range(count):
                     r = response[j] + shifts[j]
                     a, b = r - threshold, -r - threshold
-                    above[j] += a if a > 0 else a - a
+                    above[j] += a if a > 0 else a - a  # 0, but NaN for NaN
                     below[j] += b if b > 0 else b - b
                 place += 1

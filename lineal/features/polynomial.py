@@ -87,19 +87,19 @@ class PolynomialBlock:
     def __init__(self, terms: np.ndarray) -> None:
         self.terms, self.width = terms, len(terms)
         self.columns, at = np.unique(terms, return_inverse=True)
-        self.at = at.reshape(terms.shape)
+        self.at: np.ndarray = at.reshape(terms.shape)
 
     def transform(self, X: Any) -> np.ndarray:
         """(m, width) products."""
         dtype = rows.precision(X)
-        has_ones = self.width > 0 and self.columns[0] < 0
+        has_ones = bool((self.columns < 0).any())
         columns = self.columns[1:] if has_ones else self.columns
         picked = pick_columns(rows.sliceable(X), columns) if sparse.issparse(X) else X[:, columns]
         used = rows.dense(picked, dtype)
         if has_ones:
             used = np.hstack([np.ones((len(used), 1), dtype), used])
         F = np.take(used, self.at[:, 0], axis=1) if self.width else np.empty((X.shape[0], 0), dtype)
-        for factor in range(1, self.at.shape[1]):
+        for factor in range(1, self.terms.shape[1]):
             higher = np.flatnonzero(self.terms[:, factor] >= 0)  # the last ones: degrees ascend
             if len(higher):
                 F[:, higher[0] :] *= np.take(used, self.at[higher[0] :, factor], axis=1)

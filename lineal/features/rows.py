@@ -35,9 +35,11 @@ def sliceable(X: Any) -> Any:
     return X if isinstance(X, np.ndarray) else np.asarray(X)
 
 
-def chunks(X: Any, width: int) -> Iterator[tuple[int, int]]:
-    """Ranges of rows, such that neither they as dense rows nor `width` features of them are too many numbers."""
-    step = max(1, min(8192, CHUNK // max(1, X.shape[1], width)))
+def chunks(X: Any, width: int, made_dense: bool = False) -> Iterator[tuple[int, int]]:
+    """Ranges of rows, such that neither they (dense, or as they are stored) nor `width` features are too many."""
+    is_dense = made_dense or not sparse.issparse(X)
+    length = X.shape[1] if is_dense else X.nnz // max(1, X.shape[0])
+    step = max(1, min(8192, CHUNK // max(1, length, width)))
     for start in range(0, X.shape[0], step):
         yield start, min(start + step, X.shape[0])
 
@@ -77,12 +79,14 @@ def sample(n: int, size: int, seed: int, stream: int) -> np.ndarray:
 def distances(X: Any, first: np.ndarray, second: np.ndarray, power: int) -> np.ndarray:
     """Σ_j |x_j − x'_j|^power for pairs of rows, in float64."""
     found = np.zeros(len(first))
-    step = max(1, (CHUNK // 4) // max(1, X.shape[1]))
+    step = len(first) if sparse.issparse(X) else max(1, (CHUNK // 4) // max(1, X.shape[1]))
     with np.errstate(over="ignore"):
         for start in range(0, len(first), step):
             part = slice(start, start + step)
-            gap = np.abs(dense(X[first[part]], np.float64) - dense(X[second[part]], np.float64))
-            found[part] = np.einsum("ij,ij->i", gap, gap) if power == 2 else gap.sum(axis=1)
+            gap = abs(X[first[part]].astype(np.float64) - X[second[part]].astype(np.float64))
+            if power == 2:
+                gap = gap.multiply(gap) if sparse.issparse(gap) else gap * gap
+            found[part] = np.asarray(gap.sum(axis=1)).reshape(-1)
     if not np.isfinite(found).all():
         raise DataError("the distances between rows are too large for floating-point numbers: scale the columns")
     return found

@@ -85,7 +85,20 @@ def solve(
         raise unknown_value("update", update, UPDATES)
     result, best, at_best = Stagewise([]), reached, 0
     with Monitor(n_blocks, max_time, callbacks) as monitor:
-        status = monitor.must_end(0)
+
+        def record(W: np.ndarray, b: np.ndarray) -> str | None:
+            nonlocal best, at_best
+            status = monitor.record(len(result.stages), loss_of(rows, update), math.nan, W, b)
+            if measure is not None:
+                monitor.history[-1]["validation"] = error = measure()
+                if error < best:
+                    best, at_best = error, len(result.stages)
+                elif patience is not None and len(result.stages) - at_best >= patience:
+                    return status or "early"
+            return status
+
+        k = rows.Y.shape[1]
+        status = record(np.zeros((0, k)), np.zeros(k))
         while status is None:
             number = first_block + len(result.stages)
             given = ((rows.X, rows.residual(update)),) if getattr(generator, "needs_residual", False) else ()
@@ -100,13 +113,7 @@ def solve(
                 break
             W, b = fitted
             result.stages.append(Stage(number, block_size, block.state() if hasattr(block, "state") else {}, W, b))
-            status = monitor.record(len(result.stages), loss_of(rows, update), math.nan, W, b)
-            if measure is not None:
-                monitor.history[-1]["validation"] = error = measure()
-                if error < best:
-                    best, at_best = error, len(result.stages)
-                elif patience is not None and len(result.stages) - at_best >= patience:
-                    status = "early"
+            status = record(W, b)
     if measure is not None and math.isfinite(best):
         del result.stages[at_best:]
     result.history, result.status = monitor.history, _ENDS[status or "max_iter"][0]
