@@ -187,16 +187,25 @@ class Regulariser:
         other.n_blocks = len(other.factors)
         return other
 
+    def features_of(self, blocks: np.ndarray) -> np.ndarray:
+        """Mask of the features of some blocks, from a mask of those."""
+        if not self.blocks.features.size:
+            return blocks
+        rows = np.empty(self.n_features, bool)
+        rows[self.blocks.features] = np.repeat(blocks, np.diff(self.blocks.offsets))
+        return rows
+
+    def live_features(self, W: np.ndarray) -> np.ndarray:
+        """Mask of the features in blocks that are not zero, whole blocks; of all, where the penalty is smooth."""
+        if self.penalty.is_smooth:
+            return np.ones(self.n_features, bool)
+        return self.features_of(~self.zero_blocks(W))
+
     def free_weights(self, W: np.ndarray) -> np.ndarray:
         """Mask of the weights by which αΩ is differentiable at W, for penalties with a bend."""
         if not self.penalty.frees_all:
             return W != 0.0
-        live = ~self.zero_blocks(W) if not self.penalty.is_smooth else np.ones(self.n_blocks, bool)
-        rows = live
-        if self.blocks.features.size:
-            rows = np.empty(self.n_features, bool)
-            rows[self.blocks.features] = np.repeat(live, np.diff(self.blocks.offsets))
-        return np.broadcast_to(rows[:, None], W.shape)
+        return np.broadcast_to(self.live_features(W)[:, None], W.shape)
 
     def slope(self, W: np.ndarray) -> np.ndarray:
         """Gradient of αΩ at W by the weights that are free there; no block may be zero."""
@@ -230,11 +239,6 @@ class Regulariser:
         if self.blocks.features.size:
             live = np.logical_or.reduceat(live[self.blocks.features], self.blocks.offsets[:-1])
         return ~live
-
-    def live_rows(self, W: np.ndarray) -> np.ndarray:
-        """Numbers of the features with some weight that is not zero."""
-        self._check(W)
-        return np.flatnonzero(W.any(axis=1))
 
     def _whole(self, *matrices: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
         """Strengths and matrices as the kernels get them.
