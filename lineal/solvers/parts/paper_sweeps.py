@@ -142,7 +142,7 @@ class PaperSweeps(BlockRows):
             self.first = (self.sums, self.tops)
 
     def _off_balance(self) -> float:
-        """The intercept's violation; zero where rounding is all of it: rules relative to a first sweep must not see it."""
+        """The intercept's violation; zero where rounding is all of it, which relative rules must not see."""
         found, noise = self.off_balance(), float(np.finfo(self.R.dtype).eps)
         return found if found > noise * float(np.abs(self.R).sum(dtype=np.float64)) else 0.0
 
