@@ -212,7 +212,9 @@ def test_groups_that_are_refused(groups, message):
 @every_name
 def test_groups_are_refused_by_penalties_without_them(name):
     if name not in GROUP_NAMES:
-        with pytest.raises(OptionError, match=f"penalty '{name}' does not take groups: 'l1/l2', 'l1/linf', .* do"):
+        with pytest.raises(
+            OptionError, match=f"penalty '{name}' does not take feature_groups: 'l1/l2', 'l1/linf', .* do"
+        ):
             Regulariser(penalties.get(name), 1.0, 7, groups=[[0, 1], [2, 3, 4, 5, 6]])
 
 

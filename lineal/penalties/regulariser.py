@@ -55,7 +55,7 @@ class Regulariser:
             raise OptionError(f"alpha={alpha!r} is not a finite number ≥ 0")
         if groups is not None and not penalty.is_group:
             able = [repr(name) for name in penalties.names() if penalties.get(name).is_group]
-            raise OptionError(f"penalty {penalty.name!r} does not take groups: {', '.join(able)} do")
+            raise OptionError(f"penalty {penalty.name!r} does not take feature_groups: {', '.join(able)} do")
         self.penalty: Any = penalty
         self.alpha: float = float(alpha)
         self.n_features: int = n_features
@@ -267,10 +267,10 @@ def _check_factors(factors: Any, n_blocks: int, block: str) -> np.ndarray:
     try:
         factors = np.array(factors, np.float64)
     except (TypeError, ValueError):
-        raise OptionError(f"factors={factors!r} are not numbers") from None
+        raise OptionError(f"penalty_factors={factors!r} are not numbers") from None
     if factors.shape != (n_blocks,):
-        raise OptionError(f"factors has shape {factors.shape}, expected one per {block}: ({n_blocks},)")
+        raise OptionError(f"penalty_factors has shape {factors.shape}, expected one per {block}: ({n_blocks},)")
     bad = np.flatnonzero(~((factors >= 0.0) & np.isfinite(factors)))
     if bad.size:
-        raise OptionError(f"factors: {block} {bad[0]} has {factors[bad[0]]}, expected a finite number ≥ 0")
+        raise OptionError(f"penalty_factors: {block} {bad[0]} has {factors[bad[0]]}, expected a finite number ≥ 0")
     return factors
