@@ -286,6 +286,7 @@ def test_dense_models_keep_the_first_format(tmp_path):
         lambda d, t: d.update(schema={"format": "array", "n_features": 60, "settings": {}, "columns": [1] * 50}),
         lambda d, t: d.update(schema={"format": "array", "n_features": 9, "settings": {}, "columns": list(range(50))}),
         lambda d, t: d.update(schema={"format": "array", "n_features": 9, "settings": {}, "columns": "x"}),
+        lambda d, t: d.update(schema={"format": "array", "n_features": 2**63, "settings": {}}),
     ],
 )
 def test_a_hostile_file_is_refused(change, tmp_path):
