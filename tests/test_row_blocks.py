@@ -191,6 +191,16 @@ def test_penalties_of_single_weights_with_direct_losses(loss, penalty):
     assert np.abs(gradient[8]).max() <= 1e-6
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_newton_steps_are_taken_where_the_loss_is_flat(seed):
+    """More weights than rows can tell apart, and a weak l1: directions are long, and weights in the way are near."""
+    rng = np.random.default_rng(seed)
+    X, y = 100.0 * rng.normal(size=(13, 7)), rng.integers(0, 3, 13)
+    X[:, 3], y[:3] = 500.0, np.arange(3)
+    found = block_cd.solve(problem(rows_of(X), y, "softmax", "l1", share=1e-3), tol=1e-5, max_iter=100)
+    assert found.status == "converged"
+
+
 @pytest.mark.parametrize(
     "penalty", ["l1/l2", pytest.param("l1/linf", marks=slow), pytest.param("sparse_group", marks=slow)]
 )

@@ -29,8 +29,8 @@ from lineal.solvers.parts.score_rows import ScoreRows
 #: exact for the ones of today is not worth much more.
 FORCING, MAX_PRODUCTS = 0.3, 20
 
-#: Halvings of a step.
-MAX_HALVINGS = 12
+#: Halvings of a step, and of one that ends where a weight becomes zero.
+MAX_HALVINGS, MAX_MORE = 12, 6
 
 #: Share of the decrease that the slope promises, which a step must bring.
 DECREASE = 1e-4
@@ -83,6 +83,8 @@ class SupportNewton:
         rows, d = self.rows, self.d
         diagonal = np.outer(self.squares, rows.mean_curvature(0))
         diagonal[:d] += self.regulariser.stiffness(W)[:, None]
+        if not diagonal.any():  # no row counts, and nothing else bends
+            return np.zeros_like(gradient)
         inverse = (1.0 / np.maximum(diagonal, 1e-12 * diagonal.max())).astype(gradient.dtype)
 
         def product(V: np.ndarray) -> np.ndarray:
@@ -101,17 +103,30 @@ class SupportNewton:
         """Move along p; the objective there, or None where nothing was gained."""
         slope = float(total_dot(gradient, p)[0])
         self.rows.look_along(p)
-        length, noise = 1.0, 4.0 * float(np.finfo(p.dtype).eps) * abs(value)
-        for _ in range(MAX_HALVINGS if slope < 0.0 else 0):
+        noise = 4.0 * float(np.finfo(p.dtype).eps) * abs(value)
+        for length in self._lengths(p) if slope < 0.0 else ():
             theta = self.theta + p.dtype.type(length) * p
             found = self._value(length, theta)
             if found <= value + DECREASE * length * slope + noise:
                 self.rows.accept(np.full(self.rows.groups, length))
                 self.theta = theta
                 return found
-            length *= 0.5
         self._value(0.0, self.theta)
         return None
+
+    def _lengths(self, p: np.ndarray) -> list[float]:
+        """Lengths to try: halved, and at last from the one on at which the first weight becomes zero.
+
+        Where the loss is flat along p, as it is for direct losses and for few rows, p is long, and what ends the fall
+        are weights that change their sign and rows that begin to count: that may be near.
+        """
+        lengths = [0.5**halvings for halvings in range(MAX_HALVINGS)]
+        if self.regulariser.penalty.frees_all:
+            return lengths
+        W, V = self.theta[: self.d].astype(np.float64), p[: self.d].astype(np.float64)
+        falls = W * V < 0.0
+        nearest = float(np.min(-W[falls] / V[falls], initial=math.inf))
+        return [*lengths, *(nearest * 0.5**halvings for halvings in range(MAX_MORE) if nearest < lengths[-1])]
 
 
 def _whole(keep: np.ndarray) -> Any:
