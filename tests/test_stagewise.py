@@ -77,10 +77,10 @@ def targets(y):
 # --- the updates
 
 
-def twin(X, y, s, alpha, numbers, powers=False):
+def twin(X, y, s, alpha, numbers, powers=False, running=None):
     """Linear and calibrated stages with whole matrices: the running predictions after all of them."""
     s, Y = s / s.sum(), targets(y)
-    running = np.tile(s @ Y, (len(X), 1))
+    running = np.tile(s @ Y, (len(X), 1)) if running is None else running
     for F in blocks_of(X, numbers):
         F = np.hstack([F, running, running**2, running**3]) if powers else F
         mean, R = s @ F, Y - running
@@ -240,6 +240,17 @@ def test_blocks_can_be_added(update, n_models):
     assert other.model_.n_blocks == 3 * n_models
 
 
+@pytest.mark.parametrize("update", ["linear", "calibrated"])
+def test_blocks_can_be_added_with_other_weights(update):
+    """Then what is left does not have a mean of zero."""
+    first, second = np.ones(150), np.where(SPECIES == 0, 5.0, 1.0)
+    model = classifier(update=update, warm_start=True, n_blocks=1).fit(IRIS, SPECIES, first)
+    model.set_params(n_blocks=2).fit(IRIS, SPECIES, second)
+    before = twin(IRIS, SPECIES, first, 1e-3, [0], update == "calibrated")
+    expected = twin(IRIS, SPECIES, second, 1e-3, [1], update == "calibrated", before)
+    np.testing.assert_allclose(model.decision_function(IRIS), expected, atol=1e-7)
+
+
 def test_several_models_are_averaged_over_disjoint_blocks():
     model = classifier(n_models=2).fit(IRIS, SPECIES)
     assert [[stage.number for stage in member] for member in model.model_.members] == [[0, 1, 2], [3, 4, 5]]
@@ -304,6 +315,13 @@ def test_rows_of_any_type(dtype):
     np.testing.assert_allclose(
         model.decision_function(DIGITS), model.decision_function(DIGITS.astype(dtype)), atol=1e-4
     )
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32])
+def test_features_have_the_precision_of_the_model(dtype):
+    options = {"generator": RandomFourier(), "block_size": 64, "n_blocks": 2, "precision": "float64"}
+    model = StagewiseClassifier(**options).fit(DIGITS.astype(dtype), NUMBERS)
+    np.testing.assert_array_equal(model.decision_function(DIGITS.astype(dtype)), model.decision_function(DIGITS))
 
 
 def test_sparse_rows():
