@@ -165,7 +165,7 @@ class Problem:
 
     def _learned(self, solution: Solution) -> np.ndarray:
         parts = training_scores(self.objective, self.encoded, solution, thresholds.CHUNK_SCORES)
-        return thresholds.learned(parts, self.encoded.n_columns)
+        return thresholds.learned(parts, self.encoded.n_columns, self.objective.loss.name in thresholds.RANKING)
 
 
 def prepare(

@@ -258,6 +258,8 @@ def _schema(values: dict[str, Any] | None, width: int) -> Schema | None:
     if values is None:
         return None
     schema = Schema.from_json(values)
+    if not 0 <= schema.n_features <= MAX_FEATURES:
+        raise ValueError(f"{schema.n_features} is no number of features")
     if schema.columns is not None and schema.width != width:
         raise ValueError(f"the schema picks {schema.width} columns for {width} features")
     return schema

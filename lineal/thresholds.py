@@ -47,11 +47,15 @@ MARGIN = 1.0
 RIDGE = 1e-8
 
 
+#: Losses that only order the labels of a row.
+RANKING = ("label_ranking",)
+
+
 def chosen(threshold: str | None, loss: str, is_multilabel: bool) -> str:
     """The way that None stands for: learned for a loss that only orders labels, zero for others."""
     if threshold is not None:
         return threshold
-    return "learned" if is_multilabel and loss == "label_ranking" else "zero"
+    return "learned" if is_multilabel and loss in RANKING else "zero"
 
 
 def label_sets(thresholds: np.ndarray | None, scores: np.ndarray) -> np.ndarray:
@@ -152,10 +156,12 @@ def row_cuts(Z: np.ndarray, truth: np.ndarray) -> np.ndarray:
     return 0.5 * (edges[each, best] + edges[each, best + 1])
 
 
-def learned(parts: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]], k: int) -> np.ndarray:
+def learned(parts: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]], k: int, is_ranking: bool = False) -> np.ndarray:
     """(k + 1,) c and c₀ of the threshold c'z + c₀, from parts: scores (m, k), label sets (m, k), weights (m,).
 
-    Least squares, of smallest ‖c‖ (but for RIDGE) where scores depend on each other, as those of ranking losses do.
+    Least squares, of smallest ‖c‖ (but for RIDGE) where scores depend on each other. A ranking loss sees differences
+    of scores only: what their mean does from row to row is left over by the solver, and nothing to learn from. The
+    threshold is then that of the scores less their mean, plus the mean.
     """
     total, cut_mean, means = 0.0, 0.0, np.zeros(k)
     gram, products = np.zeros((k, k)), np.zeros(k)
@@ -164,6 +170,8 @@ def learned(parts: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]], k: int) 
         if weight == 0.0:
             continue
         Z = Z.astype(np.float64, copy=False)
+        if is_ranking:
+            Z = Z - Z.mean(axis=1, keepdims=True)
         cuts = row_cuts(Z, truth)
         # Moments around means, and means around each other: large common scores cancel nothing.
         here, cut_here = weights @ Z / weight, float(weights @ cuts) / weight
@@ -179,4 +187,5 @@ def learned(parts: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]], k: int) 
     noise = np.finfo(np.float64).eps * (1.0 + np.abs(means).max())  # of equal scores, which differ by rounding
     gram[np.diag_indices(k)] += RIDGE * np.trace(gram) / k + total * noise * noise
     c = np.linalg.solve(gram, products)
-    return np.append(c, cut_mean - c @ means)
+    first = cut_mean - c @ means
+    return np.append(c + (1.0 - c.sum()) / k if is_ranking else c, first)

@@ -254,9 +254,9 @@ def test_groups_and_factors_of_features():
     assert free.fit(X, y).coef_[:, :2].all()
     assert together.model_.options["feature_groups"] == "given"
     for bad, message in [([[0, 1], [1, 2, 3]], "1"), ([[0, 1]], "2"), ([0, 0, 0], "3")]:
-        with pytest.raises(OptionError, match=message):
+        with pytest.raises(OptionError, match=f"feature_groups.*{message}"):
             LinearClassifier(**options, feature_groups=bad).fit(X, y)
     with pytest.raises(OptionError, match="l2"):
         LinearClassifier(feature_groups=[[0, 1], [2, 3]]).fit(X, y)
-    with pytest.raises(OptionError, match="factors"):
+    with pytest.raises(OptionError, match="penalty_factors"):
         LinearClassifier(penalty_factors=[1.0, -1.0, 1.0, 1.0]).fit(X, y)

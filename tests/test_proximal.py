@@ -296,21 +296,23 @@ def test_fobos_draws_by_its_seed_and_takes_a_rate():
             fobos.solve(objective, rate=rate)
 
 
+@pytest.mark.parametrize("schedule", ["bounded", "plain"])
 @pytest.mark.parametrize("penalty", ["l1/l2", *(pytest.param(penalty, marks=slow) for penalty in PENALTIES[1:])])
-def test_fobos_pays_late_what_steps_one_by_one_would_have_taken(penalty):
+def test_fobos_pays_late_what_steps_one_by_one_would_have_taken(penalty, schedule):
     """Against a pass that pulls every feature at every row; one feature is in no row, one in the first of them only."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(40, 6)) * (rng.random((40, 6)) < 0.2)
     X[:, 5] = 0.0
     y = np.argmax(X[:, :3] + 0.1 * rng.normal(size=(40, 3)), axis=1)
     y[:3] = np.arange(3)
-    alpha, rate, factors = 0.3, 0.2, np.array([1.0, 0.5, 2.0, 1.0, 0.0, 1.5])
+    alpha, rate, factors = 0.3, 0.5, np.array([1.0, 0.5, 2.0, 1.0, 0.0, 1.5])
     objective = problem(sparse.csr_array(X), y, "softmax", penalty, alpha=alpha, factors=factors, intercept=False)
     start = rng.normal(size=(6, 3))
-    found = fobos.solve(objective, tol=0.0, max_iter=1, rate=rate, start=start, seed=4)
+    found = fobos.solve(objective, tol=0.0, max_iter=1, rate=rate, start=start, seed=4, schedule=schedule)
     order = np.arange(40)
     shuffle(generator(4), order)
-    first = (rate * 0.5 * np.sum(X**2) / 40) ** 2  # of √(first + t): ½ bounds the curvature of softmax
+    # Steps are η₀/√(first + t): ½ bounds the curvature of softmax.
+    first = (rate * 0.5 * np.sum(X**2) / 40) ** 2 if schedule == "bounded" else 0.0
     W, Y = start.copy(), twin.indicator(y, 3)
     for t, i in enumerate(order, start=1):
         length = rate / math.sqrt(first + t)
@@ -390,6 +392,8 @@ def test_bad_choices_are_named():
     for solver in (fista, sparsa):
         with pytest.raises(OptionError, match="smooth"):
             solver.solve(problem(X, y, "hinge", alpha=0.1))
+    with pytest.raises(OptionError, match="schedule='slow'"):
+        fobos.solve(objective, schedule="slow")
     with pytest.raises(OptionError, match="groups"):
         fobos.solve(problem(X, y, "softmax", alpha=0.1, groups=[[0, 1], [2, 3, 4]]))
 

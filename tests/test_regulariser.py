@@ -68,7 +68,6 @@ def test_rows(name, dtype, factors):
     strengths = 0.6 * (np.ones(D) if factors is None else factors)
     np.testing.assert_array_equal(regulariser.strengths, strengths)
     assert_agrees(regulariser, naive(penalty, strengths, [[j] for j in range(D)], W, G), W, G)
-    np.testing.assert_array_equal(regulariser.live_rows(W), [0, 1, 2, 3, 5, 6])
     assert regulariser.prox(W, 0.7).dtype == dtype
 
 
@@ -213,7 +212,9 @@ def test_groups_that_are_refused(groups, message):
 @every_name
 def test_groups_are_refused_by_penalties_without_them(name):
     if name not in GROUP_NAMES:
-        with pytest.raises(OptionError, match=f"penalty '{name}' does not take groups: 'l1/l2', 'l1/linf', .* do"):
+        with pytest.raises(
+            OptionError, match=f"penalty '{name}' does not take feature_groups: 'l1/l2', 'l1/linf', .* do"
+        ):
             Regulariser(penalties.get(name), 1.0, 7, groups=[[0, 1], [2, 3, 4, 5, 6]])
 
 
@@ -244,3 +245,14 @@ def test_alphas_that_are_refused(alpha):
 def test_matrices_that_are_refused(W):
     with pytest.raises(DataError, match=r"expected (\(7, k\) weights|weights in C order)"):
         Regulariser(penalties.get("l2"), 1.0, 7).value(W)
+
+
+def test_features_of_blocks():
+    W = np.zeros((D, 2))
+    W[5, 1] = 1.0
+    sparse_group = Regulariser(penalties.get("sparse_group"), 0.6, D, None, np.array([0, 1, 0, 2, 2, 0, 2]))
+    np.testing.assert_array_equal(np.flatnonzero(sparse_group.live_features(W)), [0, 2, 5])
+    np.testing.assert_array_equal(np.flatnonzero(sparse_group.free_weights(W)), [11])
+    rows = Regulariser(penalties.get("l1"), 0.6, D)
+    np.testing.assert_array_equal(np.flatnonzero(rows.live_features(W)), [5])
+    assert Regulariser(penalties.get("l2"), 0.6, D).live_features(W).all()

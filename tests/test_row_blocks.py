@@ -208,6 +208,21 @@ def test_groups_of_features_live_and_die_together(penalty):
     assert 0 < sum(live) < 3
 
 
+@slow
+def test_a_group_that_lives_may_have_features_that_do_not():
+    X, y = dense_problem(5, n=80, d=9, k=3)
+    X[:, 4] = X[:, 1] = 0.0  # the first and the second of their groups
+    groups = [[0, 4, 8], [1, 2], [3, 5, 6, 7]]
+    objective = problem(rows_of(X), y, "multiclass_squared_hinge", "sparse_group", groups=groups, share=0.2)
+    found = block_cd.solve(objective, tol=1e-9, max_iter=3000)
+    assert found.status == "converged"
+    assert not found.weights[[1, 4]].any()
+    s, Y = np.full(len(X), 1 / len(X)), twin.indicator(y, 3)
+    alpha = objective.regulariser.alpha
+    wanted, _ = twin_minimum(X, Y, "multiclass_squared_hinge", "sparse_group", alpha, groups, s)
+    assert found.certificate.primal == pytest.approx(wanted, rel=1e-8)
+
+
 def test_groups_must_be_a_partition():
     X, y = dense_problem(5, n=30, d=4, k=3)
     for groups, message in [([[0, 1], [1, 2, 3]], "1"), ([[0, 1], [2]], "3")]:
@@ -344,6 +359,16 @@ def test_odd_columns_and_rows(loss):
     assert not found.weights[3].any()
 
 
+@pytest.mark.parametrize("options", [{}, {"method": "cyclic"}], ids=["working_sets", "cyclic"])
+def test_a_start_with_weights_on_an_empty_column_is_no_trap(options):
+    X, y = dense_problem(15, n=60, d=8, k=3)
+    X[:, 2] = 0.0
+    objective = problem(rows_of(X), y, "multiclass_squared_hinge", share=0.2)
+    found = block_cd.solve(objective, tol=1e-6, max_iter=5000, start=np.ones(objective.shape), **options)
+    assert found.status == "converged"
+    assert not found.weights[2].any()
+
+
 def test_more_features_than_rows_and_one_row_a_class():
     rng = np.random.default_rng(16)
     X, y = rng.normal(size=(4, 30)), np.arange(4)
@@ -435,6 +460,49 @@ def test_the_papers_rules_end_by_violations(rule):
     left = measure(objective.regulariser.violation(found.weights, gradient))
     start = measure(objective.regulariser.violation(np.zeros_like(found.weights), first))
     assert left <= 3e-3 * start
+
+
+@pytest.mark.parametrize("rule", ["sum", "max"])
+def test_the_papers_rules_end_soon_with_shrinking_and_with_empty_columns(rule):
+    X, y = text_like(22, n=150, d=100, k=4)
+    X = sparse.csr_array(sparse.hstack([X, sparse.csr_array((150, 3))]))
+    objective = problem(X, y, "multiclass_squared_hinge", share=0.5)
+    plain = block_cd.solve(objective, tol=1e-3, max_iter=5000, method="cyclic", rule=rule)
+    shrunk = block_cd.solve(objective, tol=1e-3, max_iter=5000, method="cyclic", rule=rule, shrinking=True)
+    assert shrunk.status == "converged"
+    assert len(shrunk.history) <= 2 * len(plain.history)
+
+
+@pytest.mark.parametrize("rule", ["sum", "max"])
+def test_the_papers_rules_see_that_nothing_is_left_to_do(rule):
+    X, _ = dense_problem(9, n=60, d=6, k=3)
+    objective = problem(rows_of(X), np.arange(60) % 3, "multiclass_squared_hinge", share=1.0 + 1e-9)
+    found = block_cd.solve(objective, tol=1e-3, method="cyclic", rule=rule)  # classes as large: no intercept, either
+    assert (found.status, len(found.history)) == ("converged", 2)
+
+
+@pytest.mark.parametrize("method", ["random", "parallel"])
+def test_the_papers_rules_see_blocks_that_were_not_drawn(method):
+    """One column that tells the class among many that never move: most sweeps do not draw it."""
+    y = np.arange(60) % 3
+    X = 1e-3 * np.random.default_rng(27).normal(size=(60, 12))
+    X[:, 5] = y - 1.0
+    objective = problem(rows_of(X), y, "multiclass_squared_hinge", share=0.5)
+    for seed in range(4):
+        found = block_cd.solve(objective, tol=1e-2, max_iter=2000, method=method, rule="max", seed=seed)
+        assert found.status == "converged"
+        assert found.certificate.value <= 0.05
+
+
+def test_blocks_at_once_do_not_count_empty_ones():
+    """Dense columns beside many empty ones: all of them meet in every row."""
+    rng = np.random.default_rng(26)
+    X, y = np.abs(rng.normal(size=(60, 20))) + 1.0, rng.integers(0, 3, 60)
+    X = sparse.csr_array(sparse.hstack([sparse.csr_array(X), sparse.csr_array((60, 400))]))
+    objective = problem(X, y, "multiclass_squared_hinge", share=0.05)
+    found = block_cd.solve(objective, tol=0.0, max_iter=60, method="parallel")
+    values = [row["objective"] for row in found.history]
+    assert values == sorted(values, reverse=True)
 
 
 def test_shrinking_leaves_out_blocks_and_changes_no_answer():

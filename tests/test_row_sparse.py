@@ -286,6 +286,7 @@ def test_dense_models_keep_the_first_format(tmp_path):
         lambda d, t: d.update(schema={"format": "array", "n_features": 60, "settings": {}, "columns": [1] * 50}),
         lambda d, t: d.update(schema={"format": "array", "n_features": 9, "settings": {}, "columns": list(range(50))}),
         lambda d, t: d.update(schema={"format": "array", "n_features": 9, "settings": {}, "columns": "x"}),
+        lambda d, t: d.update(schema={"format": "array", "n_features": 2**63, "settings": {}}),
     ],
 )
 def test_a_hostile_file_is_refused(change, tmp_path):
@@ -496,3 +497,17 @@ def test_compact_on_the_command_line(tmp_path):
     assert big == small
     assert done("evaluate", tmp_path / "small", path).stdout == done("evaluate", tmp_path / "m", path).stdout
     assert "standard output" in failed("compact", tmp_path / "m", "-o", tmp_path / "small", "--columns", "-", "--json")
+
+
+def test_compact_takes_the_place_of_its_model_but_not_of_two_files(tmp_path):
+    path = tmp_path / "m"
+    model_of(weights_of(50, 3, [3, 20, 41]), schema=Schema("svmlight", 50, {"index_base": 1})).save(path)
+    assert "--columns" in failed("compact", path, "-o", tmp_path / "x", "--columns", tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+    before = path.stat().st_size
+    found = json.loads(done("compact", path, "-o", path, "--json").stdout)
+    assert (found["bytes_before"], found["bytes"]) == (before, path.stat().st_size)
+    names = [row["name"] for row in json.loads(done("inspect", path, "--features", "--json").stdout)["selected"]]
+    assert sorted(names) == ["column 20", "column 3", "column 41"]  # of the files that it reads
+    again = done("compact", path, "-o", path, "--columns", "-").stdout
+    assert again == "0\tcolumn 3\n1\tcolumn 20\n2\tcolumn 41\n"

@@ -150,6 +150,20 @@ def test_a_learned_threshold_of_scores_that_depend_on_each_other_is_the_smallest
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
+def test_a_learned_threshold_of_a_ranking_does_not_see_what_all_scores_of_a_row_share():
+    rng = np.random.default_rng(6)
+    Z, noise = rng.normal(size=(50, 3)), 1e-3 * rng.normal(size=(50, 1))
+    Z -= Z.mean(axis=1, keepdims=True)
+    truth = Z + 0.5 * rng.normal(size=Z.shape) > 0.0
+    plain, found = (thresholds.learned([(z, truth, np.ones(50))], 3, is_ranking=True) for z in (Z, Z + noise))
+    np.testing.assert_allclose(found, plain, atol=1e-6)
+    for shift in (noise, 7.0):
+        np.testing.assert_array_equal(thresholds.label_sets(plain, Z + shift), thresholds.label_sets(plain, Z))
+    # Where rows share nothing it is the threshold of any other loss.
+    other = thresholds.learned([(Z, truth, np.ones(50))], 3)
+    np.testing.assert_allclose(Z @ other[:3] + other[3], Z @ plain[:3] + plain[3], atol=1e-6)
+
+
 def test_a_learned_threshold_of_equal_scores_is_the_mean_cut():
     rng = np.random.default_rng(2)
     Z, truth = np.full((30, 3), [0.1, 0.3, 0.7]), rng.random((30, 3)) < 0.5

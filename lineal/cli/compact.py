@@ -10,6 +10,7 @@ import typer
 from lineal import memory
 from lineal.cli import show
 from lineal.cli.files import STDOUT, check_writable, destination
+from lineal.cli.inspect import feature_name
 from lineal.errors import OptionError
 
 
@@ -34,17 +35,19 @@ def compact(
             check_writable(file)
     if json and columns == STDOUT:
         raise OptionError("--json and --columns - would both write to standard output: give one of them")
-    known = load(model)
+    if columns is not None and columns != STDOUT and os.path.realpath(columns) == os.path.realpath(output):
+        raise OptionError(f"--output and --columns are the same file, {output}: give two")
+    known, before = load(model), os.path.getsize(model)
     if known.kind != "linear":
         raise OptionError(f"compact is for linear models, which have a weight a feature; {model} is {known.kind}")
     small, needed = known.compact()
     small.save(output)
-    names = small.feature_names or [f"column {j}" for j in needed.tolist()]
+    names = [feature_name(known, j) for j in needed.tolist()]
     if columns is not None:
         with destination(columns) as listing:
             lines = (f"{j}\t{show.escaped(name)}\n" for j, name in zip(needed.tolist(), names))
             listing.write("".join(lines).encode())
-    before, after = os.path.getsize(model), os.path.getsize(output)
+    after = os.path.getsize(output)
     result = {"model": output, "features": known.n_features, "features_kept": small.n_features}
     if json:
         sizes = {"bytes_before": before, "bytes": after}

@@ -189,11 +189,15 @@ def _show_selected(result: dict[str, Any]) -> None:
 
 
 def _entry(model: Model, column: int, **values: Any) -> dict[str, Any]:
-    return {"column": column, "name": _name(model, column), **values}
+    return {"column": column, "name": feature_name(model, column), **values}
 
 
-def _name(model: Model, column: int) -> str:
-    return model.feature_names[column] if model.feature_names is not None else f"column {column}"
+def feature_name(model: Model, column: int) -> str:
+    """The name of a feature or, without names, its column in the files that the model reads."""
+    if model.feature_names is not None:
+        return model.feature_names[column]
+    is_picked = model.schema is not None and model.schema.columns is not None
+    return f"column {model.schema.columns[column] if is_picked else column}"  # type: ignore[union-attr,index]
 
 
 def _listed(labels: list[Any]) -> str:

@@ -95,10 +95,3 @@ class CSC(NamedTuple):
         for p in range(np.uintp(self.indptr[j]), np.uintp(self.indptr[j + 1])):
             i = np.uintp(self.indices[p])
             out[i] += step * self.data[p] * factors[i]
-
-    def column_square(self, j):
-        """Σ_i x_ij²."""
-        total = 0.0
-        for p in range(self.indptr[j], self.indptr[j + 1]):
-            total += np.float64(self.data[p]) * np.float64(self.data[p])
-        return total

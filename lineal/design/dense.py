@@ -123,10 +123,3 @@ class Dense(NamedTuple):
         step = out.dtype.type(step)
         for i in range(np.uintp(self.values.shape[0])):
             out[i] += step * self.values[i, j] * factors[i]
-
-    def column_square(self, j):
-        """Σ_i x_ij²."""
-        total = 0.0
-        for i in range(self.values.shape[0]):
-            total += np.float64(self.values[i, j]) * np.float64(self.values[i, j])
-        return total

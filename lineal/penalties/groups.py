@@ -28,7 +28,9 @@ def parse_groups(groups: Any, n_features: int) -> Blocks:
     if isinstance(groups, np.ndarray) and groups.ndim == 1 and groups.dtype != object:
         return _from_numbers(groups, n_features)
     if not isinstance(groups, (Sequence, np.ndarray)) or isinstance(groups, str):
-        raise OptionError(f"groups={groups!r}: expected a list of lists of feature numbers, or one number per feature")
+        raise OptionError(
+            f"feature_groups={groups!r}: expected a list of lists of feature numbers, or one number per feature"
+        )
     if len(groups) and all(isinstance(entry, numbers.Integral) for entry in groups):
         return _from_numbers(np.asarray(groups), n_features)
     return _from_lists(groups, n_features)
@@ -36,13 +38,15 @@ def parse_groups(groups: Any, n_features: int) -> Blocks:
 
 def _from_numbers(numbers_: np.ndarray, n_features: int) -> Blocks:
     if not np.issubdtype(numbers_.dtype, np.integer):
-        raise OptionError(f"groups: group numbers must be integers, not {numbers_.dtype}")
+        raise OptionError(f"feature_groups: group numbers must be integers, not {numbers_.dtype}")
     if numbers_.shape[0] != n_features:
-        raise OptionError(f"groups holds {numbers_.shape[0]} group numbers, but there are {n_features} features")
+        raise OptionError(
+            f"feature_groups holds {numbers_.shape[0]} group numbers, but there are {n_features} features"
+        )
     bad = np.flatnonzero((numbers_ < 0) | (numbers_ >= n_features))
     if bad.size:
         raise OptionError(
-            f"groups: feature {bad[0]} has group number {numbers_[bad[0]]}; groups are numbered 0, 1, 2, … "
+            f"feature_groups: feature {bad[0]} has group number {numbers_[bad[0]]}; groups are numbered 0, 1, 2, … "
             f"and there are at most {n_features}, one per feature"
         )
     sizes = np.bincount(numbers_)
@@ -50,7 +54,7 @@ def _from_numbers(numbers_: np.ndarray, n_features: int) -> Blocks:
     if empty.size:
         later = np.flatnonzero(numbers_ > empty[0])[0]
         raise OptionError(
-            f"groups: group {empty[0]} is empty, but feature {later} has group number {numbers_[later]}; "
+            f"feature_groups: group {empty[0]} is empty, but feature {later} has group number {numbers_[later]}; "
             "number the groups without holes"
         )
     return Blocks(_offsets(sizes), np.argsort(numbers_, kind="stable").astype(np.int64))
@@ -65,7 +69,7 @@ def _from_lists(groups: Any, n_features: int) -> Blocks:
     bad = np.flatnonzero((features < 0) | (features >= n_features))
     if bad.size:
         raise OptionError(
-            f"groups: group {owners[bad[0]]} holds feature {features[bad[0]]}, "
+            f"feature_groups: group {owners[bad[0]]} holds feature {features[bad[0]]}, "
             f"but the {n_features} features are numbered 0 to {n_features - 1}"
         )
     _, first, inverse = np.unique(features, return_index=True, return_inverse=True)
@@ -73,13 +77,13 @@ def _from_lists(groups: Any, n_features: int) -> Blocks:
     if repeated.size:
         again = repeated[0]
         raise OptionError(
-            f"groups: feature {features[again]} is in group {owners[first[inverse[again]]]} and again in group "
+            f"feature_groups: feature {features[again]} is in group {owners[first[inverse[again]]]} and again in group "
             f"{owners[again]}; groups may not overlap"
         )
     missing = np.setdiff1d(np.arange(n_features), features, assume_unique=True)
     if missing.size:
         raise OptionError(
-            f"groups: feature {missing[0]} is in no group ({missing.size} such); "
+            f"feature_groups: feature {missing[0]} is in no group ({missing.size} such); "
             f"give it a group of its own: [{missing[0]}]"
         )
     return Blocks(_offsets(sizes), features)
@@ -91,11 +95,13 @@ def _indices(group: Any, g: int) -> np.ndarray:
     except ValueError:  # a ragged list inside the list
         indices = np.zeros((0, 0))
     if indices.ndim != 1:
-        raise OptionError(f"groups: group {g} is {group!r}, expected a list of feature numbers")
+        raise OptionError(f"feature_groups: group {g} is {group!r}, expected a list of feature numbers")
     if indices.shape[0] == 0:
-        raise OptionError(f"groups: group {g} is empty")
+        raise OptionError(f"feature_groups: group {g} is empty")
     if not np.issubdtype(indices.dtype, np.integer):
-        raise OptionError(f"groups: group {g} holds {indices.tolist()[0]!r}, expected feature numbers (integers)")
+        raise OptionError(
+            f"feature_groups: group {g} holds {indices.tolist()[0]!r}, expected feature numbers (integers)"
+        )
     return indices.astype(np.int64)
 
 

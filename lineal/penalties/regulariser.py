@@ -55,7 +55,7 @@ class Regulariser:
             raise OptionError(f"alpha={alpha!r} is not a finite number ≥ 0")
         if groups is not None and not penalty.is_group:
             able = [repr(name) for name in penalties.names() if penalties.get(name).is_group]
-            raise OptionError(f"penalty {penalty.name!r} does not take groups: {', '.join(able)} do")
+            raise OptionError(f"penalty {penalty.name!r} does not take feature_groups: {', '.join(able)} do")
         self.penalty: Any = penalty
         self.alpha: float = float(alpha)
         self.n_features: int = n_features
@@ -187,16 +187,25 @@ class Regulariser:
         other.n_blocks = len(other.factors)
         return other
 
+    def features_of(self, blocks: np.ndarray) -> np.ndarray:
+        """Mask of the features of some blocks, from a mask of those."""
+        if not self.blocks.features.size:
+            return blocks
+        rows = np.empty(self.n_features, bool)
+        rows[self.blocks.features] = np.repeat(blocks, np.diff(self.blocks.offsets))
+        return rows
+
+    def live_features(self, W: np.ndarray) -> np.ndarray:
+        """Mask of the features in blocks that are not zero, whole blocks; of all, where the penalty is smooth."""
+        if self.penalty.is_smooth:
+            return np.ones(self.n_features, bool)
+        return self.features_of(~self.zero_blocks(W))
+
     def free_weights(self, W: np.ndarray) -> np.ndarray:
         """Mask of the weights by which αΩ is differentiable at W, for penalties with a bend."""
         if not self.penalty.frees_all:
             return W != 0.0
-        live = ~self.zero_blocks(W) if not self.penalty.is_smooth else np.ones(self.n_blocks, bool)
-        rows = live
-        if self.blocks.features.size:
-            rows = np.empty(self.n_features, bool)
-            rows[self.blocks.features] = np.repeat(live, np.diff(self.blocks.offsets))
-        return np.broadcast_to(rows[:, None], W.shape)
+        return np.broadcast_to(self.live_features(W)[:, None], W.shape)
 
     def slope(self, W: np.ndarray) -> np.ndarray:
         """Gradient of αΩ at W by the weights that are free there; no block may be zero."""
@@ -231,11 +240,6 @@ class Regulariser:
             live = np.logical_or.reduceat(live[self.blocks.features], self.blocks.offsets[:-1])
         return ~live
 
-    def live_rows(self, W: np.ndarray) -> np.ndarray:
-        """Numbers of the features with some weight that is not zero."""
-        self._check(W)
-        return np.flatnonzero(W.any(axis=1))
-
     def _whole(self, *matrices: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
         """Strengths and matrices as the kernels get them.
 
@@ -263,10 +267,10 @@ def _check_factors(factors: Any, n_blocks: int, block: str) -> np.ndarray:
     try:
         factors = np.array(factors, np.float64)
     except (TypeError, ValueError):
-        raise OptionError(f"factors={factors!r} are not numbers") from None
+        raise OptionError(f"penalty_factors={factors!r} are not numbers") from None
     if factors.shape != (n_blocks,):
-        raise OptionError(f"factors has shape {factors.shape}, expected one per {block}: ({n_blocks},)")
+        raise OptionError(f"penalty_factors has shape {factors.shape}, expected one per {block}: ({n_blocks},)")
     bad = np.flatnonzero(~((factors >= 0.0) & np.isfinite(factors)))
     if bad.size:
-        raise OptionError(f"factors: {block} {bad[0]} has {factors[bad[0]]}, expected a finite number ≥ 0")
+        raise OptionError(f"penalty_factors: {block} {bad[0]} has {factors[bad[0]]}, expected a finite number ≥ 0")
     return factors

@@ -7,9 +7,10 @@ iteration, t counts rows, and a row counts by its weight. Without a given η₀,
 with each of 1e-3, …, 1e3: of those rates that minimise the objective well, the one with the lowest loss on rows held
 out is taken.
 
-t₀ is 0 for losses with kinks. For smooth ones it is (η₀L)², where L bounds the curvature of a row of average length: no
-step is longer than 1/L. Without it, an η₀ that is right for late steps throws the first ones so far that all others are
-spent on coming back, and one that does not is soon too small to move the weights that the loss hardly feels.
+t₀ is 0 for losses with kinks, and for all with schedule="plain". For smooth ones it is else (η₀L)², where L bounds the
+curvature of a row of average length: no step is longer than 1/L. Without it, an η₀ that is right for late steps throws
+the first ones so far that all others are spent on coming back, and one that does not is soon too small to move the
+weights that the loss hardly feels.
 
 Features that a row lacks are only pulled by the penalty: what is due to them is remembered and paid when they are met
 next. For norms of which the prox is additive (l1, l1/l2, l1/l∞) one prox with the sum D of what is due is exact. For
@@ -39,7 +40,7 @@ from lineal.core import threads as pool
 from lineal.core.maths import count_live_rows
 from lineal.core.rng import generator, shuffle
 from lineal.design.orders import by_rows
-from lineal.errors import OptionError
+from lineal.errors import OptionError, unknown_value
 from lineal.objective import Objective
 from lineal.solution import Certificate, Solution
 from lineal.solvers.parts.best_iterate import LowerBound
@@ -58,6 +59,9 @@ TRIED_ROWS, HELD_OUT, MAX_TRIALS = 20_000, 5, 50
 
 #: Share of the best rate's fall of the objective that another may miss and still be as good.
 MISSED = 0.01
+
+#: Lengths of the steps: no longer than the curvature of the loss allows, or η₀/√t from the first one on.
+SCHEDULES = ("bounded", "plain")
 
 #: Growth of the number of passes from one certificate to the next.
 GROWTH = 1.5
@@ -83,20 +87,24 @@ def solve(
     n_jobs: int | None = None,
     seed: int = 0,
     rate: float | None = None,
+    schedule: str = "bounded",
 ) -> Solution:
     """Minimise the objective to a relative duality gap of `tol`, which a method with falling steps reaches slowly.
 
-    `rate` is η₀. The objective costs half a pass, so `history` has it (instead of NaN) where the gap was checked and,
-    if there are callbacks to see it, at every pass. The answer is the best iterate of those.
+    `rate` is η₀, and `schedule` says what it means: see above. The objective costs half a pass, so `history` has it
+    (instead of NaN) where the gap was checked and, if there are callbacks to see it, at every pass. The answer is the
+    best iterate of those.
     """
     check(objective.loss, objective.regulariser.penalty)
     if rate is not None and not (isinstance(rate, numbers.Real) and 0.0 < float(rate) < math.inf):
         raise OptionError(f"rate={rate!r} is not a positive number")
+    if schedule not in SCHEDULES:
+        raise unknown_value("schedule", schedule, list(SCHEDULES))
     pool.thread_count(n_jobs)
     callbacks = tuple(callbacks)
     with Monitor(max_iter, max_time, callbacks) as monitor:
         theta = objective.theta_of(start)
-        passes = _Passes(objective, theta, seed, None if rate is None else float(rate))
+        passes = _Passes(objective, theta, seed, None if rate is None else float(rate), schedule)
         best = _Best(objective, tol, passes)
 
         def record(iteration: int) -> str | None:
@@ -173,14 +181,20 @@ class _Passes:
     """Passes over the rows, with the clock t of the steps and what is due to every feature."""
 
     def __init__(
-        self, objective: Objective, theta: np.ndarray, seed: int, rate: float | None, rows: np.ndarray | None = None
+        self,
+        objective: Objective,
+        theta: np.ndarray,
+        seed: int,
+        rate: float | None,
+        schedule: str,
+        rows: np.ndarray | None = None,
     ) -> None:
         engine = local_rows("fobos", objective)
         if objective.regulariser.blocks.features.size:
             raise OptionError("fobos does not take groups of features: use fista, sparsa or block_cd")
         if objective.regulariser.centre is not None:
             raise OptionError("fobos does not take a penalty with a centre: use lbfgs or newton")
-        self.objective, self.X, self.rate = objective, by_rows(engine.X), rate
+        self.objective, self.X, self.rate, self.schedule = objective, by_rows(engine.X), rate, schedule
         self.rows = np.flatnonzero(engine.weights > 0.0) if rows is None else rows
         self.weights = engine.weights * (len(self.rows) / engine.weights[self.rows].sum())  # one on average
         self.offsets = np.empty((0, 0), theta.dtype) if engine.offsets is None else engine.offsets
@@ -194,8 +208,8 @@ class _Passes:
     def run(self, theta: np.ndarray) -> None:
         """Visit the rows in random order; θ is changed in place, and nothing is due to any feature afterwards."""
         if self.rate is None:
-            self.rate = _best_rate(self.objective, theta, self.seed)
-        if self.clock[0] == 0.0 and self.objective.loss.is_smooth:
+            self.rate = _best_rate(self.objective, theta, self.seed, self.schedule)
+        if self.clock[0] == 0.0 and self.schedule == "bounded" and self.objective.loss.is_smooth:
             mean_square = self.objective.mean_square + self.objective.fit_intercept
             self.clock[0] = (self.rate * self.objective.loss.lipschitz(theta.shape[1]) * mean_square) ** 2
         order = self.rows.copy()
@@ -223,7 +237,7 @@ class _Passes:
         return (None, mean) if self.sum.ndim else (mean, None)
 
 
-def _best_rate(objective: Objective, theta: np.ndarray, seed: int) -> float:
+def _best_rate(objective: Objective, theta: np.ndarray, seed: int, schedule: str) -> float:
     """The η₀ with the lowest loss on rows held out, of those that come near the lowest objective on the others."""
     engine = local_rows("fobos", objective)
     rows = np.flatnonzero(engine.weights > 0.0)
@@ -233,7 +247,7 @@ def _best_rate(objective: Objective, theta: np.ndarray, seed: int) -> float:
     found = np.empty((len(RATES) + 1, 2))
     for at, rate in enumerate((0.0, *RATES)):  # the first stays where it is
         trial = theta.copy()
-        passes = _Passes(objective, trial, seed, rate, others)
+        passes = _Passes(objective, trial, seed, rate, schedule, others)
         for _ in range(min(MAX_TRIALS, -(-TRIED_ROWS // len(others))) if rate > 0.0 else 0):
             passes.run(trial)
         W, b = objective.split(trial)

@@ -250,7 +250,7 @@ def _schema(facts: Facts, options: ReadOptions) -> Schema:
     base = int(options.index_base) if options.index_base != "auto" else int(facts.lowest_index != 0)
     n_features = options.n_features
     if n_features is None:
-        n_features = max(facts.highest_index + 1 - base, 0)
+        n_features = max(int(facts.highest_index) + 1 - base, 0)
     elif facts.highest_index - base >= n_features:
         raise DataError(
             f"feature 0 occurs, so that indices start at 0, and feature {facts.highest_index} makes "

@@ -36,6 +36,8 @@ class BlockRows:
         self.b = b if objective.fit_intercept else np.empty(0, theta.dtype)
         n, k = engine.shape[0], engine.n_columns
         self.squares = self.target.by_block(objective.moments[1][:, 0])
+        # No loss holds a weight of an empty block: a start may have some, and no step would see a curvature there.
+        self.W[self.target.features_of((self.squares == 0.0) & (self.target.strengths > 0.0))] = 0.0
         self.bend = np.array([self.loss.typical_curvature(k)])
         self.Z, self.R = np.empty((n, k), theta.dtype), np.empty((n, k), theta.dtype)
         stamps = np.zeros(n + 1, np.int64)

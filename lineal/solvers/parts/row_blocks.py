@@ -112,7 +112,7 @@ class RowBlocks(BlockRows):
 
     def _newton(self) -> None:
         W = np.ascontiguousarray(self.W)
-        features = np.flatnonzero(self.regulariser.free_weights(W).any(axis=1))
+        features = np.flatnonzero(self.regulariser.live_features(W))
         if not len(features) or not self._can_copy(int(self.entries[features].sum())):
             return
         objective = replace(self.by_columns, regulariser=self.regulariser)
