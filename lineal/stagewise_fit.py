@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -72,8 +71,12 @@ def fit_stagewise(
         model = start if start is not None else _empty(generator, Y, training, encoded, X.shape[1], options)
         maker, seen = stagewise.through(generator, X)
 
+        blocks = 0
+
         def show(snapshot: Snapshot) -> None:
-            steps.done += 1
+            nonlocal blocks
+            blocks += snapshot.iteration > 0  # a member's first record is of none
+            steps.done = blocks
             steps.step(f"loss {snapshot.objective:.5g}")
 
         return _members(model, maker, X, seen, Y, training, weights, held, options, (show, *callbacks))
@@ -98,12 +101,11 @@ def _members(
         if status != "converged" or (left is not None and left <= 0.0):
             members.append(member)
             continue
-        measure = _error_of(Y, running, weights, held, is_independent, border) if len(held) else None
         found = stagewise.solve(
             rows, maker, update=options.update, alpha=options.alpha, block_size=int(options.block_size),
             n_blocks=max(0, int(options.n_blocks) - len(member)), first_block=free,
             inner_iter=50 if options.inner_iter is None else int(options.inner_iter),
-            measure=measure, reached=measure() if measure is not None and member else math.inf,
+            measure=_error_of(Y, running, weights, held, is_independent, border) if len(held) else None,
             patience=5 if options.patience is None else int(options.patience), block_memory=int(options.block_memory),
             max_time=left, callbacks=callbacks,
         )  # fmt: skip

@@ -113,8 +113,8 @@ class StagewiseModel(Predictor):
         scores = np.tile(self.start, (X.shape[0], 1))
         if not member:
             return scores
-        if X.dtype.kind == "f" and X.dtype.itemsize > self.dtype.itemsize:
-            X = X.astype(self.dtype)
+        if X.dtype.kind == "f" and X.dtype != self.dtype and max(X.dtype.itemsize, self.dtype.itemsize) > 4:
+            X = X.astype(self.dtype)  # as it was for training; halves are converted with the features
         maker, X = through(self.generator, X)
         for stage in member:
             block = self._block(maker, stage)

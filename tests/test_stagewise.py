@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from test_calibrated import tampered
 
 import lineal
-from lineal import features, stagewise_model
+from lineal import features, progress, stagewise_model
 from lineal.errors import DataError, ModelFileError, OptionError
 from lineal.estimators.stagewise import StagewiseClassifier
 from lineal.features import Chain, PrincipalComponents, RandomFourier
@@ -77,10 +77,10 @@ def targets(y):
 # --- the updates
 
 
-def twin(X, y, s, alpha, numbers, powers=False):
+def twin(X, y, s, alpha, numbers, powers=False, running=None):
     """Linear and calibrated stages with whole matrices: the running predictions after all of them."""
     s, Y = s / s.sum(), targets(y)
-    running = np.tile(s @ Y, (len(X), 1))
+    running = np.tile(s @ Y, (len(X), 1)) if running is None else running
     for F in blocks_of(X, numbers):
         F = np.hstack([F, running, running**2, running**3]) if powers else F
         mean, R = s @ F, Y - running
@@ -113,7 +113,7 @@ def test_least_squares_updates_against_a_twin(update, kind):
     )
     objectives = [row["objective"] for row in model.history_]
     assert objectives == sorted(objectives, reverse=True)
-    assert [row["iteration"] for row in model.history_] == [1, 2, 3]
+    assert [row["iteration"] for row in model.history_] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("kind", ["classes", "two classes", "label sets"])
@@ -240,13 +240,24 @@ def test_blocks_can_be_added(update, n_models):
     assert other.model_.n_blocks == 3 * n_models
 
 
+@pytest.mark.parametrize("update", ["linear", "calibrated"])
+def test_blocks_can_be_added_with_other_weights(update):
+    """Then what is left does not have a mean of zero."""
+    first, second = np.ones(150), np.where(SPECIES == 0, 5.0, 1.0)
+    model = classifier(update=update, warm_start=True, n_blocks=1).fit(IRIS, SPECIES, first)
+    model.set_params(n_blocks=2).fit(IRIS, SPECIES, second)
+    before = twin(IRIS, SPECIES, first, 1e-3, [0], update == "calibrated")
+    expected = twin(IRIS, SPECIES, second, 1e-3, [1], update == "calibrated", before)
+    np.testing.assert_allclose(model.decision_function(IRIS), expected, atol=1e-7)
+
+
 def test_several_models_are_averaged_over_disjoint_blocks():
     model = classifier(n_models=2).fit(IRIS, SPECIES)
     assert [[stage.number for stage in member] for member in model.model_.members] == [[0, 1, 2], [3, 4, 5]]
     even = np.ones(150)
     expected = sum(twin(IRIS, SPECIES, even, 1e-3, numbers) for numbers in (range(3), range(3, 6))) / 2
     np.testing.assert_allclose(model.decision_function(IRIS), expected, atol=1e-7)
-    assert [row["member"] for row in model.history_] == [0, 0, 0, 1, 1, 1]
+    assert [row["member"] for row in model.history_] == [0, 0, 0, 0, 1, 1, 1, 1]
     seconds = [row["seconds"] for row in model.history_]
     assert seconds == sorted(seconds)
 
@@ -258,14 +269,15 @@ def test_an_early_end_keeps_the_best_blocks(update):
     options = {"update": update, "alpha": 0.0, "block_size": 20, "validation_fraction": 0.3, "random_state": 4}
     model = classifier(n_blocks=15, patience=3, **options).fit(IRIS, noisy)
     errors = [row["validation"] for row in model.history_]
-    best = int(np.argmin(errors)) + 1
-    assert model.model_.n_blocks == best
-    assert len(errors) == min(15, best + 3)
+    best = int(np.argmin(errors))
+    assert 0 < best == model.model_.n_blocks
+    assert len(errors) == min(15, best + 3) + 1
     assert model.status_ == "converged"
     shorter = classifier(n_blocks=best, patience=100, **options).fit(IRIS, noisy)
     np.testing.assert_allclose(model.decision_function(IRIS), shorter.decision_function(IRIS), atol=1e-10)
     # More blocks are added only if the held-out rows gain.
     model.set_params(warm_start=True, n_blocks=15).fit(IRIS, noisy)
+    assert model.history_[0]["validation"] == pytest.approx(min(errors))
     assert model.model_.n_blocks == best or min(row["validation"] for row in model.history_) < min(errors)
 
 
@@ -303,6 +315,13 @@ def test_rows_of_any_type(dtype):
     np.testing.assert_allclose(
         model.decision_function(DIGITS), model.decision_function(DIGITS.astype(dtype)), atol=1e-4
     )
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32])
+def test_features_have_the_precision_of_the_model(dtype):
+    options = {"generator": RandomFourier(), "block_size": 64, "n_blocks": 2, "precision": "float64"}
+    model = StagewiseClassifier(**options).fit(DIGITS.astype(dtype), NUMBERS)
+    np.testing.assert_array_equal(model.decision_function(DIGITS.astype(dtype)), model.decision_function(DIGITS))
 
 
 def test_sparse_rows():
@@ -413,7 +432,7 @@ def test_callbacks_limits_and_interrupts_between_blocks(update):
         (run(callbacks=[lambda s: s.iteration == 2]), "stopped"),
         (run(callbacks=[lambda s: s.iteration == 2 and signal.raise_signal(signal.SIGINT)]), "interrupted"),
     ):
-        assert (ended.status_, ended.n_iter_, len(ended.history_)) == (status, 2, 2)
+        assert (ended.status_, ended.n_iter_, len(ended.history_)) == (status, 2, 3)
         for mine, theirs in zip(ended.model_.members[0], full.model_.members[0]):
             np.testing.assert_array_equal(mine.weights, theirs.weights)
     late = run(max_time=1e-9)
@@ -443,6 +462,15 @@ def test_a_time_limit_is_shared_by_the_models():
         model = classifier(n_models=3, n_blocks=10**6, max_time=0.2).fit(IRIS, SPECIES)
     assert model.status_ == "max_time"
     assert len(model.model_.members) == 1  # of those that have not begun nothing is kept
+
+
+def test_progress_counts_blocks(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "SECONDS_A_LINE", 0.0)
+    classifier(verbose=1, n_models=2, n_blocks=2).fit(IRIS, SPECIES)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(" s  ")[1].split(",")[0] for line in lines] == [
+        f"{done} of 4" for done in (0, 1, 2, 2, 3, 4)
+    ]  # fmt: skip
 
 
 # --- options

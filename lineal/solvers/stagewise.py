@@ -70,7 +70,6 @@ def solve(
     inner_iter: int = 50,
     measure: Callable[[], float] | None = None,
     patience: int | None = None,
-    reached: float = math.inf,
     block_memory: int = 1 << 30,
     max_time: float | None = None,
     callbacks: Iterable[Callback] = (),
@@ -78,12 +77,11 @@ def solve(
     """Fit blocks `first_block` … of a prepared generator; `rows.running` is where they start from.
 
     `measure()`, of held-out rows (which have no weight), is noted after every block; smaller is better. The fit ends
-    when `patience` blocks have not improved it, and blocks after the best one are dropped. Where blocks are added to a
-    model, `reached` is what it measures without them.
+    when `patience` blocks have not improved it, and blocks after the best one are dropped.
     """
     if update not in UPDATES:
         raise unknown_value("update", update, UPDATES)
-    result, best, at_best = Stagewise([]), reached, 0
+    result, best, at_best = Stagewise([]), math.inf, 0
     with Monitor(n_blocks, max_time, callbacks) as monitor:
 
         def record(W: np.ndarray, b: np.ndarray) -> str | None:
