@@ -17,6 +17,7 @@ SAYS = {
     "quick_start": ["converged", "relative duality gap", "accuracy on new rows: 0.9"],
     "multilabel": ["logistic: relative duality gap", "label ranking: relative duality gap", "threshold learned: 0."],
     "path_and_search": ["best alpha", "accuracy on new rows: 0.9"],
+    "stagewise": ["softmax: ", "relative duality gap", "stagewise, patches: ", "held-out error by block", "kept"],
     "text_file_to_model": ["400 rows, 30 columns, float64", "accuracy on new.svm: 0.9"],
     "certificates_and_callbacks": ["stopped at iteration", "validation accuracy 0.9", "converged after"],
 }

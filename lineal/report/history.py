@@ -15,7 +15,7 @@ def plot_history(history: Sequence[dict[str, float]], path: str | os.PathLike[st
     """Draw `history_` (or a solution's history) to an image file; its ending decides the format.
 
     Left the objective where it was computed, right the solver's running estimate of the relative gap, both against
-    seconds.
+    seconds. Of methods without a gap, right the error of held-out rows where there were some.
     """
     figure, canvas = canvas_of((9, 3.5))
     left, right = figure.subplots(1, 2)
@@ -23,9 +23,11 @@ def plot_history(history: Sequence[dict[str, float]], path: str | os.PathLike[st
     gaps = [(row["seconds"], row["gap"]) for row in history if 0.0 < row["gap"] < math.inf]
     left.plot(*zip(*values), marker=".")
     left.set(xlabel="seconds", ylabel="objective")
-    right.plot(*zip(*gaps), marker=".", color="tab:orange")
-    right.set(xlabel="seconds", ylabel="relative gap (estimate; the last is certified)")
-    if gaps:
+    errors = [(row["seconds"], row["validation"]) for row in history if "validation" in row]
+    right.plot(*zip(*(errors or gaps)), marker=".", color="tab:orange")
+    name = "error of held-out rows" if errors else "relative gap (estimate; the last is certified)"
+    right.set(xlabel="seconds", ylabel=name)
+    if gaps or errors:
         right.set_yscale("log")
     draw(canvas, path)
 
