@@ -21,6 +21,16 @@ UPDATES = ("linear", "calibrated", "softmax")
 #: Columns of a dense X beyond which the automatic generator projects to principal components first.
 MANY_COLUMNS = 64
 
+#: Generators where none is given, for dense rows of many and of few columns and for sparse rows. Chosen on held-out
+#: rows of MNIST's training set: orthogonal frequencies took the error of 8 blocks of 2048 from 1.95 to 1.91 %, a stress
+#: of 0.3 in place of 0.15 changed nothing with many blocks and helped with few.
+DENSE_MANY, DENSE_FEW, SPARSE = "pca:stress=0.3+fourier:variant=orthogonal", "fourier:variant=orthogonal", "frequency"
+
+
+def automatic(is_sparse: bool, columns: int) -> str:
+    """The generator of rows for which none is given."""
+    return SPARSE if is_sparse else DENSE_MANY if columns > MANY_COLUMNS else DENSE_FEW
+
 
 @dataclass(frozen=True)
 class LeastSquaresOptions(Options):

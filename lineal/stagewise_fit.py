@@ -16,7 +16,7 @@ from lineal.core import rng
 from lineal.core.threads import blas_limit, thread_count
 from lineal.errors import DataError, OptionError
 from lineal.fit import checked_callbacks, row_weights
-from lineal.least_squares_options import MANY_COLUMNS, StagewiseOptions
+from lineal.least_squares_options import StagewiseOptions, automatic
 from lineal.progress import Steps
 from lineal.solution import NO_CERTIFICATE, Snapshot
 from lineal.solvers import stagewise
@@ -145,7 +145,7 @@ def _generator(options: StagewiseOptions, X: Any, seed: int) -> Any:
 
     given = options.generator
     if given is None:
-        given = "frequency" if sparse.issparse(X) else "pca+fourier" if X.shape[1] > MANY_COLUMNS else "fourier"
+        given = automatic(sparse.issparse(X), X.shape[1])
     if not (isinstance(given, str) or (hasattr(given, "prepare") and hasattr(given, "make"))):
         raise OptionError(f"generator={given!r} makes no features: it needs `prepare` and `make`")
     fresh = features.parse if isinstance(given, str) else clone if hasattr(given, "get_params") else copy.deepcopy

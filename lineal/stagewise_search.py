@@ -17,7 +17,7 @@ import numpy as np
 from lineal import features
 from lineal.core import rng
 from lineal.errors import OptionError
-from lineal.least_squares_options import MANY_COLUMNS, StagewiseOptions
+from lineal.least_squares_options import StagewiseOptions, automatic
 from lineal.progress import Steps
 from lineal.stagewise_fit import fit_stagewise
 
@@ -91,9 +91,7 @@ def _start(options: StagewiseOptions, X: Any) -> Any:
     """The generator of the options, not prepared."""
     if options.generator is not None:
         return features.parse(options.generator) if isinstance(options.generator, str) else options.generator
-    if hasattr(X, "tocsr"):
-        return features.parse("frequency")
-    return features.parse("pca+fourier" if X.shape[1] > MANY_COLUMNS else "fourier")
+    return features.parse(automatic(hasattr(X, "tocsr"), X.shape[1]))
 
 
 def _scaled(generator: Any) -> Any:
