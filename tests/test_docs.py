@@ -34,6 +34,9 @@ MARK = "# →"
 FILE = "# file: "
 NOT_RUN = re.compile(r"<!-- not run: \S.*-->")
 
+#: Pages that compile kernels which nothing else needs.
+LONG = ("CONTRIBUTING.md",)
+
 #: Seconds that a page may take, kernels compiled anew included.
 TIMEOUT = 600
 
@@ -145,7 +148,11 @@ def name_of(page: Path) -> str:
 
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if any(block.language in RUN and block.runs for block in blocks_of(page))],
+    [
+        pytest.param(page, marks=pytest.mark.slow if page.name in LONG else ())
+        for page in PAGES
+        if any(block.language in RUN and block.runs for block in blocks_of(page))
+    ],
     ids=name_of,
 )
 def test_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:

@@ -89,6 +89,7 @@ def test_fuzz(tmp_path, monkeypatch, name, text, max_bad_lines):
         assert outcome(READERS[name], str(path), options) == whole
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("NUMBA_BOUNDSCHECK" in os.environ, reason="this is the inner run")
 @pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="plain Python checks bounds by itself")
 def test_fuzz_with_bounds_checks():
