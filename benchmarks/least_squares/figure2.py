@@ -1,8 +1,8 @@
 """Figure 2 of the paper: MNIST by equal Fourier features, lineal beside VW, six LIBLINEAR variants and scikit-learn.
 
 Everybody gets the same features, in memory. Strengths are chosen on held-out training rows, untimed: those of peers as
-`peers` says, lineal's ridges in the same way. Stagewise regression makes its own features (of the same kind, as many, in
-blocks of 1024), and their making is in its time.
+`peers` says, lineal's ridges in the same way. Stagewise regression makes its own features (of the same kind, as many,
+in blocks of 1024), and their making is in its time.
 """
 
 from __future__ import annotations

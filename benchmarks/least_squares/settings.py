@@ -32,9 +32,7 @@ def rows_of(plan: Plan) -> tuple[list[Table], dict[str, Any]]:
     for name in plan.selected("MNIST", "Fashion-MNIST"):
         rows = split(plan.load(name))
         found = {**_features(rows, plan.is_quick), **_fits(rows, plan.is_quick)}
-        details[name] = {
-            setting: {str(key): error for key, error in errors.items()} for setting, errors in found.items()
-        }
+        details[name] = {what: {str(key): error for key, error in errors.items()} for what, errors in found.items()}
         in_use = {"scale": SCALE[name], "stress": STRESS}
         for setting, errors in found.items():
             best = min(errors, key=errors.__getitem__)

@@ -1,8 +1,8 @@
 """Softmax regression on MNIST with 4000 Fourier features, α = 1e-6: seconds to within 1e-4 of the least objective.
 
 The objective is the mean loss and the ridge, intercept free. The least one is found untimed in float64, to a relative
-duality gap of 1e-7 or what can be had in a few times the seconds of a peer. lineal's clock runs from the call of `fit` to
-its end, by a callback that stops it at the level; scikit-learn's (C = 1/αn) from the call of `fit` to the first
+duality gap of 1e-7 or what can be had in a few times the seconds of a peer. lineal's clock runs from the call of `fit`
+to its end, by a callback that stops it at the level; scikit-learn's (C = 1/αn) from the call of `fit` to the first
 evaluation of its own objective at or below the level, where it is stopped too. The weights that lineal ends with are
 judged again by NumPy in float64.
 """
@@ -144,9 +144,9 @@ def _rows(plan: Plan, tries: list[dict[str, Any]], least: float) -> list[list[An
     for one in tries:
         is_best = own is not None and one["who"] == "lineal" and one["seconds"] == own
         ratio = best / one["seconds"] if best and one["seconds"] and one["who"] == "lineal" else None
-        value = one.get("objective")
+        value, late = one.get("objective"), one.get("note", f"not in {plan.seconds:g} s")
         table.append([
-            one["who"], one["method"], one["precision"], one["seconds"] or one.get("note", f"not in {plan.seconds:g} s"),
+            one["who"], one["method"], one["precision"], one["seconds"] or late,
             one.get("iterations"), value and f"{value:.6f}", value and f"{value - least:.1e}", ratio,
             f"≥ {BAR:g}" if is_best else None,
             None if not is_best or plan.is_quick or ratio is None else "yes" if ratio >= BAR else "no",

@@ -59,8 +59,10 @@ def _cells(plan: Plan, sets: Sets, label: str, size: int, on_pixels: bool, log: 
         for name, options in ours.METHODS.items():
             seconds, model = _fit(rows, name, options, alphas[name])
             found[name].append((rows.error(model.predict(rows.X_test)), seconds))
-            log.append({"features": label, "method": name, "seed": seed, "error": found[name][-1][0],
-                        "seconds": seconds, "iterations": len(model.history_) - 1, "status": model.status_})  # fmt: skip
+            log.append({
+                "features": label, "method": name, "seed": seed, "error": found[name][-1][0], "seconds": seconds,
+                "iterations": len(model.history_) - 1, "status": model.status_,
+            })  # fmt: skip
             print(f"{label} {name}, seed {seed}: {found[name][-1][0]:.2f} % in {seconds:.1f} s", flush=True)
     lines = []
     for number, (name, cells) in enumerate(found.items()):
