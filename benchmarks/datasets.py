@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ def cifar10_jpeg(folder: Path, part: str = "train") -> tuple[np.ndarray, np.ndar
     with np.load(folder / "cifar10_jpeg" / f"{part}.npz") as file:
         jpeg, ends, y = file["jpeg"], file["offsets"].tolist(), file["y"]
     X = np.empty((len(y), 32 * 32 * 3), np.uint8)
-    for i, (start, stop) in enumerate(zip(ends, ends[1:])):
+    for i, (start, stop) in enumerate(pairwise(ends)):
         X[i] = np.asarray(Image.open(io.BytesIO(jpeg[start:stop].tobytes())).convert("RGB")).reshape(-1)
     return X, y
 

@@ -1,7 +1,7 @@
 """Figure 4 of the paper: how much of the sum of the 1000 largest singular values the leading ones have, and σ₂/σ₁₀₀₀.
 
 σ₂/σ₁₀₀₀ is the paper's stand-in for the condition number (the first value is that of the mean). Singular values are
-square roots of the eigenvalues of the smaller one of XX' and X'X, in float64: those below 1e-8 of the largest are noise.
+square roots of the eigenvalues of the smaller one of XX' and X'X, in float64; below 1e-8 of the largest they are noise.
 Documents are logarithmic term frequencies in rows of length one, images 3000 Fourier features of their components, and
 of the pixels.
 """

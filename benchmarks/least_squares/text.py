@@ -1,8 +1,8 @@
 """Table 2 of the paper: documents, where least squares is not the method of choice.
 
 20newsgroups and the four largest topics of Reuters-21578 (in place of RCV1) as logarithmic term frequencies in rows of
-length one. Strengths of peers are chosen as `peers` says; ridge and number of blocks of stagewise regression by held-out
-training rows, too. LinearSVC's error is the one to match.
+length one. Strengths of peers are chosen as `peers` says; ridge and number of blocks of stagewise regression by
+held-out training rows, too. LinearSVC's error is the one to match.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ from lineal.features import FrequencyOrdered, GreedyResidual, RandomSubset
 TITLE = "Documents: test errors (%) and seconds of training"
 COLUMNS = ("data", "who", "error", "seconds", "strength", "the paper's error", "the paper's s", "asked for", "met")
 MAKERS = {"FrequencyOrdered": FrequencyOrdered, "GreedyResidual": GreedyResidual, "RandomSubset": RandomSubset}
+STAGEWISE = [
+    ("FrequencyOrdered", "linear"), ("FrequencyOrdered", "calibrated"), ("GreedyResidual", "linear"),
+    ("RandomSubset", "linear"),
+]  # fmt: skip
 ALPHAS = (3e-5, 1e-4, 3e-4, 1e-3)
 BLOCK = 2048
 
@@ -38,9 +42,7 @@ def rows_of(plan: Plan) -> tuple[list[Table], dict[str, Any]]:
         with peers.Room(sets, plan) as room:
             fits = [room.run(peer) for peer in (peers.LINEAR_SVC, *list(peers.LIBLINEAR.values())[:5], peers.VW)]
         bar = fits[0]["error"]
-        for kind in MAKERS:
-            for update in ("linear", "calibrated") if kind == "FrequencyOrdered" else ("linear",):
-                fits.append(_stagewise(plan, sets, kind, update))
+        fits += [_stagewise(plan, sets, kind, update) for kind, update in STAGEWISE]
         details[name] = fits
         for one in fits:
             table.append(_row(plan, name, one, bar))
