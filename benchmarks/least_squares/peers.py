@@ -141,6 +141,7 @@ def work(folder: Path, job: dict[str, Any]) -> None:
             if min(list(errors.values())[-WORSE:]) > min(errors.values()):
                 break
         grid = [min(errors, key=errors.__getitem__)]
+        del rows, fit, predict  # before the whole is made
     print(json.dumps({"chosen": f"{grid[0]:g}"}), flush=True)
     fit = make(sets, **job["options"])
     seconds, predict = _within(job["seconds"], lambda: fit(grid[0]))
@@ -163,7 +164,7 @@ def _loaded(folder: Path, name: str) -> Any:
 def _liblinear(rows: Sets, solver: int) -> Callable[[float], Any]:
     from liblinear.liblinearutil import parameter, problem, train
 
-    given = problem(rows.y.astype(np.float64), sparse.csr_matrix(rows.X, dtype=np.float64), bias=1.0)
+    given = problem(rows.y.astype(np.float64), _csr(rows.X), bias=1.0)
 
     def fit(C: float) -> Callable[[Any], np.ndarray]:
         model = train(given, parameter(f"-s {solver} -c {C:g} -B 1 -q"))
@@ -173,6 +174,16 @@ def _liblinear(rows: Sets, solver: int) -> Callable[[float], Any]:
         return lambda X: labels[np.asarray(X[:, : model.nr_feature] @ W[:-1] + W[-1]).argmax(axis=1)]
 
     return fit
+
+
+def _csr(X: Any) -> Any:
+    """Dense rows are all entries: nothing is searched for zeros, and no pairs of indices are made."""
+    if sparse.issparse(X):
+        return sparse.csr_matrix(X, dtype=np.float64)
+    n, d = X.shape
+    data = np.asarray(X).astype(np.float64).reshape(-1)
+    indices: np.ndarray = np.tile(np.arange(d, dtype=np.int32), n)
+    return sparse.csr_matrix((data, indices, np.arange(0, n * d + 1, d, dtype=np.int64)), shape=(n, d), copy=False)
 
 
 def _logistic(rows: Sets, **options: Any) -> Callable[[float], Any]:

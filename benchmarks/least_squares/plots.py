@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from benchmarks.sparse_multiclass.plots import _figure, _save
+#: Line styles, for when the ten colours begin again.
+STYLES = ("-", "--", ":")
 
 
 def figure1(folder: Path, found: dict[str, Any]) -> list[Path]:
@@ -72,3 +73,25 @@ def conditioning(folder: Path, found: dict[str, Any]) -> list[Path]:
 
 def _draw(axes: Any, points: list[dict[str, Any]], x: str, y: str, label: str) -> None:
     axes.plot([one[x] for one in points], [one[y] for one in points], marker=".", markersize=4, label=label)
+
+
+def _figure(title: str, x: str, y: str, **scales: str) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    picture = Figure(figsize=(8.4, 4.6), layout="constrained")
+    axes = picture.subplots()
+    axes.set(xlabel=x, ylabel=y, title=title, **scales)
+    axes.grid(alpha=0.3, which="both")
+    return picture, axes
+
+
+def _save(picture: Any, axes: Any, folder: Path, name: str) -> Path:
+    """With the legend beside the lines, which may be many."""
+    for number, line in enumerate(axes.get_lines()):
+        if line.get_linestyle() != "None":
+            line.set(color=f"C{number % 10}", linestyle=STYLES[number // 10 % len(STYLES)])
+    picture.legend(loc="outside right upper", fontsize="small")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.png"
+    picture.savefig(path, dpi=130)
+    return path

@@ -69,10 +69,11 @@ class Cache:
 
 def write(path: Path, X: Any, y: np.ndarray) -> None:
     """Rows in VW's format; labels count from one. Dense numbers get four decimals, relative to the largest."""
+    unit = 1.0 if sparse.issparse(X) else _unit(X)
     with path.open("wb") as file:
         for at in range(0, X.shape[0], CHUNK):
             part, labels = X[at : at + CHUNK], y[at : at + CHUNK] + 1
-            file.write(_sparse_lines(part, labels) if sparse.issparse(part) else _dense_lines(part, labels, _unit(X)))
+            file.write(_sparse_lines(part, labels) if sparse.issparse(part) else _dense_lines(part, labels, unit))
 
 
 def _sparse_lines(X: Any, labels: np.ndarray) -> bytes:
