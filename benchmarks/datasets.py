@@ -4,40 +4,66 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 
-def mnist(folder: Path, part: str = "train") -> tuple[np.ndarray, np.ndarray]:
-    """Pixels as uint8 (n, 784) and digits."""
+def mnist(folder: Path, part: str = "train", name: str = "mnist") -> tuple[np.ndarray, np.ndarray]:
+    """Pixels as uint8 (n, 784) and digits; `part` is train or t10k."""
 
     def bytes_of(kind: str, header: int) -> np.ndarray:
-        with gzip.open(folder / "mnist" / f"{part}-{kind}-ubyte.gz") as file:
+        with gzip.open(folder / name / f"{part}-{kind}-ubyte.gz") as file:
             return np.frombuffer(file.read(), np.uint8, offset=header)
 
     return bytes_of("images-idx3", 16).reshape(-1, 784), bytes_of("labels-idx1", 8)
 
 
-def newsgroups(folder: Path, part: str = "train") -> tuple[Any, np.ndarray]:
+def fashion_mnist(folder: Path, part: str = "train") -> tuple[np.ndarray, np.ndarray]:
+    """Pixels as uint8 (n, 784) and kinds of clothes."""
+    return mnist(folder, part, "fashion_mnist")
+
+
+def cifar10_jpeg(folder: Path, part: str = "train") -> tuple[np.ndarray, np.ndarray]:
+    """20 000 of CIFAR-10's training images, or its test images, all after lossy JPEG: uint8 (n, 32·32·3), and kinds."""
+    import io
+
+    from PIL import Image
+
+    with np.load(folder / "cifar10_jpeg" / f"{part}.npz") as file:
+        jpeg, ends, y = file["jpeg"], file["offsets"].tolist(), file["y"]
+    X = np.empty((len(y), 32 * 32 * 3), np.uint8)
+    for i, (start, stop) in enumerate(pairwise(ends)):
+        X[i] = np.asarray(Image.open(io.BytesIO(jpeg[start:stop].tobytes())).convert("RGB")).reshape(-1)
+    return X, y
+
+
+def newsgroups(folder: Path, part: str = "train", idf: bool = True) -> tuple[Any, np.ndarray]:
     """20 newsgroups without header blocks, as tf-idf of the training words (float64 CSR), and the group's number."""
     rows = {which: _json_lines(folder / "20newsgroups" / f"{which}.jsonl.gz") for which in {"train", part}}
     texts = {which: [row["text"].partition("\n\n")[2] for row in rows[which]] for which in rows}
     labels = np.unique([row["label"] for row in rows[part]], return_inverse=True)[1]
     order = np.random.default_rng(0).permutation(len(labels))  # the file is sorted by class
-    return _tf_idf(texts["train"], [texts[part][i] for i in order]), labels[order]
+    return _tf_idf(texts["train"], [texts[part][i] for i in order], idf), labels[order]
 
 
-def reuters(folder: Path, part: str = "train") -> tuple[Any, np.ndarray]:
-    """Reuters-21578 documents with exactly one topic, of the 52 topics in both parts: tf-idf (float64 CSR), topic."""
+def reuters(folder: Path, part: str = "train", idf: bool = True, n_topics: int | None = None) -> tuple[Any, np.ndarray]:
+    """Reuters-21578 documents with exactly one topic, of the 52 topics in both parts: tf-idf (float64 CSR), topic.
+
+    With `n_topics` only those of the topics that have the most training documents.
+    """
     rows = {name: _json_lines(folder / "reuters21578" / f"{name}.jsonl.gz") for name in ("train", "test")}
     single = {name: [row for row in rows[name] if len(row["topics"]) == 1] for name in rows}
     topics = sorted(set.intersection(*({row["topics"][0] for row in single[name]} for name in single)))
+    counts = Counter(row["topics"][0] for row in single["train"])
+    topics = sorted(sorted(topics, key=lambda topic: -counts[topic])[:n_topics])
     kept = {name: [row for row in single[name] if row["topics"][0] in topics] for name in single}
     texts = {name: [f"{row['title']} {row['text']}" for row in kept[name]] for name in kept}
     labels = np.searchsorted(topics, [row["topics"][0] for row in kept[part]])
-    return _tf_idf(texts["train"], texts[part]), labels
+    return _tf_idf(texts["train"], texts[part], idf), labels
 
 
 def intents(folder: Path, name: str, part: str = "train") -> tuple[Any, np.ndarray]:
@@ -90,8 +116,9 @@ def _json_lines(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in file]
 
 
-def _tf_idf(train: list[str], texts: list[str]) -> Any:
+def _tf_idf(train: list[str], texts: list[str], idf: bool = True) -> Any:
+    """(1 + log tf)·idf, or without idf, in rows of length one."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    vectorizer = TfidfVectorizer(sublinear_tf=True).fit(train)
+    vectorizer = TfidfVectorizer(sublinear_tf=True, use_idf=idf).fit(train)
     return vectorizer.transform(texts)
