@@ -46,7 +46,7 @@ def _all(plan: Plan, pixels: Sets, sets: Sets, size: int) -> Any:
             pixels, generator=ours.generator("MNIST"), update=update, alpha=ALPHA[update], block_size=block,
             n_blocks=size // block, random_state=0,
         )  # fmt: skip
-        error = pixels.error(model.predict(pixels.X_test))
+        error = ours.error_of(model, pixels)
         yield {"name": f"stagewise, {update}", "seconds": seconds, "error": error, "chosen": f"{ALPHA[update]:g}"}
     contestants = [*peers.LIBLINEAR.values(), peers.LOGISTIC, peers.RIDGE, peers.VW]
     with peers.Room(sets, plan) as room:

@@ -11,6 +11,7 @@ import numpy as np
 
 from benchmarks.least_squares.problems import COMPONENTS, SCALE, STRESS, Plan, Sets, percent_wrong
 from lineal import LeastSquaresClassifier, StagewiseClassifier
+from lineal.errors import DataError
 from lineal.features import Chain, PrincipalComponents, RandomFourier
 from lineal.solvers.parts.stages import add_stage
 from lineal.solvers.stagewise import through
@@ -73,8 +74,23 @@ def curve_of(seconds: float, model: StagewiseClassifier, sets: Sets) -> Curve:
 
 
 def errors_by_block(model: Any, X: Any, y: np.ndarray, member: int = 0) -> list[float]:
-    """Test error (%) before the first block and after every block."""
-    return [percent_wrong(model.classes[scores.argmax(axis=1)], y) for scores in scores_by_block(model, X, member)]
+    """Test error (%) before the first block and after every block; 100 where there are no predictions."""
+    errors: list[float] = []
+    running = scores_by_block(model, X, member)
+    try:  # what came before an error stays
+        errors.extend(percent_wrong(model.classes[scores.argmax(axis=1)], y) for scores in running)
+    except DataError as error:  # cubes of running predictions can overflow on rows that were not trained on
+        print(f"block {len(errors)}: {error}", flush=True)
+    return errors + [100.0] * (1 + len(model.members[member]) - len(errors))
+
+
+def error_of(model: Any, sets: Sets) -> float:
+    """Test error (%); 100 where the model cannot predict."""
+    try:
+        return sets.error(model.predict(sets.X_test))
+    except DataError as error:
+        print(f"no predictions: {error}", flush=True)
+        return 100.0
 
 
 def scores_by_block(model: Any, X: Any, member: int = 0) -> Any:

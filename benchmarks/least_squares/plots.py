@@ -90,7 +90,8 @@ def _save(picture: Any, axes: Any, folder: Path, name: str) -> Path:
     for number, line in enumerate(axes.get_lines()):
         if line.get_linestyle() != "None":
             line.set(color=f"C{number % 10}", linestyle=STYLES[number // 10 % len(STYLES)])
-    picture.legend(loc="outside right upper", fontsize="small")
+    if axes.get_lines():
+        picture.legend(loc="outside right upper", fontsize="small")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.png"
     picture.savefig(path, dpi=130)

@@ -13,13 +13,15 @@ from benchmarks.sparse_multiclass.problems import Table
 
 __all__ = ["Plan", "Sets", "Table", "split"]
 
-#: Chosen by the part `settings`, which measures on a sixth of the training rows: principal components of images, the
-#: stress on the leading ones, and the bandwidth as a multiple of the median of the squared distances.
+#: Principal components of images, the stress on the leading ones, and the bandwidth as a multiple of the median of the
+#: squared distances. Chosen by the part `settings` on 12 000 training rows, of which 2000 were held out. With so few,
+#: errors differ by ±0.4 % of the rows (MNIST) and ±0.8 % (Fashion-MNIST) by chance; these are within that of the best.
 COMPONENTS, STRESS = 50, 0.15
-SCALE = {"MNIST": 0.85, "Fashion-MNIST": 0.4}
+SCALE = {"MNIST": 0.85, "Fashion-MNIST": 0.85}
 
-#: Ridges of stagewise fits by update, chosen in the same way.
-ALPHA = {"linear": 1e-7, "calibrated": 1e-7, "softmax": 1e-6}
+#: Ridges of stagewise fits by update, chosen in the same way, and again within chance of the best.
+#: Cubes of running predictions can grow without bound on new rows where the ridge of calibrated blocks is much smaller.
+ALPHA = {"linear": 1e-7, "calibrated": 1e-5, "softmax": 1e-6}
 
 LOADERS = {
     "MNIST": (datasets.mnist, "t10k"),

@@ -62,7 +62,7 @@ def _stagewise(plan: Plan, sets: Sets, kind: str, update: str) -> dict[str, Any]
     alpha, number = min(errors, key=errors.__getitem__)
     seconds, model = ours.stagewise(sets, generator=MAKERS[kind](), alpha=alpha, n_blocks=number, **options)
     return {
-        "name": f"stagewise, {kind}, {update}", "seconds": seconds, "error": sets.error(model.predict(sets.X_test)),
+        "name": f"stagewise, {kind}, {update}", "seconds": seconds, "error": ours.error_of(model, sets),
         "chosen": f"{alpha:g}, {number} blocks", "validation": {f"{a:g}, {t}": e for (a, t), e in errors.items()},
     }  # fmt: skip
 
