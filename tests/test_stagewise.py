@@ -716,3 +716,13 @@ def test_defaults_on_small_data():
         model = clone(StagewiseClassifier(n_blocks=2, block_size=256)).fit(DIGITS[:400], NUMBERS[:400])
     assert model.score(DIGITS[400:], NUMBERS[400:]) > 0.9
     assert model.certificate_.kind == "none"
+
+
+def test_calibrated_blocks_stay_finite_on_rows_that_they_have_not_seen():
+    """Powers of predictions that are off are further off: without bounds they grow from block to block."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(120, 6)).astype(np.float32), np.arange(120) % 3
+    model = StagewiseClassifier(
+        "fourier", update="calibrated", block_size=64, n_blocks=30, alpha=1e-9, random_state=0
+    ).fit(X, y)
+    assert np.abs(model.decision_function(rng.normal(size=(400, 6)).astype(np.float32))).max() < 1e3

@@ -24,6 +24,9 @@ CHUNK_BYTES = 32 << 20
 #: Functions of the running predictions among the features of calibrated blocks.
 POWERS = functions(POLYNOMIAL)
 
+#: Predictions whose powers are taken: beyond, those of rows that were not trained on would grow from block to block.
+LOWEST, HIGHEST = -1.0, 2.0
+
 #: Whether a fit must end within a block.
 MustEnd = Callable[[], bool]
 
@@ -61,9 +64,14 @@ def add_stage(running: np.ndarray, F: np.ndarray, stage_weights: np.ndarray, b: 
     """Move the running predictions of some rows by a stage, whose features are F."""
     step = F @ stage_weights[: F.shape[1]]
     if update == "calibrated":
-        step += expand(POWERS, running) @ stage_weights[F.shape[1] :]
+        step += powers_of(running) @ stage_weights[F.shape[1] :]
     running += step
     running += b
+
+
+def powers_of(running: np.ndarray) -> np.ndarray:
+    """y, y² and y³ of the running predictions, kept within bounds."""
+    return expand(POWERS, np.clip(running, LOWEST, HIGHEST))
 
 
 class Features:
@@ -154,7 +162,7 @@ def _fit_residual(
 
     def chunks(keep: bool) -> Iterator[tuple[slice, np.ndarray]]:
         for part, F in features.chunks(rows.X, keep):
-            yield part, np.concatenate([F, expand(POWERS, rows.running[part])], axis=1) if powers else F
+            yield part, np.concatenate([F, powers_of(rows.running[part])], axis=1) if powers else F
 
     update = "calibrated" if powers else "linear"
     found = _moments(chunks(True), rows.weights, lambda part: rows.Y[part] - rows.running[part])
