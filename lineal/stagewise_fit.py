@@ -150,6 +150,9 @@ def _generator(options: StagewiseOptions, X: Any, seed: int) -> Any:
         raise OptionError(f"generator={given!r} makes no features: it needs `prepare` and `make`")
     fresh = features.parse if isinstance(given, str) else clone if hasattr(given, "get_params") else copy.deepcopy
     made: Any = fresh(given)
+    if options.n_jobs is not None and hasattr(made, "set_params"):  # a generator's own number of threads goes first
+        open_ = [name for name, value in made.get_params().items() if name.endswith("n_jobs") and value is None]
+        made.set_params(**dict.fromkeys(open_, options.n_jobs))
     made.prepare(X, seed)
     return made
 

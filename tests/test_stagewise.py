@@ -726,3 +726,13 @@ def test_calibrated_blocks_stay_finite_on_rows_that_they_have_not_seen():
         "fourier", update="calibrated", block_size=64, n_blocks=30, alpha=1e-9, random_state=0
     ).fit(X, y)
     assert np.abs(model.decision_function(rng.normal(size=(400, 6)).astype(np.float32))).max() < 1e3
+
+
+def test_threads_of_the_fit_are_those_of_its_generator():
+    X, y = load_iris(return_X_y=True)
+    chain = Chain(PrincipalComponents(3), RandomFourier())
+    model = StagewiseClassifier(chain, block_size=16, n_blocks=1, n_jobs=1).fit(X, y)
+    assert model.generator_.last.n_jobs == 1
+    assert chain.steps[-1].n_jobs is None
+    own = StagewiseClassifier(RandomFourier(n_jobs=2), block_size=16, n_blocks=1, n_jobs=1).fit(X, y)
+    assert own.generator_.n_jobs == 2
