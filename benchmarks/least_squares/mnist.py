@@ -30,7 +30,7 @@ COLUMNS = (
 )  # fmt: skip
 KERNELS: dict[str, dict[str, Any]] = {"MNIST": {"C": 10, "gamma": 0.02}, "Fashion-MNIST": {"C": 10, "gamma": "scale"}}
 
-#: The defaults of the library, what the part `settings` has found to be best, and patches of the images (settings chosen
+#: The defaults of the library, what the part `settings` has found to be best, and patches of the images (chosen
 #: on 10,000 of the training rows, by fits to 20,000 others: without whitening, side 9, 3 × 3 regions).
 SETTINGS: dict[str, dict[str, Any]] = {
     "defaults": {},
