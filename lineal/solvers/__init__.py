@@ -65,7 +65,7 @@ def _by_speed(objective: Any, tol: float) -> list[str]:
         return ["dual_cd"]
     (n, d), X = engine.shape, getattr(engine, "X", None)
     is_sparse = X is not None and not X.is_dense
-    few = d <= FEW_FEATURES if is_sparse else d <= FEW_FEATURES // 6
+    few = d <= FEW_FEATURES if is_sparse else d <= FEW_FEATURES // 4
     if few and not loss.is_direct and engine.n_columns * d <= 64 * FEW_FEATURES:
         return ["newton", "lbfgs"]
     is_suited = is_sparse and tol >= TIGHT and bool((regulariser.strengths > 0.0).all())
