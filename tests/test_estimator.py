@@ -242,6 +242,7 @@ def test_the_public_names():
     assert "LinearClassifier" in dir(lineal)
 
 
+@pytest.mark.slow
 def test_groups_and_factors_of_features():
     X, y = load_iris(return_X_y=True)
     X = X - X.mean(axis=0)

@@ -131,6 +131,7 @@ def test_importing_lineal_imports_neither_numba_nor_scikit_learn():
     assert run(code).strip() == "[]"
 
 
+@pytest.mark.slow
 def test_the_core_suite_passes_in_plain_python():
     """The `core` tests of this suite once more with NUMBA_DISABLE_JIT=1."""
     env = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
