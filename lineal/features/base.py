@@ -12,6 +12,7 @@ transformers of `n_features` features (block 0), and `state` and `restored` take
 
 from __future__ import annotations
 
+import abc
 import operator
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -39,7 +40,7 @@ class FeatureBlock(Protocol):
         """What `make` would not give again: {} for nearly all."""
 
 
-class Generator(TransformerMixin, BaseEstimator):
+class Generator(TransformerMixin, BaseEstimator, abc.ABC):
     """Base of the generators: hyper-parameters in `__init__`, what was learnt in attributes with a final underscore."""
 
     name: ClassVar[str]
@@ -109,8 +110,9 @@ class Generator(TransformerMixin, BaseEstimator):
     def _learn(self, X: Any) -> None:
         """Set the attributes in `learnt`."""
 
+    @abc.abstractmethod
     def _make(self, number: int, size: int, residual: Any) -> FeatureBlock:
-        raise NotImplementedError
+        """Block `number` of at most `size` features."""
 
     def _check_params(self) -> None:
         """Refuse hyper-parameters that cannot be honoured."""
