@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lineal.data.dataset import Schema
-from lineal.predictor import Predictor, with_largest
+from lineal.predictor import Predictor, score_columns, with_largest
 from lineal.projections import PROJECTIONS
 from lineal.row_sparse import product
 from lineal.solution import Certificate
@@ -104,7 +104,7 @@ class CalibratedModel(Predictor):
         """Inverse of `to_parts`; a ValueError says what does not fit."""
         W, b, V = (tensors[name] for name in ("weights", "intercepts", "maps"))
         basis = tuple(NAMED[name] for name in values["basis"])
-        k = 1 if len(common["classes"]) == 2 and not common["is_multilabel"] else len(common["classes"])
+        k = score_columns(common["classes"], common["is_multilabel"])
         if (
             W.ndim != 3
             or W.shape[2] != k

@@ -185,6 +185,11 @@ def _needed(X: Any, schema: Schema) -> Any:
     return X if schema.columns is None else pick_columns(X, np.asarray(schema.columns, np.int64))
 
 
+def score_columns(classes: np.ndarray, is_multilabel: bool) -> int:
+    """Columns of scores where two classes have one."""
+    return 1 if len(classes) == 2 and not is_multilabel else len(classes)
+
+
 def probabilities(link: str, scores: np.ndarray, is_multiclass: bool, slopes: Any = 1.0) -> np.ndarray:
     """P(second class) for (n,) scores of two classes, P(label) for label sets, else (n, k) that add up to one.
 

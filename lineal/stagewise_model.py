@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from lineal.data.dataset import Schema
-from lineal.features.base import checked_features
 from lineal.least_squares_options import UPDATES
-from lineal.predictor import Predictor, probabilities, sigmoid
+from lineal.predictor import Predictor, probabilities, score_columns, sigmoid
 from lineal.solution import Certificate
-from lineal.solvers.parts.stages import CHUNK_BYTES, add_stage
+from lineal.solvers.parts.stages import Features, add_stage
 from lineal.solvers.stagewise import Stage, through
 
 #: Blocks whose makings (frequencies, filters) a model keeps from one prediction to the next.
@@ -118,13 +117,11 @@ class StagewiseModel(Predictor):
         maker, X = through(self.generator, X)
         for stage in member:
             block = self._block(maker, stage)
-            rows = max(1, CHUNK_BYTES // (4 * max(1, block.width)))
-            who = f"block {stage.number} of {type(self.generator).__name__}"
-            for at in range(0, X.shape[0], rows):
-                part = X[at : at + rows]
-                F = checked_features(block.transform(part), part.shape[0], block.width, who)
-                F = F.astype(self.dtype, copy=False)
-                add_stage(scores[at : at + rows], F, stage.weights, stage.intercept, self.update)
+            features = Features(block, f"block {stage.number} of {type(self.generator).__name__}", 0)
+            for part, F in features.chunks(X):
+                add_stage(
+                    scores[part], F.astype(self.dtype, copy=False), stage.weights, stage.intercept, self.update
+                )  # fmt: skip
         return scores
 
     def _block(self, maker: Any, stage: Stage) -> Any:
@@ -183,7 +180,7 @@ class StagewiseModel(Predictor):
         left = dict(tensors)
         start, W, b = (left.pop(name) for name in ("start", "weights", "intercepts"))
         blocks, counts = values["blocks"], values["members"]
-        k = 1 if len(common["classes"]) == 2 and not common["is_multilabel"] else len(common["classes"])
+        k = score_columns(common["classes"], common["is_multilabel"])
         if (
             start.shape != (k,)
             or W.ndim != 2

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from lineal import features
-from lineal.core import rng
 from lineal.errors import OptionError
+from lineal.features.rows import sample
 from lineal.least_squares_options import StagewiseOptions, automatic
 from lineal.progress import Steps
 from lineal.stagewise_fit import fit_stagewise
@@ -35,17 +35,23 @@ SIZES = (512, 1024, 2048)
 FEATURES = 2048
 
 
-def search(X: Any, y: Any, *, sample_rows: int = SAMPLE_ROWS, **given: Any) -> dict[str, Any]:
+def search(
+    X: Any, y: Any, *, sample_weight: Any = None, sample_rows: int = SAMPLE_ROWS, **given: Any
+) -> dict[str, Any]:
     """Parameters of a `StagewiseClassifier`: those given, and the ones that were chosen."""
-    options = tuned(np.asarray(X) if not hasattr(X, "tocsr") else X, y, StagewiseOptions(**given), sample_rows)
+    X, y = (given_ if hasattr(given_, "tocsr") else np.asarray(given_) for given_ in (X, y))
+    options = tuned(X, y, StagewiseOptions(**given), sample_weight, sample_rows)
     return {**given, "generator": options.generator, "alpha": options.alpha, "block_size": options.block_size}
 
 
-def tuned(X: Any, y: Any, options: StagewiseOptions, sample_rows: int = SAMPLE_ROWS) -> StagewiseOptions:
+def tuned(
+    X: Any, y: Any, options: StagewiseOptions, sample_weight: Any = None, sample_rows: int = SAMPLE_ROWS
+) -> StagewiseOptions:
     """The options with the choices made."""
     options = options.checked()
-    rows = _sample(X.shape[0], sample_rows, int(options.random_state or 0))
-    X, y = X[rows], (y[rows] if hasattr(y, "__getitem__") else np.asarray(y)[rows])
+    rows = sample(X.shape[0], sample_rows, int(options.random_state or 0), -11)
+    X, y = X[rows], y[rows]
+    weights = None if sample_weight is None else np.asarray(sample_weight)[rows]
     generator = _start(options, X)
     scales = _scaled(generator)
     sizes = [size for size in SIZES if size <= max(SIZES[0], len(rows) // 4)]
@@ -54,8 +60,8 @@ def tuned(X: Any, y: Any, options: StagewiseOptions, sample_rows: int = SAMPLE_R
 
         def error(**changes: Any) -> float:
             trial = dataclasses.replace(options, **{**_TRIAL, **changes})
-            model_run = fit_stagewise(X, y, trial)[1]
-            found = [row["validation"] for row in model_run.history]
+            run = fit_stagewise(X, y, trial, sample_weight=weights)[1]
+            found = [row["validation"] for row in run.history]
             steps.done += 1
             steps.step(f"error {min(found):.4f}")
             return min(found, default=math.inf)
@@ -79,12 +85,6 @@ _TRIAL: dict[str, Any] = {
     "block_size": 512, "n_blocks": 3, "validation_fraction": 0.25, "patience": 100, "n_models": 1, "verbose": 0,
     "max_time": None,
 }  # fmt: skip
-
-
-def _sample(n: int, size: int, seed: int) -> np.ndarray:
-    order = np.arange(n)
-    rng.shuffle(rng.generator(seed, -11), order)
-    return np.sort(order[:size])
 
 
 def _start(options: StagewiseOptions, X: Any) -> Any:

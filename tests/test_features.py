@@ -374,7 +374,7 @@ def test_registry():
         name = "fourier"
 
         def _make(self, number, size, residual):
-            raise NotImplementedError
+            raise AssertionError("nobody makes a block of it")
 
     with pytest.raises(OptionError, match="taken"):
         features.register(Halves)

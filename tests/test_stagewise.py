@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from test_calibrated import tampered
 
 import lineal
-from lineal import features, progress, stagewise_model
+from lineal import features, progress
 from lineal.errors import DataError, ModelFileError, OptionError
 from lineal.estimators.stagewise import StagewiseClassifier
 from lineal.features import Chain, PrincipalComponents, RandomFourier
@@ -167,8 +167,7 @@ def test_block_memory_counts_the_bytes_of_the_features():
 def test_chunks_do_not_matter(update, monkeypatch):
     inner = {"inner_iter": 6} if update == "softmax" else {}
     whole = classifier(update=update, **inner).fit(IRIS, SPECIES).decision_function(IRIS)
-    for module in (stages, stagewise_model):
-        monkeypatch.setattr(module, "CHUNK_BYTES", 4 * 12 * 7)
+    monkeypatch.setattr(stages, "CHUNK_BYTES", 4 * 12 * 7)
     for room in (0, 1 << 30):
         parts = classifier(update=update, block_memory=room, **inner).fit(IRIS, SPECIES)
         np.testing.assert_allclose(parts.decision_function(IRIS), whole, atol=1e-8)

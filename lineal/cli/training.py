@@ -86,7 +86,7 @@ def fit_rows(kind: str, rows: Dataset, options: Any, tune: bool) -> tuple[Any, A
         if tune:
             from lineal.stagewise_search import tuned
 
-            options = tuned(rows.X, rows.y, options)
+            options = tuned(rows.X, rows.y, options, rows.weights)
         found = fit_stagewise(rows.X, rows.y, options, **given)
     return with_names(found[0], rows), found[1]
 
