@@ -6,6 +6,8 @@ import datetime
 import importlib.metadata
 import json
 import platform
+import resource
+import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -28,6 +30,16 @@ def measure(function: Callable[[], Any], repeats: int = 3) -> float:
         function()
         best = min(best, time.perf_counter() - start)
     return best
+
+
+def peak_gb() -> float:
+    """Resident memory of this process, at most so far. Where there is /proc, not that of the process it came from."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024 / 1e9
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
 
 
 def print_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:

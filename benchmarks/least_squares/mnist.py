@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.common import peak_gb
 from benchmarks.least_squares import ours
 from benchmarks.least_squares.problems import ALPHA, LOADERS, Plan, Sets, Table
 
@@ -103,16 +103,6 @@ def measure(plan: Plan, name: str, setting: str, seconds: float) -> dict[str, An
     taken, model = ours.stagewise(sets, max_time=seconds, random_state=0, **options)
     peak = peak_gb()
     return {"warm_up_seconds": warm, "seconds": taken, "peak_gb": peak, "curve": ours.curve_of(taken, model, sets)}
-
-
-def peak_gb() -> float:
-    """Resident memory of this process, at most so far. Where there is /proc, not that of the process it came from."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-        return int(line.split()[1]) * 1024 / 1e9
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
 
 
 if __name__ == "__main__":

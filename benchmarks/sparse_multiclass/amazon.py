@@ -11,7 +11,6 @@ data and n·m + d·m floats.
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from benchmarks.common import peak_gb
 from benchmarks.sparse_multiclass import exact
 from benchmarks.sparse_multiclass.problems import MEDIUM, Plan, Table
 
@@ -132,11 +132,11 @@ def measure(n: int, d: int, entries: int, max_time: float) -> dict[str, Any]:
     fit(*generate(2000, 500, 40_000), options)  # compiles
     marks.append(time.perf_counter())
     X, y = generate(n, d, entries)
-    before = _peak()
+    before = peak_gb()
     marks.append(time.perf_counter())
     _, solution = fit(X, y, options)
     marks.append(time.perf_counter())
-    peak = _peak()
+    peak = peak_gb()
     warm, made, trained = np.diff(marks)
     W = solution.weights
     data = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
@@ -146,16 +146,10 @@ def measure(n: int, d: int, entries: int, max_time: float) -> dict[str, Any]:
         "row": [
             n, d, X.nnz, made, warm, trained, int(solution.history[-1]["iteration"]), solution.status,
             solution.certificate.value, f"{exact.live_rows(W):.1%}", f"{right:.1%}", data / 1e9, work / 1e9,
-            before / 1e9, peak / 1e9, peak / (data + work),
+            before, peak, 1e9 * peak / (data + work),
         ],
         "history": solution.history,
     }  # fmt: skip
-
-
-def _peak() -> int:
-    """Bytes of resident memory, at most so far."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 if __name__ == "__main__":
