@@ -14,7 +14,7 @@ from lineal.core.jit import kernel
 
 
 @kernel
-def wide(x: float) -> float:
+def wide(x: Any) -> float:
     """x in float64. Inside a kernel ``float(x)`` leaves a float32 as it is."""
     return float(np.float64(x))
 

@@ -196,3 +196,28 @@ def _plain_exp(x: Any) -> Any:
 #: lane_exp(x): eˣ in the precision of x, without branches, so that a loop over it becomes vector instructions. The
 #: relative error is below 1e-6 (float32) and 5e-14; arguments beyond ±87 (float32) or ±708 are taken for those.
 lane_exp = _plain_exp if IS_PLAIN else _lane_exp
+
+
+@intrinsic
+def _prefetch(typing: Any, array: Any, offset: Any):
+    signature = types.void(array, types.uintp)
+
+    def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        array_, offset_ = arguments
+        place = builder.gep(_pointer(context, builder, array, array_), [offset_])
+        byte = ir.IntType(8).as_pointer()
+        word = ir.IntType(32)
+        call = builder.module.declare_intrinsic("llvm.prefetch", [byte], ir.FunctionType(
+            ir.VoidType(), [byte, word, word, word]))  # fmt: skip
+        builder.call(call, [builder.bitcast(place, byte), *(ir.Constant(word, value) for value in (1, 3, 1))])
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _plain_prefetch(array: Any, offset: Any) -> None:
+    pass
+
+
+#: prefetch(array, offset): begin to bring the cache line of an element of a contiguous array, to be written soon.
+prefetch: Any = _plain_prefetch if IS_PLAIN else _prefetch

@@ -1,0 +1,322 @@
+"""Online learning: predict, then update, one example after the other, with hashed features and products of them.
+
+See `parts/online_state` for the update (that of Vowpal Wabbit: adaptive, normalised, importance-invariant),
+`parts/monomials` for products, `parts/parents` and Agarwal et al. (2014) for the ones that grow while learning.
+
+Rows come in blocks; results do not depend on how a stream is cut into them. Memory: 16 bytes a slot for one score and
+4·(2k + 1) bytes for k of them (k rounded up to 8), of 2^bits slots, beside one example after its expansion; adaptive
+expansion adds 8 bytes a slot for the names of the monomials.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from lineal.errors import DataError, OptionError
+from lineal.online_options import OnlineOptions
+from lineal.solvers.parts import monomials
+from lineal.solvers.parts.monomials import Expansion, Scratch
+from lineal.solvers.parts.online_loss import KINDS, MARGIN_LOSSES
+from lineal.solvers.parts.online_many import learn_many_rows, score_many_rows
+from lineal.solvers.parts.online_single import learn_rows, score_rows
+from lineal.solvers.parts.online_state import (
+    CONTRACTION,
+    GRAVITY,
+    HELD_LOSS,
+    HELD_WEIGHT,
+    LOSS,
+    WEIGHT,
+    G,
+    Many,
+    Rows,
+    Rule,
+    S,
+    W,
+    fresh_totals,
+)
+from lineal.solvers.parts.parents import Parents
+
+#: Scores of a feature are kept for a multiple of this many columns: whole vector registers.
+LANES = 8
+
+#: Monomials of one example at most: beyond, products are not the way.
+MAX_MONOMIALS = 1 << 27
+
+#: The first epoch of the doubling schedule, in examples.
+FIRST_EPOCH = 1000
+
+_KINDS = {
+    None: monomials.NONE,
+    "quadratic": monomials.QUADRATIC,
+    "cubic": monomials.CUBIC,
+    "adaptive": monomials.ADAPTIVE,
+}
+
+
+class Learner:
+    """The state of an online learner.
+
+    Parameters
+    ----------
+    options : checked `OnlineOptions`.
+    k : scores an example; 1 for two classes and for numbers.
+    has_sets : whether an example can have several labels.
+    n_examples : how many there will be in all passes, for equal epochs; None where nobody knows.
+    """
+
+    def __init__(
+        self, options: OnlineOptions, k: int = 1, has_sets: bool = False, n_examples: int | None = None
+    ) -> None:
+        self.options, self.k, self.has_sets, self.n_examples = options, k, has_sets, n_examples
+        if options.picky and k > 1:
+            raise OptionError("picky expansion is for one score an example: two classes, or numbers")
+        if options.schedule == "equal" and n_examples is None:
+            raise OptionError("schedule='equal' needs to know how many examples there are: use 'doubling' for a stream")
+        self.slots = 1 << options.bits
+        self.is_margin = options.loss in MARGIN_LOSSES
+        self.parents = Parents()
+        self.examples = 0  # learned from or held out, in all passes
+        self.entries = 0
+        self.epoch = 1
+        self.history: list[dict[str, float]] = []
+        self.sums: np.ndarray = np.zeros(4)
+        self._reported: np.ndarray = np.zeros(4)
+        self._next_report = 1
+        self.period = 0
+        is_adaptive = options.expansion == "adaptive"
+        self.origin: np.ndarray = np.zeros(self.slots if is_adaptive else 0, np.int64)
+        self.clashes: np.ndarray = np.zeros(2, np.int64)
+        self.active: np.ndarray = np.zeros(self.slots if options.picky else 0, np.uint8)
+        has_evidence = is_adaptive and (options.picky or options.heuristic == "ssm")
+        self.evidence: np.ndarray = np.zeros((self.slots if has_evidence else 0, 2))
+        self.pairs: np.ndarray = np.empty((0, 0), np.uint8)
+        self.triples: np.ndarray = np.empty((0, 0, 0), np.uint8)
+        self._make_tables()
+        self._expansion = self._make_expansion()
+        self._scratch: Scratch | None = None
+
+    # --- tables -----------------------------------------------------------------------------------------------------
+
+    @property
+    def width(self) -> int:
+        """Columns kept for k scores."""
+        return -(-self.k // LANES) * LANES
+
+    def _make_tables(self) -> None:
+        if self.k == 1:
+            self.table: np.ndarray = np.zeros((self.slots + 1, 4), np.float32)
+            self.scales: np.ndarray = np.empty(0, np.float32)
+        else:
+            self.table = np.zeros((self.slots + 1) * 2 * self.width, np.float32)
+            self.scales = np.zeros(self.slots + 1, np.float32)
+        self.totals: np.ndarray = np.tile(fresh_totals(self.is_margin), (self.k, 1))
+
+    def weights(self) -> np.ndarray:
+        """(slots + 1, k) weights as they count; the last row is the constant's."""
+        raw = self.table[:, [W]] if self.k == 1 else self.table.reshape(self.slots + 1, -1)[:, : self.k]
+        contraction, gravity = self.totals[:, CONTRACTION], self.totals[:, GRAVITY]
+        if not gravity.any():
+            return (raw * contraction).astype(np.float32)
+        return (contraction * np.sign(raw) * np.maximum(np.abs(raw) - gravity, 0.0)).astype(np.float32)
+
+    def scale_of_slots(self) -> np.ndarray:
+        """The largest |value| seen of every slot."""
+        return self.table[:, S] if self.k == 1 else self.scales
+
+    def grow(self, k: int) -> None:
+        """More columns. A learner for two classes goes on as two columns, one the negative of the other."""
+        if k <= self.k:
+            return
+        old_k, old_table, old_scales, old_totals, old_width = self.k, self.table, self.scales, self.totals, self.width
+        self.k = k
+        self._make_tables()
+        rows = self.table.reshape(self.slots + 1, 2 * self.width)
+        if old_k == 1:
+            rows[:, 0], rows[:, 1] = -old_table[:, W], old_table[:, W]
+            rows[:, self.width : self.width + 2] = old_table[:, [G]]
+            self.scales[:] = old_table[:, S]
+            self.totals[:2] = old_totals[0]
+        else:
+            old = old_table.reshape(self.slots + 1, 2 * old_width)
+            rows[:, :old_k] = old[:, :old_k]
+            rows[:, self.width : self.width + old_k] = old[:, old_width : old_width + old_k]
+            self.scales[:] = old_scales
+            self.totals[:old_k] = old_totals
+        self._scratch = None
+
+    # --- learning ---------------------------------------------------------------------------------------------------
+
+    def learn(self, rows: Rows, sets: np.ndarray | None = None, set_starts: np.ndarray | None = None) -> np.ndarray:
+        """Learn from rows in order; for each what was said before: a score, or the number of the best column.
+
+        With several columns, `sets` has the columns of the rows' labels, those of row i from set_starts[i] on.
+        """
+        rows = rows._replace(first=self.examples)
+        said: np.ndarray = np.empty(len(rows.labels), np.float64 if self.k == 1 else np.int32)
+        rule = self._rule()
+        self._make_room(rows)
+        for first, last in self._pieces(len(rows.labels)):
+            many = self._many(sets, set_starts)
+            if self.k == 1:
+                learn_rows(
+                    rows, first, last, self.table, self.totals[0], rule, self._expansion, self._scratch, said, self.sums
+                )
+            else:
+                learn_many_rows(
+                    rows, first, last, self.table, self.scales, many, rule, self._expansion, self._scratch, said,
+                    self.sums,
+                )  # fmt: skip
+            self.examples += last - first
+            self.entries += int(rows.starts[last] - rows.starts[first])
+            if self.examples == self._next_report:
+                self.report()
+            if self.examples == self._next_expansion():
+                self._expand()
+                self._make_room(rows)
+        return said
+
+    def scores(self, rows: Rows) -> np.ndarray:
+        """(n, k) scores; nothing is learned."""
+        n = len(rows.starts) - 1
+        expansion = self._expansion._replace(clashes=np.zeros(2, np.int64), origin=np.zeros(len(self.origin), np.int64))
+        scratch = self._room(rows)
+        if self.k == 1:
+            single: np.ndarray = np.empty(n)
+            score_rows(rows, 0, n, self.table, self.totals[0], expansion, scratch, single)
+            return single[:, None]
+        scores: np.ndarray = np.empty((n, self.k))
+        score_many_rows(rows, 0, n, self.table, self._many(None, None), expansion, scratch, scores)
+        return scores
+
+    def report(self) -> None:
+        """Note the progressive loss so far and since the last time."""
+        since = self.sums - self._reported
+        self.history.append({
+            "examples": float(self.examples),
+            "average_loss": _ratio(self.sums[LOSS], self.sums[WEIGHT]),
+            "since_last": _ratio(since[LOSS], since[WEIGHT]),
+            "held_out_loss": _ratio(self.sums[HELD_LOSS], self.sums[HELD_WEIGHT]),
+            "monomials": float(len(self.parents)),
+        })  # fmt: skip
+        self._reported = self.sums.copy()
+        self._next_report = max(1, 2 * self.examples)
+
+    def _rule(self) -> Rule:
+        o = self.options
+        return Rule(
+            KINDS[o.loss], float(o.tau), float(o.rate), float(o.power_t), float(o.initial_t), float(o.l1), float(o.l2),
+            bool(o.adaptive), bool(o.normalised), bool(o.invariant), bool(o.theorem), int(self.period),
+        )  # fmt: skip
+
+    def _many(self, sets: np.ndarray | None, set_starts: np.ndarray | None) -> Many:
+        def vector(dtype: Any = np.float32) -> np.ndarray:
+            return np.zeros(self.width, dtype)
+
+        nothing = np.zeros(1, np.int64)
+        return Many(
+            self.k, self.has_sets, self.totals, vector(), vector(np.float64), vector(np.float64), vector(), vector(),
+            vector(), np.zeros(0, np.int32) if sets is None else sets, nothing if set_starts is None else set_starts,
+        )  # fmt: skip
+
+    def _pieces(self, n: int) -> Iterator[tuple[int, int]]:
+        """Ranges of rows that end where something is to be done."""
+        first = 0
+        while first < n:
+            stops = [self._next_report, self._next_expansion()]
+            ahead = min([stop - self.examples for stop in stops if stop > self.examples] + [n - first])
+            yield first, first + ahead
+            first += ahead
+
+    # --- expansion --------------------------------------------------------------------------------------------------
+
+    def _next_expansion(self) -> int:
+        """The example after which monomials are added next; 0 for never."""
+        o = self.options
+        if o.expansion != "adaptive":
+            return 0
+        if o.schedule == "doubling" or (o.schedule == "auto" and self.n_examples is None):
+            return FIRST_EPOCH << (self.epoch - 1)
+        return max(self.epoch, self.n_examples * self.epoch // o.epochs) if self.epoch < o.epochs else 0  # type: ignore[operator]
+
+    def _expand(self) -> None:
+        o = self.options
+        mean = self.entries / max(self.examples, 1)
+        count = max(1, math.floor(mean**o.growth + 1e-9))
+        if o.picky:
+            self._admit(count)
+        scores = self._parent_scores()
+        chosen = self.parents.best(scores, self.origin, count - 1 if o.fallback else count)
+        if o.fallback:
+            chosen += self.parents.smallest(self.origin, chosen)
+        self.parents.add(chosen)
+        self.epoch += 1
+        self.evidence[:] = 0.0
+        self._expansion = self._make_expansion()
+
+    def _parent_scores(self) -> np.ndarray:
+        if self.options.heuristic == "ssm" and not self.options.picky:
+            squares = self.evidence[:, 1]
+            return np.divide(self.evidence[:, 0], squares, out=np.zeros(self.slots), where=squares > 0.0)
+        weights = self.weights()[: self.slots].astype(np.float64)
+        return np.sqrt((weights * weights).sum(axis=1)) * self.scale_of_slots()[: self.slots]
+
+    def _admit(self, count: int) -> None:
+        """Let the best candidates count from now on."""
+        gains, squares = self.evidence[:, 0], self.evidence[:, 1]
+        score = np.divide(np.abs(gains), squares, out=np.zeros(self.slots), where=squares > 0.0)
+        score[self.active > 0] = 0.0
+        best = np.argsort(-score, kind="stable")[:count]
+        self.active[best[score[best] > 0.0]] = 1
+
+    def _make_expansion(self) -> Expansion:
+        o = self.options
+        evidence_kind = monomials.NO_EVIDENCE
+        if len(self.evidence):
+            evidence_kind = monomials.SQUARES if o.heuristic == "ssm" else monomials.PRODUCTS
+        return Expansion(
+            _KINDS[o.expansion], np.int32(self.slots - 1), np.int32(self.slots), self.pairs, self.triples,
+            self.parents.arrays, self.origin, self.clashes, self.active, self.evidence, evidence_kind,
+        )  # fmt: skip
+
+    def _make_room(self, rows: Rows) -> None:
+        """Scratch arrays that hold the longest row after its expansion."""
+        if self._scratch is None or len(self._scratch.slots) < self._capacity(rows)[1]:
+            self._scratch = self._room(rows)
+
+    def _capacity(self, rows: Rows) -> tuple[int, int]:
+        """The longest row, and how many monomials it can have at most."""
+        longest = int(np.diff(rows.starts).max(initial=0))
+        expansion = self.options.expansion
+        count = longest
+        if expansion in ("quadratic", "cubic"):
+            count += longest * (longest + 1) // 2
+        if expansion == "cubic":
+            count += longest * (longest + 1) * (longest + 2) // 6
+        if expansion == "adaptive":
+            count += longest * len(self.parents)
+        if count > MAX_MONOMIALS:
+            raise DataError(
+                f"a row with {longest} features has {count} monomials with expansion={expansion!r}: use "
+                "expansion='adaptive', or fewer interactions"
+            )
+        return longest, count + 1
+
+    def _room(self, rows: Rows) -> Scratch:
+        longest, count = self._capacity(rows)
+        rates = count * self.width if self.k > 1 else 0
+        is_adaptive = self.options.expansion == "adaptive"
+        waiting = max(longest, len(self.parents))
+        return Scratch(
+            np.empty(count, np.int32), np.empty(count, np.float32), np.empty(rates, np.float32),
+            np.empty(longest, np.uint64), np.empty(longest, np.int32), np.empty(count if is_adaptive else 0, np.uint64),
+            np.empty(count if is_adaptive else 0, np.int32), np.empty(waiting, np.int32),
+            np.empty(waiting, np.float32), np.zeros(1, np.int64),
+        )  # fmt: skip
+
+
+def _ratio(total: float, weight: float) -> float:
+    return float(total / weight) if weight > 0.0 else math.nan

@@ -1,0 +1,326 @@
+"""Monomials of an example, made on the fly: all of degree two or three, or those that grow from chosen parents.
+
+A monomial is a multiset of columns. Its key is the sum of its columns' keys, so that it does not depend on the order
+in which the factors come; its slot is the scrambled key cut to some bits. A monomial of one factor has its column for
+a slot. A feature of value 1 is not multiplied by itself: its powers would be copies of it.
+
+Parents (Agarwal et al. 2014, Algorithm 1): the features of an example are its columns and, for every parent that
+occurs in it, that parent times every column. Products that are parents themselves are multiplied on. Several parents
+can lead to the same monomial; only the one that was chosen first makes it, so nothing is counted twice.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lineal.core.jit import kernel
+from lineal.core.maths import wide
+from lineal.core.rng import mix
+
+U = np.uintp
+U64 = np.uint64
+NONE, QUADRATIC, CUBIC, ADAPTIVE = range(4)
+NO_EVIDENCE, SQUARES, PRODUCTS = range(3)
+
+_STEP = U64(0x9E3779B97F4A7C15)
+_ONE = U64(1)
+
+#: Values of monomials stay within this, so that their squares are finite in float32.
+LARGEST = np.float32(1e12)
+
+#: Factors of a monomial at most.
+MAX_DEGREE = 8
+
+
+class ParentArrays(NamedTuple):
+    """Parents as kernels look for them: an open hash table from their keys to their numbers (−1 where there is none),
+    their keys, degrees, factors and the keys of those, and for every degree whether a parent has it."""
+
+    places: Any
+    numbers: Any
+    keys: Any
+    degrees: Any
+    factors: Any
+    factor_keys: Any
+    is_parent_degree: Any
+
+
+class Expansion(NamedTuple):
+    """Which monomials there are.
+
+    mask : slots of the table, less one; the constant's slot comes after them.
+    pairs, triples : which namespaces may meet, symmetric arrays of 0 and 1 by number; empty where all may.
+    parents : those of adaptive expansion.
+    origin : for every slot the monomial that came to it first, as (parent + 1) << 32 | (column + 1); empty: not wanted.
+    clashes : how often another came later, and how many monomials there were in all.
+    active : for every slot whether its monomial counts; the others are candidates. Empty: all count.
+    evidence : what is known of a slot's monomial m beside its weight, sums over examples with slope r and importance h:
+        h·r²·m² and h·m², or for candidates of the weight heuristic h·r·m and h·m². Empty: not wanted.
+    evidence_kind : `NO_EVIDENCE`, `SQUARES` or `PRODUCTS`.
+    """
+
+    kind: int
+    mask: Any
+    constant: Any
+    pairs: Any
+    triples: Any
+    parents: Any
+    origin: Any
+    clashes: Any
+    active: Any
+    evidence: Any
+    evidence_kind: int
+
+
+class Scratch(NamedTuple):
+    """One example after its expansion: slots and values of its monomials and of the constant; rates of many classes.
+
+    entry_keys and entry_numbers are those of the example's own entries, where the latter are parents; keys and
+    from_columns those of its monomials; `waiting` numbers the parents found in it, with their values. Candidates stand
+    behind the constant; n_candidates is an array of one number.
+    """
+
+    slots: Any
+    values: Any
+    rates: Any
+    entry_keys: Any
+    entry_numbers: Any
+    keys: Any
+    from_columns: Any
+    waiting: Any
+    waiting_values: Any
+    n_candidates: Any
+
+
+@kernel
+def column_key(column: Any) -> Any:
+    """64 bits of a column."""
+    return mix((U64(column) + _ONE) * _STEP)
+
+
+@kernel
+def slot_of(key: Any, mask: Any) -> Any:
+    """Where the weight of a monomial of several factors is."""
+    return np.int32(mix(key) & U64(mask))
+
+
+@kernel
+def find(key: Any, places: Any, numbers: Any) -> int:
+    """The number of the parent with this key, or −1."""
+    last = U64(places.shape[0] - 1)
+    place = key & last
+    while numbers[place] >= 0:
+        if places[place] == key:
+            return int(numbers[place])
+        place = (place + _ONE) & last
+    return -1
+
+
+@kernel
+def bounded(value: Any) -> Any:
+    """Within ±`LARGEST`."""
+    return min(max(value, -LARGEST), LARGEST)
+
+
+@kernel
+def note_origins(origin: Any, clashes: Any, slots: Any, columns: Any, parent: int, first: int, last: int) -> None:
+    """Remember who came first to the slots of a parent's products; count who came later."""
+    clashes[1] += last - first
+    for p in range(U(first), U(last)):
+        own = (np.int64(parent + 1) << 32) | np.int64(columns[p] + 1)
+        there = origin[U(slots[p])]
+        if there != own:
+            if there == 0:
+                origin[U(slots[p])] = own
+            else:
+                clashes[0] += 1
+
+
+@kernel
+def expand_pairs(rows: Any, start: int, length: int, expansion: Any, scratch: Any, count: int) -> int:
+    """Append the products of two entries."""
+    everything = expansion.pairs.shape[0] == 0
+    for i in range(length):
+        key, x = scratch.entry_keys[i], scratch.values[i]
+        for j in range(i, length):
+            if i == j and x == np.float32(1.0):
+                continue
+            if not everything and not expansion.pairs[rows.kinds[start + i], rows.kinds[start + j]]:
+                continue
+            scratch.slots[count] = slot_of(key + scratch.entry_keys[j], expansion.mask)
+            scratch.values[count] = bounded(x * scratch.values[j])
+            count += 1
+    return count
+
+
+@kernel
+def expand_triples(rows: Any, start: int, length: int, expansion: Any, scratch: Any, count: int) -> int:
+    """Append the products of three entries."""
+    everything = expansion.triples.shape[0] == 0
+    one = np.float32(1.0)
+    for i in range(length):
+        x = scratch.values[i]
+        for j in range(i, length):
+            if i == j and x == one:
+                continue
+            key, xy = scratch.entry_keys[i] + scratch.entry_keys[j], x * scratch.values[j]
+            for k in range(j, length):
+                z = scratch.values[k]
+                if j == k and z == one:
+                    continue
+                if not everything:
+                    a, b, c = rows.kinds[start + i], rows.kinds[start + j], rows.kinds[start + k]
+                    if not expansion.triples[a, b, c]:
+                        continue
+                scratch.slots[count] = slot_of(key + scratch.entry_keys[k], expansion.mask)
+                scratch.values[count] = bounded(xy * z)
+                count += 1
+    return count
+
+
+@kernel
+def is_first(parent: int, degree: int, key: Any, column: Any, parents: Any) -> bool:
+    """Whether no earlier parent leads to the monomial `key`, which is `parent` times a column."""
+    for f in range(degree):
+        if parents.factors[parent, f] != column:
+            other = find(key - parents.factor_keys[parent, f], parents.places, parents.numbers)
+            if 0 <= other < parent:
+                return False
+    return True
+
+
+@kernel
+def has_factor(parent: int, degree: int, column: Any, factors: Any) -> bool:
+    """Whether a column is among a parent's factors."""
+    found = False
+    for f in range(degree):
+        found = found or factors[parent, f] == column
+    return found
+
+
+@kernel
+def children(
+    parent: int, value: Any, columns: Any, start: int, length: int, parents: Any, scratch: Any, mask: Any, count: int
+) -> int:
+    """Append to slots, values and keys the products of a parent with the entries, but for those of earlier parents."""
+    slots, values, keys, entry_keys = scratch.slots, scratch.values, scratch.keys, scratch.entry_keys
+    entry_numbers = scratch.entry_numbers
+    own_key, degree = parents.keys[parent], int(parents.degrees[parent])
+    one = np.float32(1.0)
+    for i in range(U(length)):
+        column, x = columns[U(start) + i], values[i]
+        if x == one and has_factor(parent, degree, column, parents.factors):
+            continue
+        key = own_key + entry_keys[i]
+        if degree == 1:
+            if 0 <= entry_numbers[i] < parent:
+                continue
+        elif not is_first(parent, degree, key, column, parents):
+            continue
+        slots[count], values[count], keys[count] = slot_of(key, mask), bounded(value * x), key
+        scratch.from_columns[count] = column
+        count += 1
+    return count
+
+
+@kernel
+def expand_parents(rows: Any, start: int, length: int, expansion: Any, scratch: Any, count: int) -> int:
+    """Append what grows from the parents that occur in the example."""
+    parents, n_waiting = expansion.parents, 0
+    for i in range(length):
+        number = find(scratch.entry_keys[i], parents.places, parents.numbers)
+        scratch.entry_numbers[i] = number
+        if number >= 0:
+            scratch.waiting[n_waiting] = number
+            scratch.waiting_values[n_waiting] = scratch.values[i]
+            n_waiting += 1
+    done = 0
+    while done < n_waiting:
+        parent, value = int(scratch.waiting[done]), scratch.waiting_values[done]
+        done += 1
+        last = children(parent, value, rows.columns, start, length, parents, scratch, expansion.mask, count)
+        note_origins(expansion.origin, expansion.clashes, scratch.slots, scratch.from_columns, parent, count, last)
+        if parents.is_parent_degree[parents.degrees[parent] + 1]:
+            for p in range(count, last):
+                number = find(scratch.keys[p], parents.places, parents.numbers)
+                if number >= 0:
+                    scratch.waiting[n_waiting], scratch.waiting_values[n_waiting] = number, scratch.values[p]
+                    n_waiting += 1
+        count = last
+    return count
+
+
+@kernel
+def set_candidates_apart(active: Any, slots: Any, values: Any, first: int, count: int) -> int:
+    """Move monomials that do not count yet behind those that do; how many do."""
+    kept = first
+    for p in range(first, count):
+        if active[slots[p]]:
+            slot, value = slots[p], values[p]
+            slots[p], values[p] = slots[kept], values[kept]
+            slots[kept], values[kept] = slot, value
+            kept += 1
+    return kept
+
+
+@kernel
+def note_evidence(expansion: Any, scratch: Any, count: int, slope: float, h: float) -> None:
+    """Add an example to what is known of its monomials (of its candidates, where there are any)."""
+    first, last = 0, count - 1  # all but the constant
+    if expansion.active.shape[0] > 0:
+        first, last = count, count + scratch.n_candidates[0]
+    for p in range(first, last):
+        slot, m = scratch.slots[p], wide(scratch.values[p])
+        gain = slope * slope * m * m if expansion.evidence_kind == SQUARES else slope * m
+        expansion.evidence[slot, 0] += h * gain
+        expansion.evidence[slot, 1] += h * m * m
+
+
+@kernel
+def make_room_for_constant(scratch: Any, count: int, total: int) -> None:
+    """The first candidate goes behind the last one."""
+    scratch.n_candidates[0] = total - count
+    scratch.slots[total], scratch.values[total] = scratch.slots[count], scratch.values[count]
+
+
+@kernel
+def copy_row(columns: Any, values: Any, start: Any, stop: Any, mask: Any, slots: Any, out: Any, constant: Any) -> int:
+    """Slots and values of a row without products, the constant last; how many there are."""
+    length, begin = U(stop - start), U(start)
+    for p in range(length):
+        slots[p] = columns[begin + p] & mask
+        out[p] = values[begin + p]
+    slots[length] = constant
+    out[length] = np.float32(1.0)
+    return int(length) + 1
+
+
+@kernel
+def expand(rows: Any, i: int, expansion: Any, scratch: Any) -> int:
+    """Slots and values of everything in row i, the constant last; how many there are."""
+    start = rows.starts[i]
+    length = int(rows.starts[i + 1] - start)
+    for p in range(length):
+        column = rows.columns[start + p]
+        scratch.slots[p] = column & expansion.mask
+        scratch.values[p] = bounded(rows.values[start + p])
+        scratch.entry_keys[p] = column_key(column)
+    count = length
+    if expansion.kind == ADAPTIVE:
+        for p in range(length):
+            scratch.from_columns[p] = rows.columns[start + p]
+        note_origins(expansion.origin, expansion.clashes, scratch.slots, scratch.from_columns, -1, 0, length)
+        count = expand_parents(rows, start, length, expansion, scratch, count)
+        if expansion.active.shape[0] > 0:
+            total = count
+            count = set_candidates_apart(expansion.active, scratch.slots, scratch.values, length, count)
+            make_room_for_constant(scratch, count, total)
+    else:
+        count = expand_pairs(rows, start, length, expansion, scratch, count)
+        if expansion.kind == CUBIC:
+            count = expand_triples(rows, start, length, expansion, scratch, count)
+    scratch.slots[count] = expansion.constant
+    scratch.values[count] = np.float32(1.0)
+    return count + 1

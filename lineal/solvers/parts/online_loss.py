@@ -1,0 +1,88 @@
+"""Losses as an online learner wants them: value, slope, and the step that an example of weight h is worth.
+
+A step moves the score p by q·u, where q is what a unit of step does to the score. Taken as a flow instead of a jump,
+an example of weight h is h/ε examples of weight ε, one after the other: dp/dt = −q·ℓ'(p) for a time a (Karampatziakis
+& Langford 2011). All these losses have a closed form or, for the logistic one, an equation in one unknown:
+m' + eᵐ' = m + eᵐ + a·q for the margin m before and m' after. No step goes past the label, however large a is.
+
+The kind of loss is a number, not a type: one kernel serves all of them, and is compiled once.
+"""
+
+from __future__ import annotations
+
+import math
+
+from lineal.core.jit import kernel
+from lineal.core.maths import log1p_exp, sigmoid
+
+SQUARED, LOGISTIC, HINGE, QUANTILE = range(4)
+
+KINDS = {"squared": SQUARED, "logistic": LOGISTIC, "hinge": HINGE, "quantile": QUANTILE}
+
+#: Losses of margins: labels are −1 and 1.
+MARGIN_LOSSES = frozenset({"logistic", "hinge"})
+
+#: Relative change of the margin at which Newton's method ends.
+_CLOSE = 1e-12
+
+
+@kernel
+def loss_value(kind: int, p: float, y: float, tau: float) -> float:
+    """ℓ(p, y)."""
+    if kind == LOGISTIC:
+        return log1p_exp(-y * p)
+    if kind == HINGE:
+        return max(0.0, 1.0 - y * p)
+    error = y - p
+    if kind == SQUARED:
+        return error * error
+    return tau * error if error > 0.0 else (tau - 1.0) * error
+
+
+@kernel
+def loss_slope(kind: int, p: float, y: float, tau: float) -> float:
+    """∂ℓ/∂p."""
+    if kind == LOGISTIC:
+        return -y * sigmoid(-y * p)
+    if kind == HINGE:
+        return -y if y * p < 1.0 else 0.0
+    error = y - p
+    if kind == SQUARED:
+        return -2.0 * error
+    return 0.0 if error == 0.0 else -tau if error > 0.0 else 1.0 - tau
+
+
+@kernel
+def logistic_move(margin: float, aq: float) -> float:
+    """δ with δ + eᵐ(e^δ − 1) = a·q: how far the margin goes, by Newton's method from above."""
+    if margin > 700.0:
+        return 0.0
+    e = math.exp(margin)
+    ratio = aq / e if e > 0.0 else math.inf
+    # Both are bounds: the first drops the curvature, the second the linear term.
+    delta = min(aq / (1.0 + e), math.log1p(ratio) if ratio < math.inf else math.log(aq) - margin)
+    for _ in range(30):
+        growth = math.expm1(delta)
+        change = (delta + e * growth - aq) / (1.0 + e * (growth + 1.0))
+        delta -= change
+        if abs(change) <= _CLOSE * delta:
+            break
+    return max(delta, 0.0)
+
+
+@kernel
+def invariant_step(kind: int, p: float, y: float, tau: float, a: float, q: float) -> float:
+    """u: the flow of length a, divided by what a unit of step does to the score."""
+    aq = a * q
+    if not aq > 0.0:
+        return -a * loss_slope(kind, p, y, tau)
+    if kind == LOGISTIC:
+        return y * logistic_move(y * p, aq) / q
+    if kind == HINGE:
+        return y * min(a, max(0.0, 1.0 - y * p) / q)
+    error = y - p
+    if kind == SQUARED:
+        return -error * math.expm1(-2.0 * aq) / q
+    if error > 0.0:
+        return min(tau * a, error / q)
+    return max((tau - 1.0) * a, error / q)

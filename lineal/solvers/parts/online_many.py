@@ -1,0 +1,217 @@
+"""Predict, then update, example after example: a score for every class or label, all in one pass over the features.
+
+Each column is told apart from the rest: its label is 1 for the examples that have it and −1 for the others. The table
+is (slots + 1, 2·width), the weights of a feature first, then their sums of squared slopes; the scale of a feature is
+the same for all columns, as are the norms of the examples. Columns are filled up to a `width` of whole vector
+registers by columns that stay zero. Memory: 4·(2·width + 1) bytes a slot.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lineal.core.jit import kernel
+from lineal.core.maths import wide
+from lineal.solvers.parts.monomials import NO_EVIDENCE, NONE, copy_row, expand, note_evidence
+from lineal.solvers.parts.online_loss import invariant_step, loss_slope, loss_value
+from lineal.solvers.parts.online_single import (
+    LARGEST_SUM,
+    LEAST_SQUARE,
+    SMALLEST,
+    TINY,
+    sensitivity,
+    shrunk,
+    step_length,
+)
+from lineal.solvers.parts.online_state import CONTRACTION, GRAVITY, HELD_LOSS, HIGHEST, IMPORTANCE, LOSS, LOWEST, SEEN
+
+U = np.uintp
+
+
+@kernel
+def score_many(table: Any, scratch: Any, count: int, many: Any) -> None:
+    """Scores of all columns, to `many.scores`."""
+    width = U(many.scores.shape[0])
+    scores = many.scores
+    scores[:] = np.float32(0.0)
+    any_gravity = False
+    for c in range(many.k):
+        any_gravity = any_gravity or many.totals[c, GRAVITY] > 0.0
+    for p in range(U(count)):
+        row, x = U(scratch.slots[p]) * U(2) * width, scratch.values[p]
+        if any_gravity:
+            for c in range(U(many.k)):
+                scores[c] += np.float32(shrunk(wide(table[row + c]), many.totals[c, GRAVITY])) * x
+        else:
+            for c in range(width):
+                scores[c] += table[row + c] * x
+    for c in range(U(many.k)):
+        p = wide(scores[c]) * many.totals[c, CONTRACTION]
+        scores[c] = min(max(p, many.totals[c, LOWEST]), many.totals[c, HIGHEST])
+
+
+@kernel
+def touch_many(table: Any, scales: Any, scratch: Any, count: int, many: Any, rule: Any) -> float:
+    """Sums of squares, scales and rates of the features of an example; Σ x²/s². Sensitivities go to `many.q`."""
+    width = U(many.scores.shape[0])
+    q, squares, rates = many.q, many.squares, scratch.rates
+    q[:] = np.float32(0.0)
+    norms = 0.0
+    half = rule.power_t == 0.5
+    norm_power = rule.power_t - 1.0 if rule.adaptive else -1.0
+    for p in range(U(count)):
+        j = U(scratch.slots[p])
+        row = j * U(2) * width
+        sums = row + width
+        x = max(abs(scratch.values[p]), SMALLEST)
+        square, scale = x * x, np.float32(1.0)
+        if rule.normalised:
+            s = scales[j]
+            if x > s:
+                shrink = np.float32((wide(s) / wide(x)) ** (-2.0 * norm_power))
+                for c in range(width):
+                    table[row + c] *= shrink
+                scales[j] = s = x
+            scale = (
+                np.float32((wide(s) * wide(s)) ** norm_power)
+                if not half
+                else (np.float32(1.0) / s if rule.adaptive else np.float32(1.0) / (s * s))
+            )
+            share = wide(x) / wide(s)
+            norms += share * share
+        at = p * width
+        if not rule.adaptive:
+            for c in range(width):
+                rates[at + c] = scale
+                q[c] += square * scale
+        elif half:
+            for c in range(width):
+                total = min(table[sums + c] + squares[c] * square, LARGEST_SUM)
+                table[sums + c] = total
+                rate = scale / math.sqrt(max(total, LEAST_SQUARE))
+                rates[at + c] = rate
+                q[c] += square * rate
+        else:
+            for c in range(width):
+                total = min(table[sums + c] + squares[c] * square, LARGEST_SUM)
+                table[sums + c] = total
+                rate = scale * np.float32(wide(max(total, LEAST_SQUARE)) ** -rule.power_t)
+                rates[at + c] = rate
+                q[c] += square * rate
+    return norms
+
+
+@kernel
+def learn_many(table: Any, scales: Any, scratch: Any, count: int, h: float, many: Any, rule: Any) -> None:
+    """Update all columns after their scores were given; `many.labels` are −1 or 1."""
+    width = U(many.scores.shape[0])
+    common = many.totals[0]
+    a = step_length(h, common, rule)
+    common[SEEN] += h
+    moved = False
+    for c in range(many.k):
+        slope = loss_slope(rule.kind, wide(many.scores[c]), many.labels[c], rule.tau)
+        many.slopes[c] = slope
+        many.squares[c] = 0.0 if slope == 0.0 else min(max(h * slope * slope, LEAST_SQUARE), LARGEST_SUM)
+        moved = moved or slope != 0.0
+    if not moved and not rule.theorem:
+        return
+    common[IMPORTANCE] += h
+    norms = touch_many(table, scales, scratch, count, many, rule)
+    N = sensitivity(norms, h, common, rule)
+    for c in range(many.k):
+        slope, score = many.slopes[c], wide(many.scores[c])
+        if slope == 0.0 and not rule.theorem:
+            many.steps[c] = 0.0
+            continue
+        if rule.invariant:
+            u = invariant_step(rule.kind, score, many.labels[c], rule.tau, a, N * wide(many.q[c]))
+        else:
+            u = -a * slope
+        if rule.theorem:
+            many.totals[c, CONTRACTION] *= 1.0 - a * rule.l2
+        elif (rule.l1 > 0.0 or rule.l2 > 0.0) and abs(u) > TINY and abs(slope) > TINY:
+            length = -u / slope
+            many.totals[c, CONTRACTION] *= max(1.0 - rule.l2 * length, 0.1)
+            many.totals[c, GRAVITY] += rule.l1 * length
+        if many.totals[c, CONTRACTION] == 0.0:
+            table[U(c) :: U(2) * width] = np.float32(0.0)
+            many.totals[c, CONTRACTION] = 1.0
+        many.steps[c] = N * u / many.totals[c, CONTRACTION]
+    steps, rates = many.steps, scratch.rates
+    for p in range(U(count)):
+        row, x, at = U(scratch.slots[p]) * U(2) * width, scratch.values[p], p * width
+        for c in range(width):
+            table[row + c] += steps[c] * x * rates[at + c]
+
+
+@kernel
+def best_column(scores: Any, k: int) -> int:
+    """The column with the largest score, the first of them."""
+    best = 0
+    for c in range(1, k):
+        if scores[c] > scores[best]:
+            best = c
+    return best
+
+
+@kernel
+def learn_many_rows(rows: Any, first: int, last: int, table: Any, scales: Any, many: Any, rule: Any, expansion: Any,
+                    scratch: Any, choices: Any, sums: Any) -> None:  # fmt: skip
+    """Rows from `first` to before `last`, in order; the labels of row i are columns set[set_starts[i]] … of `rows`.
+
+    `choices` gets the best column of each before it was learned from. Of an example that can have one label, what is
+    summed is whether it was wrong; of label sets, the loss over all columns.
+    """
+    for i in range(first, last):
+        if expansion.kind == NONE:
+            count = copy_row(rows.columns, rows.values, rows.starts[i], rows.starts[i + 1], expansion.mask,
+                             scratch.slots, scratch.values, expansion.constant)  # fmt: skip
+        else:
+            count = expand(rows, i, expansion, scratch)
+        score_many(table, scratch, count, many)
+        choice = best_column(many.scores, many.k)
+        choices[i] = choice
+        h = rows.importance[i]
+        begin, end = many.set_starts[i], many.set_starts[i + 1]
+        if h == 0.0 or (begin == end and not many.has_sets):
+            continue
+        for c in range(many.k):
+            many.labels[c] = -1.0
+        for e in range(begin, end):
+            many.labels[many.sets[e]] = 1.0
+        held = rule.period > 0 and (rows.first + i) % rule.period == rule.period - 1
+        offset = HELD_LOSS if held else LOSS
+        if many.has_sets:
+            loss = 0.0
+            for c in range(many.k):
+                loss += loss_value(rule.kind, wide(many.scores[c]), many.labels[c], rule.tau)
+        else:
+            loss = 0.0 if choice == many.sets[begin] else 1.0
+        sums[offset] += h * loss
+        sums[offset + 1] += h
+        if not held:
+            if expansion.evidence_kind != NO_EVIDENCE:
+                square = 0.0
+                for c in range(many.k):
+                    square += loss_slope(rule.kind, wide(many.scores[c]), many.labels[c], rule.tau) ** 2
+                note_evidence(expansion, scratch, count, math.sqrt(square), h)
+            learn_many(table, scales, scratch, count, h, many, rule)
+
+
+@kernel
+def score_many_rows(rows: Any, first: int, last: int, table: Any, many: Any, expansion: Any, scratch: Any,
+                    scores: Any) -> None:  # fmt: skip
+    """Scores alone, (n, k)."""
+    for i in range(first, last):
+        if expansion.kind == NONE:
+            count = copy_row(rows.columns, rows.values, rows.starts[i], rows.starts[i + 1], expansion.mask,
+                             scratch.slots, scratch.values, expansion.constant)  # fmt: skip
+        else:
+            count = expand(rows, i, expansion, scratch)
+        score_many(table, scratch, count, many)
+        for c in range(many.k):
+            scores[i, c] = many.scores[c]

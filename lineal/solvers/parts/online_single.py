@@ -1,0 +1,219 @@
+"""Predict, then update, example after example: one score (two classes, or a number).
+
+The table is (slots + 1, 4): weight, sum of squared slopes, scale and rate of a feature lie side by side, so that a
+feature costs one cache line. Memory: 16 bytes a slot.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lineal.core.jit import kernel
+from lineal.core.maths import wide
+from lineal.core.simd import prefetch
+from lineal.solvers.parts.monomials import NO_EVIDENCE, NONE, copy_row, expand, note_evidence
+from lineal.solvers.parts.online_loss import invariant_step, loss_slope, loss_value
+from lineal.solvers.parts.online_state import (
+    CONTRACTION,
+    GRAVITY,
+    HELD_LOSS,
+    HIGHEST,
+    IMPORTANCE,
+    LOSS,
+    LOWEST,
+    NORMS,
+    RATE,
+    SEEN,
+    G,
+    S,
+    W,
+)
+
+U = np.uintp
+
+#: Steps smaller than this do not shrink weights.
+TINY = 1e-8
+
+#: |x| below this counts as this, so that squares are not lost.
+SMALLEST = np.float32(1.2e-19)
+
+#: Bounds of squared slopes and of their sums, which float32 must hold.
+LEAST_SQUARE, LARGEST_SUM = np.float32(1e-30), np.float32(1e37)
+
+
+@kernel
+def shrunk(w: float, gravity: float) -> float:
+    """A weight, drawn to zero by `gravity`."""
+    return w - gravity if w > gravity else w + gravity if w < -gravity else 0.0
+
+
+@kernel
+def score_one(table: Any, slots: Any, values: Any, count: int, gravity: float) -> float:
+    """Σ w·x, before contraction."""
+    total = 0.0
+    if gravity == 0.0:
+        for p in range(U(count)):
+            total += wide(table[U(slots[p]), W] * values[p])
+    else:
+        for p in range(U(count)):
+            total += shrunk(wide(table[U(slots[p]), W]), gravity) * wide(values[p])
+    return total
+
+
+@kernel
+def touch_default(table: Any, slots: Any, values: Any, count: int, square: Any) -> Any:
+    """G, s and rates of the features of an example, with the usual settings: (Σ x²·r, Σ x²/s²)."""
+    q, norms = 0.0, 0.0
+    for p in range(U(count)):
+        j = U(slots[p])
+        x = max(abs(values[p]), SMALLEST)
+        s = table[j, S]
+        if x > s:
+            table[j, W] *= s / x
+            table[j, S] = s = x
+        total = min(table[j, G] + square * (x * x), LARGEST_SUM)
+        table[j, G] = total
+        rate = np.float32(1.0) / (math.sqrt(total) * s)
+        table[j, RATE] = rate
+        share = x / s
+        q += wide(x * x * rate)
+        norms += wide(share * share)
+    return q, norms
+
+
+@kernel
+def touch(table: Any, slots: Any, values: Any, count: int, square: Any, rule: Any) -> Any:
+    """The same with any settings."""
+    q, norms = 0.0, 0.0
+    norm_power = rule.power_t - 1.0 if rule.adaptive else -1.0
+    for p in range(U(count)):
+        j = U(slots[p])
+        x = max(wide(abs(values[p])), wide(SMALLEST))
+        rate = 1.0
+        if rule.adaptive:
+            table[j, G] = min(wide(table[j, G]) + square * x * x, wide(LARGEST_SUM))
+            rate = wide(table[j, G]) ** -rule.power_t
+        if rule.normalised:
+            s = wide(table[j, S])
+            if x > s:
+                table[j, W] *= (s / x) ** (-2.0 * norm_power)
+                table[j, S] = s = x
+            rate *= (s * s) ** norm_power
+            norms += (x / s) ** 2
+        table[j, RATE] = rate
+        q += x * x * rate
+    return q, norms
+
+
+@kernel
+def is_default(rule: Any) -> bool:
+    """Whether `touch_default` does it."""
+    return rule.adaptive and rule.normalised and rule.power_t == 0.5
+
+
+@kernel
+def sensitivity(norms: float, h: float, totals: Any, rule: Any) -> float:
+    """N, after its sums have grown by this example."""
+    if not rule.normalised:
+        return 1.0
+    totals[NORMS] += h * norms
+    norm_power = rule.power_t - 1.0 if rule.adaptive else -1.0
+    return (totals[NORMS] / totals[IMPORTANCE]) ** norm_power if totals[NORMS] > 0.0 else 1.0
+
+
+@kernel
+def step_length(h: float, totals: Any, rule: Any) -> float:
+    """a: rate times importance, falling with the examples so far where the rates of features do not."""
+    if rule.theorem:
+        return h / (rule.l2 * (rule.initial_t + totals[SEEN] + 2.0))
+    if rule.adaptive:
+        return rule.rate * h
+    return rule.rate * h * (rule.initial_t + totals[SEEN] + 1.0) ** -rule.power_t
+
+
+@kernel
+def learn_one(table: Any, scratch: Any, count: int, p: float, y: float, h: float, totals: Any, rule: Any) -> None:
+    """Update after the score p was given."""
+    slope = loss_slope(rule.kind, p, y, rule.tau)
+    a = step_length(h, totals, rule)
+    totals[SEEN] += h
+    if slope == 0.0 and not rule.theorem:
+        return
+    totals[IMPORTANCE] += h
+    square = np.float32(min(max(h * slope * slope, wide(LEAST_SQUARE)), wide(LARGEST_SUM)))
+    if is_default(rule):
+        q, norms = touch_default(table, scratch.slots, scratch.values, count, square)
+    else:
+        q, norms = touch(table, scratch.slots, scratch.values, count, square, rule)
+    N = sensitivity(norms, h, totals, rule)
+    if rule.invariant:
+        u = invariant_step(rule.kind, p, y, rule.tau, a, N * q)
+    else:
+        u = -a * slope
+    if rule.theorem:
+        totals[CONTRACTION] *= 1.0 - a * rule.l2
+    elif (rule.l1 > 0.0 or rule.l2 > 0.0) and abs(u) > TINY and abs(slope) > TINY:
+        pull = -u / slope
+        totals[CONTRACTION] *= max(1.0 - rule.l2 * pull, 0.1)
+        totals[GRAVITY] += rule.l1 * pull
+    if totals[CONTRACTION] == 0.0:  # the first step of the theorem forgets everything
+        table[:, W] = np.float32(0.0)
+        totals[CONTRACTION] = 1.0
+    length = np.float32(N * u / totals[CONTRACTION])
+    for i in range(U(count)):
+        j = U(scratch.slots[i])
+        table[j, W] += length * scratch.values[i] * table[j, RATE]
+
+
+@kernel
+def fetch_row(columns: Any, start: Any, stop: Any, table: Any, mask: Any, stride: Any) -> None:
+    """Begin to bring what the table has of a row: the rows of a large table come from far."""
+    for p in range(U(start), U(stop)):
+        prefetch(table, U(columns[p] & mask) * stride)
+
+
+@kernel
+def learn_rows(rows: Any, first: int, last: int, table: Any, totals: Any, rule: Any, expansion: Any, scratch: Any,
+               scores: Any, sums: Any) -> None:  # fmt: skip
+    """Rows from `first` to before `last`, in order. `scores` gets what was said of each before it was learned from."""
+    for i in range(first, last):
+        if i + 1 < last:
+            fetch_row(rows.columns, rows.starts[i + 1], rows.starts[i + 2], table, expansion.mask, U(4))
+        if expansion.kind == NONE:
+            count = copy_row(rows.columns, rows.values, rows.starts[i], rows.starts[i + 1], expansion.mask,
+                             scratch.slots, scratch.values, expansion.constant)  # fmt: skip
+        else:
+            count = expand(rows, i, expansion, scratch)
+        y, h = rows.labels[i], rows.importance[i]
+        if not math.isnan(y):
+            totals[LOWEST], totals[HIGHEST] = min(totals[LOWEST], y), max(totals[HIGHEST], y)
+        p = totals[CONTRACTION] * score_one(table, scratch.slots, scratch.values, count, totals[GRAVITY])
+        p = min(max(p, totals[LOWEST]), totals[HIGHEST])
+        scores[i] = p
+        if math.isnan(y) or h == 0.0:
+            continue
+        held = rule.period > 0 and (rows.first + i) % rule.period == rule.period - 1
+        offset = HELD_LOSS if held else LOSS
+        sums[offset] += h * loss_value(rule.kind, p, y, rule.tau)
+        sums[offset + 1] += h
+        if not held:
+            if expansion.evidence_kind != NO_EVIDENCE:
+                note_evidence(expansion, scratch, count, loss_slope(rule.kind, p, y, rule.tau), h)
+            learn_one(table, scratch, count, p, y, h, totals, rule)
+
+
+@kernel
+def score_rows(rows: Any, first: int, last: int, table: Any, totals: Any, expansion: Any, scratch: Any,
+               scores: Any) -> None:  # fmt: skip
+    """Scores alone."""
+    for i in range(first, last):
+        if expansion.kind == NONE:
+            count = copy_row(rows.columns, rows.values, rows.starts[i], rows.starts[i + 1], expansion.mask,
+                             scratch.slots, scratch.values, expansion.constant)  # fmt: skip
+        else:
+            count = expand(rows, i, expansion, scratch)
+        p = totals[CONTRACTION] * score_one(table, scratch.slots, scratch.values, count, totals[GRAVITY])
+        scores[i] = min(max(p, totals[LOWEST]), totals[HIGHEST])

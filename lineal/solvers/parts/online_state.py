@@ -1,0 +1,89 @@
+"""What an online learner is told (`Rule`), what it has learned (`State`), and the rows that its kernels see (`Rows`).
+
+Every feature j keeps its weight w, the sum G of squared slopes (AdaGrad: Duchi, Hazan & Singer 2011; McMahan &
+Streeter 2010) and the largest |x| seen, s (Ross, Mineiro & Langford 2013). An example with score p, label y and
+importance h does
+
+    s_j ← max(s_j, |x_j|), where w_j shrinks as s_j grows;   G_j += h·ℓ'(p)²·x_j²;   r_j = G_j^(−t) · s_j^(2t − 2);
+    q = N·Σ x_j²·r_j,   N = (Σh / Σ h·Σ_j x_j²/s_j²)^(1 − t) over all examples so far;   w_j += N·u·x_j·r_j
+
+with t = power_t and the step u of `online_loss`. With t = ½, r = 1/(√G·s). Without `adaptive`, G drops out and the
+rate falls as (examples so far)^(−t); without `normalised` s and N drop out; without `invariant` u = −η·h·ℓ'(p).
+
+Penalties are lazy: a weight counts as contraction · shrink(w, gravity), two numbers that grow with the steps.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+#: Columns of a table for one score.
+W, G, S, RATE = range(4)
+
+#: Entries of `totals`.
+IMPORTANCE, NORMS, CONTRACTION, GRAVITY, LOWEST, HIGHEST, SEEN = range(7)
+
+#: Entries of `sums`: weighted losses and importances of rows learned from and of rows held out.
+LOSS, WEIGHT, HELD_LOSS, HELD_WEIGHT = range(4)
+
+#: A margin beyond this is as sure as can be.
+MAX_MARGIN = 50.0
+
+
+class Rule(NamedTuple):
+    """How to learn. `period`: every so manieth example is held out (0 for none)."""
+
+    kind: int
+    tau: float
+    rate: float
+    power_t: float
+    initial_t: float
+    l1: float
+    l2: float
+    adaptive: bool
+    normalised: bool
+    invariant: bool
+    theorem: bool
+    period: int
+
+
+class Rows(NamedTuple):
+    """Rows in CSR: columns (int32) and values (float32) of row i from starts[i] to starts[i+1]. `kinds` are the
+    namespaces of the entries, or empty. Labels are numbers (NaN for none), importances float64; so many rows as `first`
+    came before."""
+
+    columns: Any
+    values: Any
+    starts: Any
+    kinds: Any
+    labels: Any
+    importance: Any
+    first: int
+
+
+class Many(NamedTuple):
+    """What is kept of k columns: their totals (k, 7), of which importances, norms and count are those of the first,
+    and vectors of `width` ≥ k entries for one example. `sets` are the columns of the rows' labels."""
+
+    k: int
+    has_sets: bool
+    totals: Any
+    scores: Any
+    labels: Any
+    slopes: Any
+    squares: Any
+    q: Any
+    steps: Any
+    sets: Any
+    set_starts: Any
+
+
+def fresh_totals(is_margin: bool) -> np.ndarray:
+    """Totals before the first example; scores stay within the labels seen, or within ±`MAX_MARGIN`."""
+    totals: np.ndarray = np.zeros(7)
+    totals[CONTRACTION] = 1.0
+    if is_margin:
+        totals[LOWEST], totals[HIGHEST] = -MAX_MARGIN, MAX_MARGIN
+    return totals
