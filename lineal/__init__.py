@@ -17,6 +17,9 @@ _HOME = {
     "LinearClassifierCV": "lineal.estimators.linear_cv",
     "Link": "lineal.links",
     "Model": "lineal.model",
+    "OnlineClassifier": "lineal.estimators.online",
+    "OnlineModel": "lineal.online_model",
+    "OnlineRegressor": "lineal.estimators.online",
     "StagewiseClassifier": "lineal.estimators.stagewise",
     "load": "lineal.model",
     "read": "lineal.data.read",
@@ -40,10 +43,13 @@ if TYPE_CHECKING:
     from lineal.estimators.least_squares import LeastSquaresClassifier as LeastSquaresClassifier
     from lineal.estimators.linear import LinearClassifier as LinearClassifier
     from lineal.estimators.linear_cv import LinearClassifierCV as LinearClassifierCV
+    from lineal.estimators.online import OnlineClassifier as OnlineClassifier
+    from lineal.estimators.online import OnlineRegressor as OnlineRegressor
     from lineal.estimators.stagewise import StagewiseClassifier as StagewiseClassifier
     from lineal.links import Link as Link
     from lineal.model import Model as Model
     from lineal.model import load as load
+    from lineal.online_model import OnlineModel as OnlineModel
 
 
 def __getattr__(name: str) -> Any:

@@ -162,6 +162,7 @@ def _other_to_json(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 _KINDS = {
     "calibrated": ("lineal.calibrated_model", "CalibratedModel"),
     "stagewise": ("lineal.stagewise_model", "StagewiseModel"),
+    "online": ("lineal.online_model", "OnlineModel"),
 }
 
 
@@ -171,9 +172,8 @@ def _other_from_json(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> 
     module, name = _KINDS[values["kind"]]
     common = _common_from_json(values)
     model = getattr(importlib.import_module(module), name).from_parts(values["own"], tensors, common)
-    if len(model.classes) < (1 if model.is_multilabel else 2) or (
-        model.feature_names is not None and len(model.feature_names) != model.n_features
-    ):
+    least = 0 if model.is_number else 1 if model.is_multilabel or model.kind == "online" else 2
+    if len(model.classes) < least or (model.feature_names is not None and len(model.feature_names) != model.n_features):
         raise ValueError("classes, names and weights do not fit each other")
     return dataclasses.replace(model, schema=_schema(values["schema"], model.n_features))
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lineal.data.options import option
 from lineal.errors import OptionError, unknown_value
+from lineal.interactions import parse
 from lineal.options import Options
 
 LOSSES = ("logistic", "squared", "hinge", "quantile")
@@ -17,13 +19,19 @@ HEURISTICS = ("weight", "ssm")
 SCHEDULES = ("auto", "equal", "doubling")
 MIN_BITS, MAX_BITS = 10, 30
 
+#: The rate that stands for a search, and what is tried.
+TUNE = "tune"
+RATES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+
 
 @dataclass(frozen=True)
 class OnlineOptions(Options):
     """How an online learner learns."""
 
-    loss: str = option("logistic", "loss of a score: logistic, squared, hinge or quantile")
-    rate: float = option(0.5, "learning rate")
+    loss: str | None = option(
+        None, f"loss of a score: {', '.join(LOSSES)}; None means logistic for classes, squared for numbers"
+    )
+    rate: float | str = option(0.5, "learning rate; 'tune' learns with several at once and keeps the best")
     power_t: float = option(0.5, "how fast steps shrink: with the sum of squared slopes (or examples) to this power")
     initial_t: float = option(0.0, "examples that count as seen before the first one, where rates are not adaptive")
     adaptive: bool = option(True, "a rate for every feature, by the squares of its slopes")
@@ -46,35 +54,49 @@ class OnlineOptions(Options):
     fallback: bool = option(False, "adaptive expansion: one of the new parents is of the least degree not yet chosen")
     picky: bool = option(False, "adaptive expansion: monomials are tested one by one before they count (slow)")
     schedule: str = option("auto", "adaptive expansion: equal epochs, or doubling ones from 1000 examples on")
+    max_time: float | None = option(None, "seconds at most; what was learned so far is kept")
+    n_jobs: int | None = option(None, "threads that read or try rates; learning itself is one. None means all cores")
     theorem: bool = option(False, "plain steps of length 1/(l2·(examples + 1)), for which regret bounds are proved")
     verbose: int = option(0, "1 shows the progressive loss at doubling numbers of examples")
 
     def checked(self) -> OnlineOptions:
         """The same options, or an error that names the first one that cannot be honoured."""
         for name, value, allowed in (
-            ("loss", self.loss, LOSSES),
+            ("loss", self.loss, (None, *LOSSES)),
             ("heuristic", self.heuristic, HEURISTICS),
             ("schedule", self.schedule, SCHEDULES),
         ):
             if value not in allowed:
-                raise unknown_value(name, value, allowed)
+                raise unknown_value(name, value, tuple(one for one in allowed if one))
         if self.expansion is not None and self.expansion not in EXPANSIONS:
             raise unknown_value("expansion", self.expansion, EXPANSIONS)
         self._check_numbers()
         self._check_together()
         return self
 
+    def for_numbers(self, is_number: bool) -> OnlineOptions:
+        """The same with the loss that these labels have by default; refuses one that is not for them."""
+        if self.loss is None:
+            return replace(self, loss="squared" if is_number else "logistic")
+        if is_number and self.loss in ("logistic", "hinge"):
+            raise OptionError(f"loss {self.loss!r} is for classes: numbers take squared or quantile")
+        if not is_number and self.loss == "quantile":
+            raise OptionError("loss 'quantile' fits numbers, not classes: use logistic, squared or hinge")
+        return self
+
     def _check_numbers(self) -> None:
         for name in ("l1", "l2", "power_t", "initial_t", "growth"):
             self.need(name, lambda v: 0.0 <= v < math.inf, "a finite number ≥ 0")
-        self.need("rate", lambda v: 0.0 < v < math.inf, "a finite number > 0")
+        if self.rate != TUNE:
+            self.need("rate", lambda v: 0.0 < v < math.inf, "a finite number > 0, or 'tune'")
+        self.need_common("max_time")
         self.need("tau", lambda v: 0.0 < v < 1.0, "a number between 0 and 1")
         self.need_flags("adaptive", "normalised", "invariant", "fallback", "picky", "theorem")
         self.need(
             "bits", lambda v: MIN_BITS <= operator.index(v) <= MAX_BITS, f"a whole number from {MIN_BITS} to {MAX_BITS}"
         )
         for name, least in (("passes", 1), ("hold_out", 0), ("patience", 1), ("epochs", 1)):
-            self.need(name, lambda v, least=least: operator.index(v) >= least, f"a whole number ≥ {least}")
+            self.need(name, _at_least(least), f"a whole number ≥ {least}")
         if self.hold_out == 1:
             raise OptionError("hold_out=1 leaves no example to learn from")
 
@@ -88,5 +110,13 @@ class OnlineOptions(Options):
                     raise OptionError(f"{name} is for expansion='adaptive', not {self.expansion!r}")
         if self.interactions is not None and self.expansion not in ("quadratic", "cubic"):
             raise OptionError("interactions name what a quadratic or cubic expansion multiplies: set expansion")
+        if self.interactions is not None:
+            longest = max(len(product) for product in parse(self.interactions))
+            if longest == 3 and self.expansion != "cubic":
+                raise OptionError("interactions of three namespaces need expansion='cubic'")
         if self.theorem and (self.l2 == 0.0 or self.adaptive or self.normalised or self.invariant or self.l1 > 0.0):
             raise OptionError("theorem needs l2 > 0, l1 = 0 and adaptive, normalised and invariant switched off")
+
+
+def _at_least(least: int) -> Callable[[Any], bool]:
+    return lambda value: operator.index(value) >= least

@@ -52,7 +52,7 @@ class Options:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, for model files."""
         values = {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(self)}  # type: ignore[arg-type]
-        if isinstance(values["class_weight"], dict):
+        if isinstance(values.get("class_weight"), dict):
             values["class_weight"] = [[_plain(label), float(w)] for label, w in values["class_weight"].items()]
         for name in OF_FEATURES:  # as long as X is wide: that they were given must do
             if name in values:

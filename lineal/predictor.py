@@ -26,6 +26,7 @@ class Predictor(abc.ABC):
     ----------
     classes : the labels.
     is_multilabel : whether rows have label sets.
+    is_number : whether the score is the answer: a regression, without classes.
     thresholds : where label sets begin (see `lineal.thresholds`); None for zero.
     feature_names : d strings or None.
     schema : how the training file became columns, so that other files are read the same way; None for arrays.
@@ -33,6 +34,7 @@ class Predictor(abc.ABC):
 
     classes: np.ndarray
     is_multilabel: bool = False
+    is_number: bool = False
     thresholds: np.ndarray | None = None
     feature_names: list[str] | None = None
     schema: Schema | None = None

@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.common import peak_gb
 from benchmarks.least_squares import ours
-from benchmarks.least_squares.problems import ALPHA, LOADERS, Plan, Sets, Table
+from benchmarks.least_squares.problems import LOADERS, Plan, Sets, Table
 
 TITLE = "Stagewise regression against SVC(RBF): test errors (%) within a quarter of its time and within its time"
 COLUMNS = (
@@ -30,11 +30,10 @@ COLUMNS = (
 )  # fmt: skip
 KERNELS: dict[str, dict[str, Any]] = {"MNIST": {"C": 10, "gamma": 0.02}, "Fashion-MNIST": {"C": 10, "gamma": "scale"}}
 
-#: The defaults of the library, what the part `settings` has found to be best, and patches of the images (chosen
+#: The defaults of the library, and patches of the images (chosen
 #: on 10,000 of the training rows, by fits to 20,000 others: without whitening, side 9, 3 × 3 regions).
 SETTINGS: dict[str, dict[str, Any]] = {
     "defaults": {},
-    "chosen": {"update": "linear", "block_size": 2048, "alpha": ALPHA["linear"]},
     "patches": {
         "generator": "patches:image_shape=28x28,patch=9,pool=3,whiten=false,n_filters=1800",
         "block_size": 1620,

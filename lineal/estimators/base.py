@@ -68,11 +68,11 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         """Write the model to a file that `lineal.load` reads."""
         self._fitted().save(path)
 
-    def _validated(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    def _validated(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> tuple[Any, Any, Any]:
         """Training data as `lineal.fit` takes them, or scikit-learn's errors."""
         X, y = validate_data(
             self, X, y, accept_sparse=list(self._sparse), accept_large_sparse=True, dtype=self._dtypes,
-            multi_output=True, order=None,
+            multi_output=True, order=None, reset=reset,
         )  # fmt: skip
         if np.ndim(y) == 2 and y.shape[1] == 1:
             y = column_or_1d(y, warn=True)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from lineal import interactions
 from lineal.errors import DataError, OptionError
 from lineal.online_options import OnlineOptions
 from lineal.solvers.parts import monomials
@@ -28,13 +29,16 @@ from lineal.solvers.parts.online_state import (
     GRAVITY,
     HELD_LOSS,
     HELD_WEIGHT,
+    HIGHEST,
+    INVERSE,
     LOSS,
+    LOWEST,
+    MAX_MARGIN,
     WEIGHT,
     G,
     Many,
     Rows,
     Rule,
-    S,
     W,
     fresh_totals,
 )
@@ -65,11 +69,17 @@ class Learner:
     options : checked `OnlineOptions`.
     k : scores an example; 1 for two classes and for numbers.
     has_sets : whether an example can have several labels.
+    is_number : whether labels are numbers rather than −1 and 1: scores stay within the labels seen.
     n_examples : how many there will be in all passes, for equal epochs; None where nobody knows.
     """
 
     def __init__(
-        self, options: OnlineOptions, k: int = 1, has_sets: bool = False, n_examples: int | None = None
+        self,
+        options: OnlineOptions,
+        k: int = 1,
+        has_sets: bool = False,
+        n_examples: int | None = None,
+        is_number: bool = False,
     ) -> None:
         self.options, self.k, self.has_sets, self.n_examples = options, k, has_sets, n_examples
         if options.picky and k > 1:
@@ -77,9 +87,11 @@ class Learner:
         if options.schedule == "equal" and n_examples is None:
             raise OptionError("schedule='equal' needs to know how many examples there are: use 'doubling' for a stream")
         self.slots = 1 << options.bits
-        self.is_margin = options.loss in MARGIN_LOSSES
+        self.limit = MAX_MARGIN if options.loss in MARGIN_LOSSES else 0.0 if is_number else 1.0
         self.parents = Parents()
         self.examples = 0  # learned from or held out, in all passes
+        self.pass_examples = 0
+        self.passes = 0
         self.entries = 0
         self.epoch = 1
         self.history: list[dict[str, float]] = []
@@ -95,6 +107,8 @@ class Learner:
         self.evidence: np.ndarray = np.zeros((self.slots if has_evidence else 0, 2))
         self.pairs: np.ndarray = np.empty((0, 0), np.uint8)
         self.triples: np.ndarray = np.empty((0, 0, 0), np.uint8)
+        if options.interactions is not None:
+            self.pairs, self.triples = interactions.tables(interactions.parse(options.interactions))
         self._make_tables()
         self._expansion = self._make_expansion()
         self._scratch: Scratch | None = None
@@ -109,15 +123,16 @@ class Learner:
     def _make_tables(self) -> None:
         if self.k == 1:
             self.table: np.ndarray = np.zeros((self.slots + 1, 4), np.float32)
-            self.scales: np.ndarray = np.empty(0, np.float32)
+            self.inverses: np.ndarray = np.empty(0, np.float32)
         else:
             self.table = np.zeros((self.slots + 1) * 2 * self.width, np.float32)
-            self.scales = np.zeros(self.slots + 1, np.float32)
-        self.totals: np.ndarray = np.tile(fresh_totals(self.is_margin), (self.k, 1))
+            self.inverses = np.zeros(self.slots + 1, np.float32)
+        self.totals: np.ndarray = np.tile(fresh_totals(self.limit), (self.k, 1))
 
     def weights(self) -> np.ndarray:
         """(slots + 1, k) weights as they count; the last row is the constant's."""
         raw = self.table[:, [W]] if self.k == 1 else self.table.reshape(self.slots + 1, -1)[:, : self.k]
+        raw = raw * self.inverse_scales()[:, None]
         contraction, gravity = self.totals[:, CONTRACTION], self.totals[:, GRAVITY]
         if not gravity.any():
             return (raw * contraction).astype(np.float32)
@@ -125,28 +140,80 @@ class Learner:
 
     def scale_of_slots(self) -> np.ndarray:
         """The largest |value| seen of every slot."""
-        return self.table[:, S] if self.k == 1 else self.scales
+        inverses = self.inverse_scales()
+        return np.divide(1.0, inverses, out=np.zeros_like(inverses), where=inverses > 0.0)
+
+    def inverse_scales(self) -> np.ndarray:
+        """One over them; zero where nothing was seen."""
+        return self.table[:, INVERSE] if self.k == 1 else self.inverses
 
     def grow(self, k: int) -> None:
         """More columns. A learner for two classes goes on as two columns, one the negative of the other."""
         if k <= self.k:
             return
-        old_k, old_table, old_scales, old_totals, old_width = self.k, self.table, self.scales, self.totals, self.width
+        old_k, old_table, old_inverses, old_totals, old_width = (
+            self.k,
+            self.table,
+            self.inverses,
+            self.totals,
+            self.width,
+        )
         self.k = k
         self._make_tables()
         rows = self.table.reshape(self.slots + 1, 2 * self.width)
         if old_k == 1:
             rows[:, 0], rows[:, 1] = -old_table[:, W], old_table[:, W]
             rows[:, self.width : self.width + 2] = old_table[:, [G]]
-            self.scales[:] = old_table[:, S]
+            self.inverses[:] = old_table[:, INVERSE]
             self.totals[:2] = old_totals[0]
         else:
             old = old_table.reshape(self.slots + 1, 2 * old_width)
             rows[:, :old_k] = old[:, :old_k]
             rows[:, self.width : self.width + old_k] = old[:, old_width : old_width + old_k]
-            self.scales[:] = old_scales
+            self.inverses[:] = old_inverses
             self.totals[:old_k] = old_totals
         self._scratch = None
+
+    def restore(self, parents: Parents, tensors: dict[str, np.ndarray]) -> None:
+        """Take what was learned from arrays, as model files have them; a ValueError where they do not fit."""
+        slots, m = tensors["slots"], len(tensors["slots"])
+        shapes: dict[str, tuple[tuple[int, ...], Any]] = {
+            "weights": ((m, self.k), np.float32), "squares": ((m, self.k), np.float32), "scales": ((m,), np.float32),
+            "totals": ((self.k, len(fresh_totals(0.0))), np.float64), "clashes": ((2,), np.int64),
+            **({"origin": ((m,), np.int64)} if len(self.origin) else {}),
+        }  # fmt: skip
+        for name, (shape, dtype) in shapes.items():
+            if tensors[name].shape != shape or tensors[name].dtype != dtype or not np.isfinite(tensors[name]).all():
+                raise ValueError(f"{name} do not fit")
+        bounded = m == 0 or (slots[0] >= 0 and slots[-1] <= self.slots and bool((np.diff(slots) > 0).all()))
+        if slots.dtype != np.int64 or not bounded:
+            raise ValueError("slots are not ascending numbers of weights")
+        rows = self.table.reshape(self.slots + 1, -1)
+        if self.k == 1:
+            rows[slots, W], rows[slots, G], rows[slots, INVERSE] = (
+                tensors["weights"][:, 0], tensors["squares"][:, 0], tensors["scales"],
+            )  # fmt: skip
+        else:
+            rows[slots, : self.k] = tensors["weights"]
+            rows[slots, self.width : self.width + self.k] = tensors["squares"]
+            self.inverses[slots] = tensors["scales"]
+        self.totals[:], self.clashes[:] = tensors["totals"], tensors["clashes"]
+        self.parents = parents
+        if len(self.origin):
+            inside = slots < self.slots
+            known = tensors["origin"][inside]
+            if ((known >> 32) > len(parents)).any() or (known < 0).any():
+                raise ValueError("origins name parents that there are not")
+            self.origin[slots[inside]] = known
+        if len(self.active):
+            self.active[tensors["active"]] = 1
+        self._expansion = self._make_expansion()
+
+    def turn(self) -> None:
+        """The other sign for every score: the two classes change places."""
+        self.table[:, W] *= -1.0
+        low, high = self.totals[0, LOWEST], self.totals[0, HIGHEST]
+        self.totals[0, LOWEST], self.totals[0, HIGHEST] = -high, -low
 
     # --- learning ---------------------------------------------------------------------------------------------------
 
@@ -155,7 +222,7 @@ class Learner:
 
         With several columns, `sets` has the columns of the rows' labels, those of row i from set_starts[i] on.
         """
-        rows = rows._replace(first=self.examples)
+        rows = rows._replace(first=self.pass_examples)
         said: np.ndarray = np.empty(len(rows.labels), np.float64 if self.k == 1 else np.int32)
         rule = self._rule()
         self._make_room(rows)
@@ -167,10 +234,11 @@ class Learner:
                 )
             else:
                 learn_many_rows(
-                    rows, first, last, self.table, self.scales, many, rule, self._expansion, self._scratch, said,
+                    rows, first, last, self.table, self.inverses, many, rule, self._expansion, self._scratch, said,
                     self.sums,
                 )  # fmt: skip
             self.examples += last - first
+            self.pass_examples += last - first
             self.entries += int(rows.starts[last] - rows.starts[first])
             if self.examples == self._next_report:
                 self.report()
@@ -189,27 +257,34 @@ class Learner:
             score_rows(rows, 0, n, self.table, self.totals[0], expansion, scratch, single)
             return single[:, None]
         scores: np.ndarray = np.empty((n, self.k))
-        score_many_rows(rows, 0, n, self.table, self._many(None, None), expansion, scratch, scores)
+        score_many_rows(rows, 0, n, self.table, self.inverses, self._many(None, None), expansion, scratch, scores)
         return scores
 
+    def start_pass(self, period: int = 0) -> None:
+        """The rows begin again; every so manieth is held out. Losses are those of one pass."""
+        self.passes, self.pass_examples, self.period = self.passes + 1, 0, period
+        self.sums, self._reported = np.zeros(4), np.zeros(4)
+        self._next_report = self.examples + 1
+
     def report(self) -> None:
-        """Note the progressive loss so far and since the last time."""
+        """Note the progressive loss of this pass so far and since the last time."""
         since = self.sums - self._reported
         self.history.append({
-            "examples": float(self.examples),
+            "pass": float(max(self.passes, 1)),
+            "examples": float(self.pass_examples),
             "average_loss": _ratio(self.sums[LOSS], self.sums[WEIGHT]),
             "since_last": _ratio(since[LOSS], since[WEIGHT]),
             "held_out_loss": _ratio(self.sums[HELD_LOSS], self.sums[HELD_WEIGHT]),
-            "monomials": float(len(self.parents)),
+            "parents": float(len(self.parents)),
         })  # fmt: skip
         self._reported = self.sums.copy()
-        self._next_report = max(1, 2 * self.examples)
+        self._next_report = self.examples + max(1, self.pass_examples)
 
     def _rule(self) -> Rule:
         o = self.options
         return Rule(
-            KINDS[o.loss], float(o.tau), float(o.rate), float(o.power_t), float(o.initial_t), float(o.l1), float(o.l2),
-            bool(o.adaptive), bool(o.normalised), bool(o.invariant), bool(o.theorem), int(self.period),
+            KINDS[str(o.loss)], float(o.tau), float(o.rate), float(o.power_t), float(o.initial_t), float(o.l1),
+            float(o.l2), bool(o.adaptive), bool(o.normalised), bool(o.invariant), bool(o.theorem), int(self.period),
         )  # fmt: skip
 
     def _many(self, sets: np.ndarray | None, set_starts: np.ndarray | None) -> Many:

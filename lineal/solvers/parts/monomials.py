@@ -27,8 +27,8 @@ NO_EVIDENCE, SQUARES, PRODUCTS = range(3)
 _STEP = U64(0x9E3779B97F4A7C15)
 _ONE = U64(1)
 
-#: Values of monomials stay within this, so that their squares are finite in float32.
-LARGEST = np.float32(1e12)
+#: Values of monomials stay within this, so that their inverses are normal numbers in float32.
+LARGEST = np.float32(1e30)
 
 #: Factors of a monomial at most.
 MAX_DEGREE = 8

@@ -1,9 +1,9 @@
 """Predict, then update, example after example: a score for every class or label, all in one pass over the features.
 
 Each column is told apart from the rest: its label is 1 for the examples that have it and −1 for the others. The table
-is (slots + 1, 2·width), the weights of a feature first, then their sums of squared slopes; the scale of a feature is
-the same for all columns, as are the norms of the examples. Columns are filled up to a `width` of whole vector
-registers by columns that stay zero. Memory: 4·(2·width + 1) bytes a slot.
+is (slots + 1, 2·width), the weights of a feature first, then their sums of squared slopes; the (inverse) scale of a
+feature is the same for all columns, as are the norms of the examples. Columns are filled up to a `width` of whole
+vector registers by columns that stay zero. Memory: 4·(2·width + 1) bytes a slot.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ U = np.uintp
 
 
 @kernel
-def score_many(table: Any, scratch: Any, count: int, many: Any) -> None:
+def score_many(table: Any, inverses: Any, scratch: Any, count: int, many: Any) -> None:
     """Scores of all columns, to `many.scores`."""
     width = U(many.scores.shape[0])
     scores = many.scores
@@ -41,11 +41,14 @@ def score_many(table: Any, scratch: Any, count: int, many: Any) -> None:
     for c in range(many.k):
         any_gravity = any_gravity or many.totals[c, GRAVITY] > 0.0
     for p in range(U(count)):
-        row, x = U(scratch.slots[p]) * U(2) * width, scratch.values[p]
+        j = U(scratch.slots[p])
+        row, x, inverse = j * U(2) * width, scratch.values[p], inverses[j]
         if any_gravity:
             for c in range(U(many.k)):
-                scores[c] += np.float32(shrunk(wide(table[row + c]), many.totals[c, GRAVITY])) * x
+                w = shrunk(wide(table[row + c]) * wide(inverse), many.totals[c, GRAVITY])
+                scores[c] += np.float32(w * wide(x))
         else:
+            x *= inverse
             for c in range(width):
                 scores[c] += table[row + c] * x
     for c in range(U(many.k)):
@@ -54,58 +57,66 @@ def score_many(table: Any, scratch: Any, count: int, many: Any) -> None:
 
 
 @kernel
-def touch_many(table: Any, scales: Any, scratch: Any, count: int, many: Any, rule: Any) -> float:
-    """Sums of squares, scales and rates of the features of an example; Σ x²/s². Sensitivities go to `many.q`."""
+def rescale(table: Any, row: Any, width: Any, growth: float, power: float) -> None:
+    """The scale of a feature has grown: weights and sums in the new unit."""
+    shrink, square = np.float32(growth**-power), np.float32(1.0 / (growth * growth))
+    for c in range(width):
+        table[row + c] *= shrink
+        table[row + width + c] *= square
+
+
+@kernel
+def touch_many(table: Any, inverses: Any, scratch: Any, count: int, many: Any, rule: Any) -> float:
+    """Sums of squares, scales and rates of the features of an example; Σ z². Sensitivities go to `many.q`.
+
+    The values of the example become z.
+    """
     width = U(many.scores.shape[0])
     q, squares, rates = many.q, many.squares, scratch.rates
     q[:] = np.float32(0.0)
     norms = 0.0
-    half = rule.power_t == 0.5
-    norm_power = rule.power_t - 1.0 if rule.adaptive else -1.0
+    power = 1.0 - 2.0 * rule.power_t if rule.adaptive else 1.0
+    one = np.float32(1.0)
     for p in range(U(count)):
         j = U(scratch.slots[p])
         row = j * U(2) * width
-        sums = row + width
-        x = max(abs(scratch.values[p]), SMALLEST)
-        square, scale = x * x, np.float32(1.0)
-        if rule.normalised:
-            s = scales[j]
-            if x > s:
-                shrink = np.float32((wide(s) / wide(x)) ** (-2.0 * norm_power))
-                for c in range(width):
-                    table[row + c] *= shrink
-                scales[j] = s = x
-            scale = (
-                np.float32((wide(s) * wide(s)) ** norm_power)
-                if not half
-                else (np.float32(1.0) / s if rule.adaptive else np.float32(1.0) / (s * s))
-            )
-            share = wide(x) / wide(s)
-            norms += share * share
-        at = p * width
+        sums, at = row + width, p * width
+        x, z = scratch.values[p], scratch.values[p]
+        if not rule.normalised:
+            inverses[j] = one
+        else:
+            z = x * inverses[j]
+            if abs(z) > one or inverses[j] == np.float32(0.0):
+                if abs(z) > one:
+                    rescale(table, row, width, wide(abs(z)), power)
+                inverses[j] = one / max(abs(x), SMALLEST)
+                z = one if x > np.float32(0.0) else -one
+        scratch.values[p] = z
+        z *= z
+        norms += wide(z)
         if not rule.adaptive:
             for c in range(width):
-                rates[at + c] = scale
-                q[c] += square * scale
-        elif half:
+                rates[at + c] = one
+                q[c] += z
+        elif rule.power_t == 0.5:
             for c in range(width):
-                total = min(table[sums + c] + squares[c] * square, LARGEST_SUM)
+                total = min(table[sums + c] + squares[c] * z, LARGEST_SUM)
                 table[sums + c] = total
-                rate = scale / math.sqrt(max(total, LEAST_SQUARE))
+                rate = one / math.sqrt(max(total, LEAST_SQUARE))
                 rates[at + c] = rate
-                q[c] += square * rate
+                q[c] += z * rate
         else:
             for c in range(width):
-                total = min(table[sums + c] + squares[c] * square, LARGEST_SUM)
+                total = min(table[sums + c] + squares[c] * z, LARGEST_SUM)
                 table[sums + c] = total
-                rate = scale * np.float32(wide(max(total, LEAST_SQUARE)) ** -rule.power_t)
+                rate = np.float32(wide(max(total, LEAST_SQUARE)) ** -rule.power_t)
                 rates[at + c] = rate
-                q[c] += square * rate
+                q[c] += z * rate
     return norms
 
 
 @kernel
-def learn_many(table: Any, scales: Any, scratch: Any, count: int, h: float, many: Any, rule: Any) -> None:
+def learn_many(table: Any, inverses: Any, scratch: Any, count: int, h: float, many: Any, rule: Any) -> None:
     """Update all columns after their scores were given; `many.labels` are −1 or 1."""
     width = U(many.scores.shape[0])
     common = many.totals[0]
@@ -120,7 +131,7 @@ def learn_many(table: Any, scales: Any, scratch: Any, count: int, h: float, many
     if not moved and not rule.theorem:
         return
     common[IMPORTANCE] += h
-    norms = touch_many(table, scales, scratch, count, many, rule)
+    norms = touch_many(table, inverses, scratch, count, many, rule)
     N = sensitivity(norms, h, common, rule)
     for c in range(many.k):
         slope, score = many.slopes[c], wide(many.scores[c])
@@ -159,7 +170,7 @@ def best_column(scores: Any, k: int) -> int:
 
 
 @kernel
-def learn_many_rows(rows: Any, first: int, last: int, table: Any, scales: Any, many: Any, rule: Any, expansion: Any,
+def learn_many_rows(rows: Any, first: int, last: int, table: Any, inverses: Any, many: Any, rule: Any, expansion: Any,
                     scratch: Any, choices: Any, sums: Any) -> None:  # fmt: skip
     """Rows from `first` to before `last`, in order; the labels of row i are columns set[set_starts[i]] … of `rows`.
 
@@ -172,7 +183,7 @@ def learn_many_rows(rows: Any, first: int, last: int, table: Any, scales: Any, m
                              scratch.slots, scratch.values, expansion.constant)  # fmt: skip
         else:
             count = expand(rows, i, expansion, scratch)
-        score_many(table, scratch, count, many)
+        score_many(table, inverses, scratch, count, many)
         choice = best_column(many.scores, many.k)
         choices[i] = choice
         h = rows.importance[i]
@@ -199,12 +210,12 @@ def learn_many_rows(rows: Any, first: int, last: int, table: Any, scales: Any, m
                 for c in range(many.k):
                     square += loss_slope(rule.kind, wide(many.scores[c]), many.labels[c], rule.tau) ** 2
                 note_evidence(expansion, scratch, count, math.sqrt(square), h)
-            learn_many(table, scales, scratch, count, h, many, rule)
+            learn_many(table, inverses, scratch, count, h, many, rule)
 
 
 @kernel
-def score_many_rows(rows: Any, first: int, last: int, table: Any, many: Any, expansion: Any, scratch: Any,
-                    scores: Any) -> None:  # fmt: skip
+def score_many_rows(rows: Any, first: int, last: int, table: Any, inverses: Any, many: Any, expansion: Any,
+                    scratch: Any, scores: Any) -> None:  # fmt: skip
     """Scores alone, (n, k)."""
     for i in range(first, last):
         if expansion.kind == NONE:
@@ -212,6 +223,6 @@ def score_many_rows(rows: Any, first: int, last: int, table: Any, many: Any, exp
                              scratch.slots, scratch.values, expansion.constant)  # fmt: skip
         else:
             count = expand(rows, i, expansion, scratch)
-        score_many(table, scratch, count, many)
+        score_many(table, inverses, scratch, count, many)
         for c in range(many.k):
             scores[i, c] = many.scores[c]

@@ -1,7 +1,7 @@
 """Predict, then update, example after example: one score (two classes, or a number).
 
-The table is (slots + 1, 4): weight, sum of squared slopes, scale and rate of a feature lie side by side, so that a
-feature costs one cache line. Memory: 16 bytes a slot.
+The table is (slots + 1, 4): weight, sum of squared slopes, inverse scale and rate of a feature lie side by side, so
+that a feature costs one cache line. Memory: 16 bytes a slot.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from lineal.solvers.parts.online_state import (
     HELD_LOSS,
     HIGHEST,
     IMPORTANCE,
+    INVERSE,
     LOSS,
     LOWEST,
     NORMS,
     RATE,
     SEEN,
     G,
-    S,
     W,
 )
 
@@ -37,8 +37,8 @@ U = np.uintp
 #: Steps smaller than this do not shrink weights.
 TINY = 1e-8
 
-#: |x| below this counts as this, so that squares are not lost.
-SMALLEST = np.float32(1.2e-19)
+#: The scale of a feature is at least this, so that its inverse is finite.
+SMALLEST = np.float32(1e-30)
 
 #: Bounds of squared slopes and of their sums, which float32 must hold.
 LEAST_SQUARE, LARGEST_SUM = np.float32(1e-30), np.float32(1e37)
@@ -56,31 +56,35 @@ def score_one(table: Any, slots: Any, values: Any, count: int, gravity: float) -
     total = 0.0
     if gravity == 0.0:
         for p in range(U(count)):
-            total += wide(table[U(slots[p]), W] * values[p])
+            j = U(slots[p])
+            total += wide(table[j, W] * (values[p] * table[j, INVERSE]))
     else:
         for p in range(U(count)):
-            total += shrunk(wide(table[U(slots[p]), W]), gravity) * wide(values[p])
+            j = U(slots[p])
+            total += shrunk(wide(table[j, W]) * wide(table[j, INVERSE]), gravity) * wide(values[p])
     return total
 
 
 @kernel
 def touch_default(table: Any, slots: Any, values: Any, count: int, square: Any) -> Any:
-    """G, s and rates of the features of an example, with the usual settings: (Σ x²·r, Σ x²/s²)."""
+    """G, s and rates of the features of an example, with the usual settings: (Σ z²·r, Σ z²). `values` become z."""
     q, norms = 0.0, 0.0
+    one = np.float32(1.0)
     for p in range(U(count)):
         j = U(slots[p])
-        x = max(abs(values[p]), SMALLEST)
-        s = table[j, S]
-        if x > s:
-            table[j, W] *= s / x
-            table[j, S] = s = x
-        total = min(table[j, G] + square * (x * x), LARGEST_SUM)
+        z = values[p] * table[j, INVERSE]
+        if abs(z) > one or table[j, INVERSE] == np.float32(0.0):
+            table[j, INVERSE] = one / max(abs(values[p]), SMALLEST)
+            table[j, G] /= max(z * z, one)
+            z = one if values[p] > np.float32(0.0) else -one
+        values[p] = z
+        z *= z
+        total = min(table[j, G] + square * z, LARGEST_SUM)
         table[j, G] = total
-        rate = np.float32(1.0) / (math.sqrt(total) * s)
+        rate = one / math.sqrt(total)
         table[j, RATE] = rate
-        share = x / s
-        q += wide(x * x * rate)
-        norms += wide(share * share)
+        q += wide(z * rate)
+        norms += wide(z)
     return q, norms
 
 
@@ -88,23 +92,29 @@ def touch_default(table: Any, slots: Any, values: Any, count: int, square: Any) 
 def touch(table: Any, slots: Any, values: Any, count: int, square: Any, rule: Any) -> Any:
     """The same with any settings."""
     q, norms = 0.0, 0.0
-    norm_power = rule.power_t - 1.0 if rule.adaptive else -1.0
+    power = 1.0 - 2.0 * rule.power_t if rule.adaptive else 1.0
     for p in range(U(count)):
         j = U(slots[p])
-        x = max(wide(abs(values[p])), wide(SMALLEST))
+        x = wide(values[p])
+        z = x * wide(table[j, INVERSE])
+        if not rule.normalised:
+            table[j, INVERSE] = np.float32(1.0)
+            z = x
+        elif abs(z) > 1.0 or table[j, INVERSE] == np.float32(0.0):
+            growth = max(abs(z), 1.0)
+            table[j, INVERSE] = 1.0 / max(abs(x), wide(SMALLEST))
+            table[j, G] /= growth * growth
+            table[j, W] /= growth**power
+            z = 1.0 if x > 0.0 else -1.0
+        values[p] = z
         rate = 1.0
         if rule.adaptive:
-            table[j, G] = min(wide(table[j, G]) + square * x * x, wide(LARGEST_SUM))
-            rate = wide(table[j, G]) ** -rule.power_t
-        if rule.normalised:
-            s = wide(table[j, S])
-            if x > s:
-                table[j, W] *= (s / x) ** (-2.0 * norm_power)
-                table[j, S] = s = x
-            rate *= (s * s) ** norm_power
-            norms += (x / s) ** 2
+            total = min(wide(table[j, G]) + square * z * z, wide(LARGEST_SUM))
+            table[j, G] = total
+            rate = max(total, wide(LEAST_SQUARE)) ** -rule.power_t
         table[j, RATE] = rate
-        q += x * x * rate
+        q += z * z * rate
+        norms += z * z
     return q, norms
 
 

@@ -10,6 +10,9 @@ importance h does
 with t = power_t and the step u of `online_loss`. With t = ½, r = 1/(√G·s). Without `adaptive`, G drops out and the
 rate falls as (examples so far)^(−t); without `normalised` s and N drop out; without `invariant` u = −η·h·ℓ'(p).
 
+What is kept is in units of the scale: w·s, G/s² and 1/s. With z = x/s all of the above loses its s: the score is
+Σ (w·s)·z, q = N·Σ z²·(G/s²)^(−t), and where s grows, w·s stays (t = ½). Nothing overflows, whatever the scale.
+
 Penalties are lazy: a weight counts as contraction · shrink(w, gravity), two numbers that grow with the steps.
 """
 
@@ -20,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 #: Columns of a table for one score.
-W, G, S, RATE = range(4)
+W, G, INVERSE, RATE = range(4)
 
 #: Entries of `totals`.
 IMPORTANCE, NORMS, CONTRACTION, GRAVITY, LOWEST, HIGHEST, SEEN = range(7)
@@ -80,10 +83,9 @@ class Many(NamedTuple):
     set_starts: Any
 
 
-def fresh_totals(is_margin: bool) -> np.ndarray:
-    """Totals before the first example; scores stay within the labels seen, or within ±`MAX_MARGIN`."""
+def fresh_totals(limit: float) -> np.ndarray:
+    """Totals before the first example; scores stay within ±`limit` and the labels seen."""
     totals: np.ndarray = np.zeros(7)
     totals[CONTRACTION] = 1.0
-    if is_margin:
-        totals[LOWEST], totals[HIGHEST] = -MAX_MARGIN, MAX_MARGIN
+    totals[LOWEST], totals[HIGHEST] = -limit, limit
     return totals

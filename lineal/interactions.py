@@ -1,0 +1,69 @@
+"""Which namespaces are multiplied: "user*ad, user*ad*page" as the symmetric tables that kernels look into."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lineal.errors import DataError, OptionError
+
+#: Namespaces that can be told apart: the table of triples has the cube of their number. 0 is for all others.
+MAX_NAMES = 100
+
+
+def parse(given: Any) -> list[tuple[str, ...]]:
+    """The products of a text ("a*b,a*c"), or of a list of such texts or of tuples of names."""
+    parts = given.split(",") if isinstance(given, str) else list(given)
+    found = [tuple(part.split("*")) if isinstance(part, str) else tuple(part) for part in parts]
+    products = [tuple(name.strip() for name in product) for product in found]
+    for product in products:
+        if not 2 <= len(product) <= 3 or not all(product):
+            raise OptionError(
+                f"interactions: {'*'.join(product)!r} is no product of two or three namespaces, as a*b is"
+            )
+    return products
+
+
+def names_of(products: list[tuple[str, ...]]) -> list[str]:
+    """The namespaces that occur, as they come; feature kinds are their places, from 1."""
+    names = list(dict.fromkeys(name for product in products for name in product))
+    if len(names) > MAX_NAMES:
+        raise OptionError(f"interactions name {len(names)} namespaces, and at most {MAX_NAMES} can be told apart")
+    return names
+
+
+def tables(products: list[tuple[str, ...]]) -> tuple[np.ndarray, np.ndarray]:
+    """Which two and which three kinds are multiplied."""
+    names = names_of(products)
+    size = len(names) + 1
+    pairs: np.ndarray = np.zeros((size, size), np.uint8)
+    triples: np.ndarray = np.zeros(
+        (size,) * 3 if any(len(product) == 3 for product in products) else (1, 1, 1), np.uint8
+    )
+    for product in products:
+        kinds = [names.index(name) + 1 for name in product]
+        if len(kinds) == 2:
+            pairs[kinds[0], kinds[1]] = pairs[kinds[1], kinds[0]] = 1
+        else:
+            for i, j, k in ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)):
+                triples[kinds[i], kinds[j], kinds[k]] = 1
+    return pairs, triples
+
+
+def kinds_of_columns(namespaces: dict[str, Any], names: list[str], width: int) -> np.ndarray:
+    """The kind of every column of X, from a dict of columns (numbers or slices) by namespace."""
+    missing = [name for name in names if name not in namespaces]
+    if missing:
+        known = ", ".join(map(repr, namespaces)) or "none"
+        raise OptionError(f"interactions name the namespace {missing[0]!r}, and namespaces has {known}")
+    kinds: np.ndarray = np.zeros(width, np.uint8)
+    for number, name in enumerate(names, 1):
+        columns = namespaces[name]
+        try:
+            if (kinds[columns] != 0).any():
+                raise OptionError(f"namespaces: {name!r} has columns that another namespace has, too")
+            kinds[columns] = number
+        except IndexError:
+            raise DataError(f"namespaces: {name!r} has columns beyond the {width} of X") from None
+    return kinds

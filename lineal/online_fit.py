@@ -1,0 +1,220 @@
+"""From blocks of labelled rows to an online model: classes as they come, passes, the best rate, the best pass."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from lineal.core import threads
+from lineal.errors import DataError
+from lineal.online_model import OnlineModel
+from lineal.online_options import RATES, TUNE, OnlineOptions
+from lineal.online_rows import importances, label_columns, rows_of
+from lineal.solution import NO_CERTIFICATE
+from lineal.solvers.online import Learner
+from lineal.solvers.parts.online_state import HELD_LOSS, HELD_WEIGHT, LOSS, WEIGHT
+
+#: Rows of an array that are learned from between two looks at the clock.
+CHUNK_ROWS = 8192
+
+NUMBERS, CLASSES, SETS = "numbers", "classes", "sets"
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some labelled rows: X, labels (numbers, classes or an indicator matrix), importances, kinds of the entries."""
+
+    X: Any
+    y: Any
+    weights: Any = None
+    kinds: Any = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """How an online model came about."""
+
+    history: list[dict[str, float]]
+    status: str
+    message: str
+    certificate = NO_CERTIFICATE
+
+
+class Trainer:
+    """Feeds a `Learner` labelled rows of one kind: numbers, classes (new ones may come up any time) or label sets."""
+
+    def __init__(
+        self, options: OnlineOptions, kind: str, classes: Any = None, n_examples: int | None = None, width: int = 0
+    ) -> None:
+        self.kind, self.width = kind, width
+        self.may_grow = kind == CLASSES and classes is None
+        self.classes: np.ndarray = np.empty(0) if classes is None else np.asarray(classes)
+        options = options.for_numbers(kind == NUMBERS)
+        k = 1 if kind == NUMBERS or (kind == CLASSES and len(self.classes) <= 2) else len(self.classes)
+        self.learner = Learner(options, k, kind == SETS, n_examples, kind == NUMBERS)
+        self.rows = 0
+
+    def feed(self, block: Block) -> np.ndarray:
+        """Learn from a block; what was said of its rows before: scores, or the best columns."""
+        n = block.X.shape[0]
+        rows = rows_of(block.X, self.rows, block.kinds)._replace(importance=importances(block.weights, n))
+        self.rows += n
+        if self.kind == NUMBERS:
+            return self.learner.learn(rows._replace(labels=_numbers(block.y, n)))
+        if self.kind == SETS:
+            sets, starts = label_columns(block.y, self.classes)
+            return self.learner.learn(rows, sets, starts)
+        y = np.asarray(block.y)
+        if y.shape != (n,):
+            raise DataError(f"y has shape {y.shape}, X has {n} rows")
+        said = []
+        for first, last in self._with_known_classes(y):
+            self._see(y[first:last])
+            part = rows if (first, last) == (0, n) else _cut(rows, first, last)
+            said.append(self._learn(part, y[first:last]))
+        return said[0] if len(said) == 1 else np.concatenate([np.zeros(0), *said])
+
+    def _learn(self, rows: Any, y: np.ndarray) -> np.ndarray:
+        missing = _is_missing(y)
+        if self.learner.k == 1:
+            labels = np.where(y == self.classes[-1], 1.0, -1.0) if len(self.classes) else np.full(len(y), np.nan)
+            return self.learner.learn(rows._replace(labels=np.where(missing, np.nan, labels)))
+        if not missing.any():
+            return self.learner.learn(rows, *label_columns(y, self.classes), )  # fmt: skip
+        sets, _ = label_columns(y[~missing], self.classes)
+        return self.learner.learn(rows, sets, np.concatenate(([0], np.cumsum(~missing))))
+
+    def _with_known_classes(self, y: np.ndarray) -> Iterable[tuple[int, int]]:
+        """Ranges of rows, each of which may bring one new class, in its first row."""
+        labels, firsts = np.unique(y[~_is_missing(y)], return_index=True)
+        firsts = np.flatnonzero(~_is_missing(y))[firsts]
+        new = ~np.isin(labels, self.classes) if len(self.classes) else np.ones(len(labels), bool)
+        if new.any() and not self.may_grow:
+            raise DataError(f"y has the label {labels[new][0]!r}, which is not among the classes")
+        cuts = sorted({0, len(y), *firsts[new].tolist()})
+        return list(itertools.pairwise(cuts))
+
+    def _see(self, y: np.ndarray) -> None:
+        """Take note of a class that comes up in the first row."""
+        if not self.may_grow or not len(y) or _is_missing(y[:1])[0] or y[0] in self.classes:
+            return
+        label = y[:1]
+        if len(self.classes) == 0:
+            self.classes = label.copy()
+        elif len(self.classes) == 1 and label[0] < self.classes[0]:
+            self.classes = np.concatenate((label, self.classes))
+        elif len(self.classes) == 1:
+            self.classes = np.concatenate((self.classes, label))
+            self.learner.turn()
+        else:
+            self.classes = np.concatenate((self.classes, label))
+            self.learner.grow(len(self.classes))
+
+    def loss(self, held: bool = False) -> float:
+        """Mean progressive loss of this pass, or of the examples held out."""
+        sums = self.learner.sums
+        loss, weight = (sums[HELD_LOSS], sums[HELD_WEIGHT]) if held else (sums[LOSS], sums[WEIGHT])
+        return float(loss / weight) if weight > 0.0 else math.inf
+
+    def model(self, status: str = "converged", **known: Any) -> OnlineModel:
+        """What was learned so far, which goes on changing as more is."""
+        return OnlineModel(
+            self.learner, self.classes, self.width, self.kind == SETS, self.kind == NUMBERS,
+            options=self.learner.options.to_json(), certificate=NO_CERTIFICATE, status=status, **known,
+        )  # fmt: skip
+
+
+def fit_online(
+    blocks: Callable[[], Iterable[Block]], options: OnlineOptions, kind: str, *, classes: Any = None,
+    n_examples: int | None = None, width: int = 0, show: Callable[[Trainer], Any] | None = None,
+) -> tuple[Trainer, Run]:  # fmt: skip
+    """Learn from `blocks()`, which is called once a pass. A user's interrupt and `max_time` keep what was learned."""
+    options = options.checked()
+    total = None if n_examples is None else n_examples * int(options.passes)
+    rates = RATES if options.rate == TUNE else (float(options.rate),)
+    trainers = [Trainer(replace(options, rate=rate), kind, classes, total, width) for rate in rates]
+    best, kept, since = math.inf, None, 0
+    start, status = time.monotonic(), "converged"
+    period = int(options.hold_out) if options.passes > 1 else 0
+    jobs = threads.thread_count(options.n_jobs)
+    try:
+        for number in range(int(options.passes)):
+            for trainer in trainers:
+                trainer.learner.start_pass(period)
+            for block in blocks():
+                threads.run([partial(trainer.feed, block) for trainer in trainers], jobs)
+                if show is not None:
+                    show(trainers[0])
+                if options.max_time is not None and time.monotonic() - start > options.max_time:
+                    status = "max_time"
+                    break
+            if len(trainers) > 1:
+                trainers = [min(trainers, key=lambda trainer: _order(trainer.loss()))]
+            trainer = trainers[0]
+            if number == 0 and trainer.learner.examples == 0:
+                raise DataError("there are no examples to learn from")
+            trainer.learner.report()
+            if status == "max_time" or not period:
+                if status == "max_time":
+                    break
+                continue
+            held = trainer.loss(held=True)
+            if held < best:
+                best, since, kept = held, 0, copy.deepcopy(trainer) if number + 1 < options.passes else trainer
+            else:
+                since += 1
+                if since >= options.patience:
+                    break
+    except KeyboardInterrupt:
+        status = "interrupted"
+    trainer = trainers[0] if len(trainers) == 1 else min(trainers, key=lambda trainer: _order(trainer.loss()))
+    history = trainer.learner.history
+    if kept is not None and status == "converged":
+        trainer = kept
+    return trainer, Run(history, status, _words(status, trainer))
+
+
+def _words(status: str, trainer: Trainer) -> str:
+    learned = f"{trainer.learner.examples} examples learned, progressive loss {trainer.loss():.6g}"
+    return {"converged": learned, "max_time": f"max_time reached: {learned}"}.get(status, f"interrupted: {learned}")
+
+
+def array_blocks(X: Any, y: Any, weights: Any = None, kinds: Any = None) -> Iterable[Block]:
+    """The rows of arrays, some at a time."""
+    for first in range(0, X.shape[0], CHUNK_ROWS):
+        rows = slice(first, min(first + CHUNK_ROWS, X.shape[0]))
+        yield Block(X[rows], y[rows], None if weights is None else weights[rows], kinds)
+
+
+def _order(loss: float) -> float:
+    return math.inf if math.isnan(loss) else loss
+
+
+def _cut(rows: Any, first: int, last: int) -> Any:
+    begin, end = int(rows.starts[first]), int(rows.starts[last])
+    return rows._replace(
+        columns=rows.columns[begin:end], values=rows.values[begin:end], starts=rows.starts[first : last + 1] - begin,
+        kinds=rows.kinds[begin:end] if len(rows.kinds) else rows.kinds, labels=rows.labels[first:last],
+        importance=rows.importance[first:last],
+    )  # fmt: skip
+
+
+def _numbers(y: Any, n: int) -> np.ndarray:
+    labels = np.ascontiguousarray(y, np.float64)
+    if labels.shape != (n,):
+        raise DataError(f"y has shape {labels.shape}, X has {n} rows")
+    if np.isinf(labels).any():
+        raise DataError(f"y[{int(np.flatnonzero(np.isinf(labels))[0])}] is infinite")
+    return labels
+
+
+def _is_missing(y: np.ndarray) -> np.ndarray:
+    return np.isnan(y) if y.dtype.kind == "f" else np.zeros(len(y), bool)
