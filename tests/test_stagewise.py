@@ -316,6 +316,13 @@ def test_rows_of_any_type(dtype):
     )
 
 
+def test_bytes_are_the_same_images_for_training_and_for_predictions():
+    generator = features.PatchConvolution(patch=3, n_filters=12)
+    model = StagewiseClassifier(generator, block_size=96, n_blocks=1, alpha=1e-5).fit(DIGITS.astype(np.uint8), NUMBERS)
+    assert model.score(DIGITS.astype(np.uint8), NUMBERS) > 0.95
+    np.testing.assert_array_equal(model.predict(DIGITS.astype(np.uint8)), model.predict(DIGITS))
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32])
 def test_features_have_the_precision_of_the_model(dtype):
     options = {"generator": RandomFourier(), "block_size": 64, "n_blocks": 2, "precision": "float64"}

@@ -39,7 +39,7 @@ _FILTERS = 1  # stream of the first block's random filters; 0 and below are take
 class PatchConvolution(Generator):
     """Convolution features of images, which are rows of height × width × channels numbers in this order.
 
-    uint8 images are divided by 255.
+    Numbers are taken as they are, whatever their type: train and predict on images of the same range.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class PatchConvolution(Generator):
         P = patches.sampled(X, grid, rng.generator(self.seed_, -1))
         mean = P.mean(axis=0)
         P -= mean
-        whitening = patches.whitening(P) if self.whiten else np.eye(grid.length)
+        whitening = patches.whitening(P, float(np.abs(mean).max())) if self.whiten else np.eye(grid.length)
         Z = (P @ whitening).astype(np.float32)
         state = rng.generator(self.seed_, -2)
         if self.filters == "random":
