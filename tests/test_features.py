@@ -432,6 +432,13 @@ def test_wrong_features_are_named():
         PatchConvolution((2, 4), patch=2, pool=1, threshold=-1.0),
         PatchConvolution((2, 4), patch=2, pool=1, quantile=1.0),
         PatchConvolution((2, 4), patch=2, pool=1, threshold="high"),
+        PatchConvolution((2, 4), patch=2, pool=1, threshold=None),
+        PatchConvolution((2, 4), patch=2, pool=1, quantile="half"),
+        PatchConvolution((2, 4), patch=2, pool=1, whiten="no"),
+        PatchConvolution((2, 4), patch=2, pool=1, squares=1),
+        RandomFourier(pairs="no"),
+        RandomSubset(replacement="yes"),
+        Polynomial(interactions_only=0),
     ],
 )
 def test_options_that_cannot_be_honoured(generator):
@@ -780,6 +787,38 @@ def test_scikit_learn_checks(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         check(estimator)
+
+
+def test_a_chain_that_ends_with_greedy_columns_is_a_transformer():
+    y = np.arange(40) % 3
+    chain = Chain(FrequencyOrdered(n_features=20), GreedyResidual(), n_features=5).fit(TEXT, y)
+    first = FrequencyOrdered(n_features=20).fit(TEXT)
+    columns = GreedyResidual(n_features=5).fit(first.transform(TEXT), y).block_.columns
+    np.testing.assert_array_equal(chain.transform(TEXT), first.transform(TEXT)[:, columns])
+    with pytest.raises(ValueError, match="Chain requires y"):
+        clone(chain).fit(TEXT)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("fourier:scale=0.5,scale=2", "scale is given twice"),
+        ("fourier:pairs=no", "pairs='no'"),
+        ("pca+fourier:scale=-1", "scale=-1"),
+        ("patches:threshold=none", "threshold=None"),
+        ("fourier+", r"features='' is unknown"),
+        ("", r"features='' is unknown"),
+    ],
+)
+def test_texts_that_cannot_be_honoured(text, message):
+    with pytest.raises(OptionError, match=message):
+        features.parse(text)
+
+
+def test_numbers_in_texts():
+    chain = features.parse("pca:n_components=5 + fourier:scale=1e+1,bandwidth=2.5e-3")
+    assert [step.name for step in chain.steps] == ["pca", "fourier"]
+    assert (chain.steps[1].scale, chain.steps[1].bandwidth) == (10.0, 2.5e-3)
 
 
 def test_transformers_in_a_search():

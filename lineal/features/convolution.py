@@ -107,13 +107,11 @@ class PatchConvolution(Generator):
         self.need_choice("pooling", ("mean", "sum"))
         for name in ("patch", "stride", "pool", "n_filters"):
             self.need_option(name, getattr(self, name), 1)
-        if isinstance(self.threshold, str):
-            if self.threshold != "quantile":
-                raise OptionError(f"threshold={self.threshold!r} must be a number ≥ 0 or 'quantile'")
-        elif not 0.0 <= float(self.threshold) < math.inf:
-            raise OptionError(f"threshold={self.threshold!r} must be a number ≥ 0 or 'quantile'")
-        if not 0.0 <= float(self.quantile) < 1.0:
-            raise OptionError(f"quantile={self.quantile!r} must be a number in [0, 1)")
+        for name in ("whiten", "squares"):
+            self.need_flag(name)
+        if not (isinstance(self.threshold, str) and self.threshold == "quantile"):
+            self.need_within("threshold", lambda value: 0.0 <= value < math.inf, "a number ≥ 0 or 'quantile'")
+        self.need_within("quantile", lambda value: 0.0 <= value < 1.0, "a number in [0, 1)")
 
     def _learn(self, X: Any) -> None:
         shape = image_shape(self.image_shape, X.shape[1])
