@@ -146,7 +146,8 @@ def _generator(options: StagewiseOptions, X: Any, seed: int) -> Any:
     given = options.generator
     if given is None:
         given = automatic(sparse.issparse(X), X.shape[1])
-    if not (isinstance(given, str) or (hasattr(given, "prepare") and hasattr(given, "make"))):
+    is_generator = hasattr(given, "prepare") and hasattr(given, "make") and not isinstance(given, type)
+    if not (isinstance(given, str) or is_generator):
         raise OptionError(f"generator={given!r} makes no features: it needs `prepare` and `make`")
     fresh = features.parse if isinstance(given, str) else clone if hasattr(given, "get_params") else copy.deepcopy
     made: Any = fresh(given)

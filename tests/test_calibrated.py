@@ -386,6 +386,12 @@ def test_bases_that_are_none(calibration, message):
         LeastSquaresClassifier(calibration=calibration).fit(IRIS, SPECIES)
 
 
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+def test_rows_whose_squares_overflow():
+    with pytest.raises(DataError, match="squares of the features overflow"):
+        LeastSquaresClassifier(calibration="polynomial").fit(IRIS * 1e160, SPECIES)
+
+
 def too_few(P):
     return P[:, :1]
 

@@ -401,8 +401,30 @@ def test_what_a_generator_may_not_give(transform, message, update):
         classifier(generator=_bad(transform), update=update).fit(IRIS, SPECIES)
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (lambda block: None, "make gave None"),
+        (lambda block: vars(block).update(width="12") or block, "no whole number `width`"),
+        (lambda block: vars(block).update(width=-1) or block, "make gave a width of -1"),
+    ],
+)
+def test_what_is_no_block(given, message):
+    class Bad(Waves):
+        def make(self, number, size):
+            block = super().make(number, size)
+            return given(block) if number == 1 else block
+
+    with pytest.raises(DataError, match=f"block 1 of Bad.*{message}"):
+        classifier(generator=Bad()).fit(IRIS, SPECIES)
+
+
 def test_what_is_no_generator():
-    for given, message in (("forrier", "did you mean 'fourier'"), (3, "needs `prepare` and `make`")):
+    for given, message in (
+        ("forrier", "did you mean 'fourier'"),
+        (3, "needs `prepare` and `make`"),
+        (RandomFourier, "needs `prepare` and `make`"),
+    ):
         with pytest.raises(OptionError, match=message):
             classifier(generator=given).fit(IRIS, SPECIES)
 
@@ -634,6 +656,9 @@ DAMAGES = [
     _block(3, {"columns": [1, 2]}),
     _own(blocks=[]),
     _own(blocks=[[0, 30]]),
+    _own(blocks=[[], [], []]),
+    _own(blocks=[0, 1, 2]),
+    _block(0, 0),
     _own(blocks="none"),
     _own(members=[1, 1]),
     _own(members=[-1, 4]),

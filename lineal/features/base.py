@@ -283,6 +283,16 @@ def transform_rows(block: Any, X: Any, who: str) -> np.ndarray:
     return out
 
 
+def checked_block(block: Any, who: str) -> Any:
+    """The block as it came, or a DataError that names it if it has no width or makes no features."""
+    width = getattr(block, "width", None)
+    if not hasattr(block, "transform") or isinstance(width, bool) or not isinstance(width, (int, np.integer)):
+        raise DataError(f"{who}: make gave {block!r}, which has no `transform` or no whole number `width`")
+    if width < 0:
+        raise DataError(f"{who}: make gave a width of {width}")
+    return block
+
+
 def checked_features(F: Any, n_rows: int, width: int, who: str) -> np.ndarray:
     """F as it came, or a DataError that names the generator and the block (`who`) if it is not what it should be."""
     if sparse.issparse(F) or not isinstance(F, np.ndarray):

@@ -58,8 +58,11 @@ def without_constants(moment: np.ndarray, means: np.ndarray) -> np.ndarray:
     """Σ̂, changed in place, with zeros for columns whose variance is nothing but rounding of their mean.
 
     A column that is constant but for rounding would have a weight of its reciprocal, which no prediction survives.
+    What overflows stays, for `Factor` to refuse.
     """
-    constant = np.flatnonzero(np.diag(moment) <= 1e-12 * means**2)
+    variances = np.diag(moment)
+    with np.errstate(over="ignore"):
+        constant = np.flatnonzero((variances <= 1e-12 * means**2) & np.isfinite(variances))
     moment[constant] = moment[:, constant] = 0.0
     return moment
 
