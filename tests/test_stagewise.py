@@ -239,6 +239,57 @@ def test_blocks_can_be_added(update, n_models):
     assert other.model_.n_blocks == 3 * n_models
 
 
+@pytest.mark.parametrize(
+    ("first", "changes"),
+    [
+        (RandomFourier(), {"generator": RandomFourier(scale=0.5)}),
+        ("fourier", {"generator": "subset"}),
+        (Chain(PrincipalComponents(3), RandomFourier()), {"generator": "pca:n_components=2+fourier"}),
+        (Waves(), {"generator": RandomFourier()}),
+        (RandomFourier(), {"random_state": 1}),
+    ],
+)
+def test_blocks_of_other_features_are_not_added(first, changes):
+    """What is given for features holds: the fit begins anew, as for other labels."""
+    model = classifier(generator=first, warm_start=True).fit(IRIS, SPECIES)
+    model.set_params(n_blocks=2, **changes).fit(IRIS, SPECIES)
+    expected = classifier(**{"generator": first, "n_blocks": 2, **changes}).fit(IRIS, SPECIES)
+    np.testing.assert_array_equal(model.decision_function(IRIS), expected.decision_function(IRIS))
+
+
+def test_blocks_of_the_same_features_are_added_however_they_are_said(tmp_path):
+    from lineal.stagewise_fit import fit_stagewise
+
+    patches = features.PatchConvolution((8, 8), patch=3, n_filters=12)
+    for given, again in (("pca:n_components=10+fourier", Chain(PrincipalComponents(10), RandomFourier(n_jobs=1))),
+                         (patches, clone(patches))):  # fmt: skip
+        options = StagewiseOptions(generator=given, block_size=48, n_blocks=1)
+        model, _ = fit_stagewise(DIGITS, NUMBERS, options)
+        model.save(tmp_path / "model")
+        more = dataclasses.replace(options, generator=again, n_blocks=2)
+        longer, _ = fit_stagewise(DIGITS, NUMBERS, more, start=lineal.load(tmp_path / "model"))
+        np.testing.assert_array_equal(longer.members[0][0].weights, model.members[0][0].weights)
+        assert longer.n_blocks == 2
+
+
+def test_an_interrupted_fit_of_several_models_goes_on():
+    model = classifier(n_models=3, warm_start=True, callbacks=[lambda s: s.iteration == 2])
+    with pytest.warns(Warning, match="stopped"):
+        model.fit(IRIS, SPECIES)
+    first = model.model_.members[0]
+    assert [len(member) for member in model.model_.members] == [2]
+    members = model.set_params(callbacks=()).fit(IRIS, SPECIES).model_.members
+    assert [len(member) for member in members] == [3, 3, 3]
+    assert members[0][:2] == first
+    assert len({stage.number for member in members for stage in member}) == 9
+
+
+def test_blocks_that_do_not_fit_into_memory_are_refused():
+    with pytest.raises(DataError, match=r"blocks of 10000000 features need .* lower block_size"):
+        classifier(generator=RandomFourier(), block_size=10**7).fit(IRIS, SPECIES)
+    classifier(generator=features.FrequencyOrdered(), block_size=10**7).fit(IRIS, SPECIES)  # which has four
+
+
 @pytest.mark.parametrize("update", ["linear", "calibrated"])
 def test_blocks_can_be_added_with_other_weights(update):
     """Then what is left does not have a mean of zero."""
