@@ -8,6 +8,7 @@ import pickle
 import signal
 import tracemalloc
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from test_calibrated import tampered
 
 import lineal
-from lineal import features, progress
+from lineal import features, progress, stagewise_search
 from lineal.errors import DataError, ModelFileError, OptionError
 from lineal.estimators.stagewise import StagewiseClassifier
 from lineal.features import Chain, PrincipalComponents, RandomFourier
@@ -597,6 +598,58 @@ def test_only_softmax_has_probabilities():
     assert not hasattr(model, "predict_proba")
     with pytest.raises(OptionError, match="update='softmax'"):
         model.model_.predict_proba(IRIS)
+
+
+# --- search
+
+
+def search(X=IRIS, y=SPECIES, **options):
+    return StagewiseClassifier.search(X, y, sample_rows=80, **options)
+
+
+def test_a_search_chooses_what_is_not_given(monkeypatch):
+    monkeypatch.setattr(stagewise_search, "_TRIAL", {**stagewise_search._TRIAL, "block_size": 16})
+    monkeypatch.setattr(stagewise_search, "SIZES", (8, 16))
+    monkeypatch.setattr(stagewise_search, "FEATURES", 16)
+    callbacks = (lambda snapshot: False,)
+    found = search(n_blocks=2, warm_start=True, callbacks=callbacks, random_state=3)
+    assert (found.n_blocks, found.warm_start, found.callbacks, found.random_state) == (2, True, callbacks, 3)
+    assert found.alpha in stagewise_search.RIDGES
+    assert found.block_size in (8, 16)
+    assert found.generator.scale in stagewise_search.BANDWIDTHS
+    assert found.fit(IRIS, SPECIES).score(IRIS, SPECIES) > 0.9
+    found = search(alpha=3e-3, block_size=7, generator="fourier:scale=0.7")
+    assert (found.alpha, found.block_size, found.generator.scale) == (3e-3, 7, 0.7)
+    assert search(generator="fourier:bandwidth=2.5").generator.bandwidth == 2.5
+    tuned = stagewise_search.tuned(IRIS, SPECIES, StagewiseOptions(block_size=9, alpha=1e-7))
+    assert tuned.block_size == 9  # not at its default: given
+
+
+def test_a_larger_block_must_gain_more_than_noise(monkeypatch):
+    def run(errors):
+        def fit(X, y, trial, sample_weight):
+            return None, SimpleNamespace(history=[{"validation": errors[trial.block_size]}])
+
+        monkeypatch.setattr(stagewise_search, "fit_stagewise", fit)
+        return stagewise_search.tuned(np.zeros((9000, 1)), np.zeros(9000), StagewiseOptions("subset")).block_size
+
+    assert run({512: 0.100, 1024: 0.099, 2048: 0.098}) == 512
+    assert run({512: 0.100, 1024: 0.080, 2048: 0.079}) == 1024
+    assert run({512: 0.100, 1024: 0.099, 2048: 0.060}) == 2048
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "options", "message"),
+    [
+        (IRIS, SPECIES[:100], {}, "inconsistent numbers of samples"),
+        (np.where(IRIS > 7, np.nan, IRIS), SPECIES, {}, "contains NaN"),
+        (IRIS, SPECIES, {"sample_rows": 0}, "sample_rows=0"),
+        (IRIS, SPECIES, {"update": "lineer"}, "did you mean 'linear'"),
+    ],
+)
+def test_searches_that_cannot_be(X, y, options, message):
+    with pytest.raises(ValueError, match=message):
+        StagewiseClassifier.search(X, y, **options)
 
 
 # --- model files
