@@ -218,6 +218,22 @@ def test_constant_features_have_no_say(update):
     assert np.abs(with_constants.model_.members[0][0].weights).max() < 1e3
 
 
+@pytest.mark.parametrize("update", UPDATES)
+def test_features_far_from_zero_count(update):
+    options = {"generator": features.FrequencyOrdered(), "update": update, "n_blocks": 1}
+    far, near = (classifier(**options).fit(rows, SPECIES).decision_function(rows) for rows in (IRIS + 1e7, IRIS))
+    np.testing.assert_allclose(far, near, atol=1e-4)
+
+
+@pytest.mark.parametrize("update", UPDATES)
+def test_a_ridge_makes_no_weights_of_constant_features(update):
+    X = np.hstack([IRIS, np.full((150, 1), 1e5)]).astype(np.float32)
+    options = {"generator": features.FrequencyOrdered(), "update": update, "n_blocks": 1, "alpha": 1e-7}
+    model = StagewiseClassifier(**options).fit(X, SPECIES)
+    column = model.generator_.order_.tolist().index(4)
+    assert not model.model_.members[0][0].weights[column].any()
+
+
 # --- continuation, early ends, several models
 
 

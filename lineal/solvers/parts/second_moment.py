@@ -54,17 +54,20 @@ class Factor:
         return np.ascontiguousarray(found, R.dtype)
 
 
-def without_constants(moment: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """Σ̂, changed in place, with zeros for columns whose variance is nothing but rounding of their mean.
+def without_constants(moment: np.ndarray, means: np.ndarray, dtype: Any, is_cancelled: bool = False) -> np.ndarray:
+    """Columns whose variance is nothing but rounding of their mean; Σ̂, changed in place, has zeros there.
 
-    A column that is constant but for rounding would have a weight of its reciprocal, which no prediction survives.
-    What overflows stays, for `Factor` to refuse.
+    Their products with targets are rounding too: whoever solves with Σ̂ must leave them out, since a ridge alone would
+    turn them into weights that no prediction survives. `dtype` is what features less their means had; `is_cancelled`
+    says that means were subtracted from the second moments instead, of which little is left then. What overflows stays,
+    for `Factor` to refuse.
     """
+    share = 1e-6 if is_cancelled else max(1e-10, 4.0 * float(np.finfo(dtype).eps))
     variances = np.diag(moment)
     with np.errstate(over="ignore"):
-        constant = np.flatnonzero((variances <= 1e-12 * means**2) & np.isfinite(variances))
+        constant = np.flatnonzero((variances <= (share * means) ** 2) & np.isfinite(variances))
     moment[constant] = moment[:, constant] = 0.0
-    return moment
+    return constant
 
 
 def _cholesky(M: np.ndarray, rounding: float) -> np.ndarray | None:
