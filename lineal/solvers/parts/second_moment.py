@@ -62,7 +62,8 @@ def without_constants(moment: np.ndarray, means: np.ndarray, dtype: Any, is_canc
     says that means were subtracted from the second moments instead, of which little is left then. What overflows stays,
     for `Factor` to refuse.
     """
-    share = 1e-6 if is_cancelled else max(1e-10, 4.0 * float(np.finfo(dtype).eps))
+    eps = float(np.finfo(dtype).eps)
+    share = max(1e-6, (8.0 * eps) ** 0.5) if is_cancelled else max(1e-10, 4.0 * eps)
     variances = np.diag(moment)
     with np.errstate(over="ignore"):
         constant = np.flatnonzero((variances <= (share * means) ** 2) & np.isfinite(variances))
