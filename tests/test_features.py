@@ -590,6 +590,13 @@ def test_whitened_patches_are_uncorrelated_and_the_threshold_is_a_quantile():
     assert np.mean(np.abs(R) <= strict.threshold_) == pytest.approx(0.9, abs=1e-3)
 
 
+def test_without_whitening_bytes_have_the_scale_of_fractions():
+    generator = PatchConvolution((9, 8, 3), "patches", patch=3, n_filters=20, whiten=False)
+    fractions = (IMAGES / 255.0).astype(np.float32)
+    ours, theirs = (clone(generator).prepare(X).make(0, SIZE).transform(X) for X in (IMAGES, fractions))
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
 def test_kmeans_finds_directions():
     directions = np.linalg.qr(RNG.normal(size=(12, 12)))[0][:3]
     Z = (RNG.choice([-1.0, 1.0], 600)[:, None] * directions[RNG.integers(0, 3, 600)]).astype(np.float32)

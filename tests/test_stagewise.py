@@ -384,8 +384,9 @@ def test_rows_of_any_type(dtype):
     )
 
 
-def test_bytes_are_the_same_images_for_training_and_for_predictions():
-    generator = features.PatchConvolution(patch=3, n_filters=12)
+@pytest.mark.parametrize("whiten", [True, False])
+def test_bytes_are_the_same_images_for_training_and_for_predictions(whiten):
+    generator = features.PatchConvolution(patch=3, n_filters=12, whiten=whiten)
     model = StagewiseClassifier(generator, block_size=96, n_blocks=1, alpha=1e-5).fit(DIGITS.astype(np.uint8), NUMBERS)
     assert model.score(DIGITS.astype(np.uint8), NUMBERS) > 0.95
     np.testing.assert_array_equal(model.predict(DIGITS.astype(np.uint8)), model.predict(DIGITS))

@@ -39,7 +39,8 @@ _FILTERS = 1  # stream of the first block's random filters; 0 and below are take
 class PatchConvolution(Generator):
     """Convolution features of images, which are rows of height × width × channels numbers in this order.
 
-    Numbers are taken as they are, whatever their type: train and predict on images of the same range.
+    Numbers are taken as they are, whatever their type: train and predict on images of the same range. Without
+    whitening, which takes scales out, the filters of a generator that was prepared with uint8 divide by 255.
 
     Parameters
     ----------
@@ -120,7 +121,10 @@ class PatchConvolution(Generator):
         P = patches.sampled(X, grid, rng.generator(self.seed_, -1))
         mean = P.mean(axis=0)
         P -= mean
-        whitening = patches.whitening(P, float(np.abs(mean).max())) if self.whiten else np.eye(grid.length)
+        if self.whiten:
+            whitening = patches.whitening(P, float(np.abs(mean).max()))
+        else:  # in the filters, since rows to predict may be the same numbers in another type
+            whitening = np.eye(grid.length) / (255.0 if X.dtype == np.uint8 else 1.0)
         Z = (P @ whitening).astype(np.float32)
         state = rng.generator(self.seed_, -2)
         if self.filters == "random":
