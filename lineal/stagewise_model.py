@@ -177,6 +177,8 @@ class StagewiseModel(Predictor):
         """Inverse of `to_parts`; a ValueError says what does not fit."""
         from lineal.features.serial import from_parts, unpack
 
+        if not all(isinstance(block, list) and len(block) == 4 for block in values["blocks"]):
+            raise ValueError("a block has a number, a size, a width and a state")
         left = dict(tensors)
         start, W, b = (left.pop(name) for name in ("start", "weights", "intercepts"))
         blocks, counts = values["blocks"], values["members"]
@@ -196,6 +198,7 @@ class StagewiseModel(Predictor):
             or sum(counts) != len(blocks)
             or not all(type(one) is int and 0 <= one < 2**48 for block in blocks for one in block[:3])
             or sum(block[2] for block in blocks) != len(W)
+            or len({block[0] for block in blocks}) != len(blocks)
         ):
             raise ValueError("weights, blocks and classes do not fit each other")
         ends = np.cumsum([block[2] for block in blocks]).tolist()

@@ -334,6 +334,18 @@ def test_odd_columns_and_more_features_than_rows(alpha):
     np.testing.assert_allclose(both[0].predict_proba(IRIS), both[1].predict_proba(wide), atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_columns_far_from_zero_count_and_constant_ones_do_not():
+    far, near = (
+        LeastSquaresClassifier(calibration="polynomial", alpha=1e-3, max_iter=5).fit(rows, SPECIES).predict_proba(rows)
+        for rows in (IRIS + 1e7, IRIS)
+    )
+    np.testing.assert_allclose(far, near, atol=1e-4)
+    X = np.hstack([IRIS, np.full((150, 1), 1e5)]).astype(np.float32)
+    model = LeastSquaresClassifier(calibration="polynomial", max_iter=5).fit(X, SPECIES)
+    assert not model.model_.weights[:, 4].any()
+
+
 def test_a_fit_without_errors_ends():
     """Nothing is left to calibrate: rounding must not be what the last maps are made of."""
     X, y = np.repeat(np.eye(3), 5, axis=0), np.repeat([0, 1, 2], 5)
@@ -384,6 +396,12 @@ def test_callbacks_limits_and_interrupts():
 def test_bases_that_are_none(calibration, message):
     with pytest.raises(OptionError, match=message):
         LeastSquaresClassifier(calibration=calibration).fit(IRIS, SPECIES)
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+def test_rows_whose_squares_overflow():
+    with pytest.raises(DataError, match="squares of the features overflow"):
+        LeastSquaresClassifier(calibration="polynomial").fit(IRIS * 1e160, SPECIES)
 
 
 def too_few(P):

@@ -217,6 +217,24 @@ def test_columns_that_are_alike_without_a_ridge():
     assert np.abs(mine.coef_).max() < 1e3
 
 
+@pytest.mark.parametrize("shift", [1e6, 1e8])
+def test_columns_far_from_zero(shift):
+    """Years, identifiers and prices vary little for their size; that is no reason to take them for constants."""
+    mine, theirs = both(IRIS + shift, SPECIES)
+    np.testing.assert_allclose(mine.coef_, theirs.coef_, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(mine.predict(IRIS + shift), theirs.predict(IRIS + shift))
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("constant", [1.0, 0.1, 1e5])
+def test_constant_columns_have_no_weight(constant, kind):
+    X = np.tile(np.hstack([IRIS, np.full((150, 1), constant)]).astype(np.float32), (40, 1))  # so that sums round
+    y = np.tile(SPECIES, 40)
+    mine, without = (RidgeClassifier(alpha=1e-6).fit(kind(rows), y) for rows in (X, X[:, :4]))
+    assert not mine.coef_[:, 4].any()
+    np.testing.assert_allclose(mine.decision_function(X), without.decision_function(X[:, :4]), atol=1e-3)
+
+
 def test_weights_are_repeated_rows():
     counts = np.arange(150) % 3
     repeated = RidgeClassifier().fit(np.repeat(IRIS, counts, axis=0), np.repeat(SPECIES, counts))

@@ -280,9 +280,8 @@ def test_types_and_layouts(name):
     block = generator.make(0, SIZE, residual_of(generator, X))
     assert 0 < block.width <= SIZE
     wide = (X.toarray() if sparse.issparse(X) else X).astype(np.float64)
-    if X.dtype == np.uint8:
-        assert np.abs(block.transform(X) - block.transform(wide / 255.0)).max() < 1e-5
     expected = block.transform(wide)
+    np.testing.assert_allclose(block.transform(X), expected, atol=1e-5 * np.abs(expected).max())
     assert expected.dtype == np.float64
     narrow = wide.astype(np.float32)
     narrow.flags.writeable = False
@@ -433,6 +432,13 @@ def test_wrong_features_are_named():
         PatchConvolution((2, 4), patch=2, pool=1, threshold=-1.0),
         PatchConvolution((2, 4), patch=2, pool=1, quantile=1.0),
         PatchConvolution((2, 4), patch=2, pool=1, threshold="high"),
+        PatchConvolution((2, 4), patch=2, pool=1, threshold=None),
+        PatchConvolution((2, 4), patch=2, pool=1, quantile="half"),
+        PatchConvolution((2, 4), patch=2, pool=1, whiten="no"),
+        PatchConvolution((2, 4), patch=2, pool=1, squares=1),
+        RandomFourier(pairs="no"),
+        RandomSubset(replacement="yes"),
+        Polynomial(interactions_only=0),
     ],
 )
 def test_options_that_cannot_be_honoured(generator):
@@ -559,7 +565,7 @@ def test_convolution_is_what_it_says(filters, settings):
     block = generator.make(1, 3 * each)
     D = block.filters.T.astype(np.float64)
     for image, found in zip(IMAGES, block.transform(IMAGES)):
-        expected = slow_convolution(generator, D, image / 255.0, generator.squares)
+        expected = slow_convolution(generator, D, image.astype(float), generator.squares)
         np.testing.assert_allclose(found, expected, atol=2e-5 * max(1.0, np.abs(expected).max()))
     one, two = (clone(generator).set_params(n_jobs=n).prepare(IMAGES, 2).make(1, 3 * each) for n in (1, 2))
     assert np.array_equal(one.transform(IMAGES), two.transform(IMAGES))
@@ -584,6 +590,13 @@ def test_whitened_patches_are_uncorrelated_and_the_threshold_is_a_quantile():
     assert np.mean(np.abs(R) <= strict.threshold_) == pytest.approx(0.9, abs=1e-3)
 
 
+def test_without_whitening_bytes_have_the_scale_of_fractions():
+    generator = PatchConvolution((9, 8, 3), "patches", patch=3, n_filters=20, whiten=False)
+    fractions = (IMAGES / 255.0).astype(np.float32)
+    ours, theirs = (clone(generator).prepare(X).make(0, SIZE).transform(X) for X in (IMAGES, fractions))
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
 def test_kmeans_finds_directions():
     directions = np.linalg.qr(RNG.normal(size=(12, 12)))[0][:3]
     Z = (RNG.choice([-1.0, 1.0], 600)[:, None] * directions[RNG.integers(0, 3, 600)]).astype(np.float32)
@@ -593,12 +606,13 @@ def test_kmeans_finds_directions():
     assert (np.abs(D @ directions.T).max(axis=0) > 0.97).all()
 
 
+@pytest.mark.parametrize("colour", [np.uint8(7), np.float32(0.1), 0.1, 1000.3])  # 0.1 has a mean that rounds
 @pytest.mark.parametrize("filters", ["kmeans", "patches", "random"])
-def test_images_of_one_colour(filters):
-    X = np.full((2, 36), 7, np.uint8)
+def test_images_of_one_colour(filters, colour):
+    X = np.full((2, 36), colour)
     F = PatchConvolution(filters=filters, patch=3, n_filters=4, n_features=16).fit(X).transform(X)
     assert F.shape == (2, 16)
-    assert np.abs(F).max() < 1e-6
+    assert np.abs(F).max() < 1e-6 * colour
 
 
 # Monomials, components, chains.
@@ -780,6 +794,38 @@ def test_scikit_learn_checks(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         check(estimator)
+
+
+def test_a_chain_that_ends_with_greedy_columns_is_a_transformer():
+    y = np.arange(40) % 3
+    chain = Chain(FrequencyOrdered(n_features=20), GreedyResidual(), n_features=5).fit(TEXT, y)
+    first = FrequencyOrdered(n_features=20).fit(TEXT)
+    columns = GreedyResidual(n_features=5).fit(first.transform(TEXT), y).block_.columns
+    np.testing.assert_array_equal(chain.transform(TEXT), first.transform(TEXT)[:, columns])
+    with pytest.raises(ValueError, match="Chain requires y"):
+        clone(chain).fit(TEXT)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("fourier:scale=0.5,scale=2", "scale is given twice"),
+        ("fourier:pairs=no", "pairs='no'"),
+        ("pca+fourier:scale=-1", "scale=-1"),
+        ("patches:threshold=none", "threshold=None"),
+        ("fourier+", r"features='' is unknown"),
+        ("", r"features='' is unknown"),
+    ],
+)
+def test_texts_that_cannot_be_honoured(text, message):
+    with pytest.raises(OptionError, match=message):
+        features.parse(text)
+
+
+def test_numbers_in_texts():
+    chain = features.parse("pca:n_components=5 + fourier:scale=1e+1,bandwidth=2.5e-3")
+    assert [step.name for step in chain.steps] == ["pca", "fourier"]
+    assert (chain.steps[1].scale, chain.steps[1].bandwidth) == (10.0, 2.5e-3)
 
 
 def test_transformers_in_a_search():

@@ -8,6 +8,7 @@ import pickle
 import signal
 import tracemalloc
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from test_calibrated import tampered
 
 import lineal
-from lineal import features, progress
+from lineal import features, progress, stagewise_search
 from lineal.errors import DataError, ModelFileError, OptionError
 from lineal.estimators.stagewise import StagewiseClassifier
 from lineal.features import Chain, PrincipalComponents, RandomFourier
@@ -217,6 +218,22 @@ def test_constant_features_have_no_say(update):
     assert np.abs(with_constants.model_.members[0][0].weights).max() < 1e3
 
 
+@pytest.mark.parametrize("update", UPDATES)
+def test_features_far_from_zero_count(update):
+    options = {"generator": features.FrequencyOrdered(), "update": update, "n_blocks": 1}
+    far, near = (classifier(**options).fit(rows, SPECIES).decision_function(rows) for rows in (IRIS + 1e7, IRIS))
+    np.testing.assert_allclose(far, near, atol=1e-4)
+
+
+@pytest.mark.parametrize("update", UPDATES)
+def test_a_ridge_makes_no_weights_of_constant_features(update):
+    X = np.hstack([IRIS, np.full((150, 1), 1e5)]).astype(np.float32)
+    options = {"generator": features.FrequencyOrdered(), "update": update, "n_blocks": 1, "alpha": 1e-7}
+    model = StagewiseClassifier(**options).fit(X, SPECIES)
+    column = model.generator_.order_.tolist().index(4)
+    assert not model.model_.members[0][0].weights[column].any()
+
+
 # --- continuation, early ends, several models
 
 
@@ -237,6 +254,57 @@ def test_blocks_can_be_added(update, n_models):
         np.testing.assert_array_equal(numbers, range(6))
     other = model.set_params(n_blocks=3).fit(IRIS, SPECIES > 0)  # other labels: anew
     assert other.model_.n_blocks == 3 * n_models
+
+
+@pytest.mark.parametrize(
+    ("first", "changes"),
+    [
+        (RandomFourier(), {"generator": RandomFourier(scale=0.5)}),
+        ("fourier", {"generator": "subset"}),
+        (Chain(PrincipalComponents(3), RandomFourier()), {"generator": "pca:n_components=2+fourier"}),
+        (Waves(), {"generator": RandomFourier()}),
+        (RandomFourier(), {"random_state": 1}),
+    ],
+)
+def test_blocks_of_other_features_are_not_added(first, changes):
+    """What is given for features holds: the fit begins anew, as for other labels."""
+    model = classifier(generator=first, warm_start=True).fit(IRIS, SPECIES)
+    model.set_params(n_blocks=2, **changes).fit(IRIS, SPECIES)
+    expected = classifier(**{"generator": first, "n_blocks": 2, **changes}).fit(IRIS, SPECIES)
+    np.testing.assert_array_equal(model.decision_function(IRIS), expected.decision_function(IRIS))
+
+
+def test_blocks_of_the_same_features_are_added_however_they_are_said(tmp_path):
+    from lineal.stagewise_fit import fit_stagewise
+
+    patches = features.PatchConvolution((8, 8), patch=3, n_filters=12)
+    for given, again in (("pca:n_components=10+fourier", Chain(PrincipalComponents(10), RandomFourier(n_jobs=1))),
+                         (patches, clone(patches))):  # fmt: skip
+        options = StagewiseOptions(generator=given, block_size=48, n_blocks=1)
+        model, _ = fit_stagewise(DIGITS, NUMBERS, options)
+        model.save(tmp_path / "model")
+        more = dataclasses.replace(options, generator=again, n_blocks=2)
+        longer, _ = fit_stagewise(DIGITS, NUMBERS, more, start=lineal.load(tmp_path / "model"))
+        np.testing.assert_array_equal(longer.members[0][0].weights, model.members[0][0].weights)
+        assert longer.n_blocks == 2
+
+
+def test_an_interrupted_fit_of_several_models_goes_on():
+    model = classifier(n_models=3, warm_start=True, callbacks=[lambda s: s.iteration == 2])
+    with pytest.warns(Warning, match="stopped"):
+        model.fit(IRIS, SPECIES)
+    first = model.model_.members[0]
+    assert [len(member) for member in model.model_.members] == [2]
+    members = model.set_params(callbacks=()).fit(IRIS, SPECIES).model_.members
+    assert [len(member) for member in members] == [3, 3, 3]
+    assert members[0][:2] == first
+    assert len({stage.number for member in members for stage in member}) == 9
+
+
+def test_blocks_that_do_not_fit_into_memory_are_refused():
+    with pytest.raises(DataError, match=r"blocks of 10000000 features need .* lower block_size"):
+        classifier(generator=RandomFourier(), block_size=10**7).fit(IRIS, SPECIES)
+    classifier(generator=features.FrequencyOrdered(), block_size=10**7).fit(IRIS, SPECIES)  # which has four
 
 
 @pytest.mark.parametrize("update", ["linear", "calibrated"])
@@ -314,6 +382,14 @@ def test_rows_of_any_type(dtype):
     np.testing.assert_allclose(
         model.decision_function(DIGITS), model.decision_function(DIGITS.astype(dtype)), atol=1e-4
     )
+
+
+@pytest.mark.parametrize("whiten", [True, False])
+def test_bytes_are_the_same_images_for_training_and_for_predictions(whiten):
+    generator = features.PatchConvolution(patch=3, n_filters=12, whiten=whiten)
+    model = StagewiseClassifier(generator, block_size=96, n_blocks=1, alpha=1e-5).fit(DIGITS.astype(np.uint8), NUMBERS)
+    assert model.score(DIGITS.astype(np.uint8), NUMBERS) > 0.95
+    np.testing.assert_array_equal(model.predict(DIGITS.astype(np.uint8)), model.predict(DIGITS))
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32])
@@ -394,8 +470,30 @@ def test_what_a_generator_may_not_give(transform, message, update):
         classifier(generator=_bad(transform), update=update).fit(IRIS, SPECIES)
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (lambda block: None, "make gave None"),
+        (lambda block: vars(block).update(width="12") or block, "no whole number `width`"),
+        (lambda block: vars(block).update(width=-1) or block, "make gave a width of -1"),
+    ],
+)
+def test_what_is_no_block(given, message):
+    class Bad(Waves):
+        def make(self, number, size):
+            block = super().make(number, size)
+            return given(block) if number == 1 else block
+
+    with pytest.raises(DataError, match=f"block 1 of Bad.*{message}"):
+        classifier(generator=Bad()).fit(IRIS, SPECIES)
+
+
 def test_what_is_no_generator():
-    for given, message in (("forrier", "did you mean 'fourier'"), (3, "needs `prepare` and `make`")):
+    for given, message in (
+        ("forrier", "did you mean 'fourier'"),
+        (3, "needs `prepare` and `make`"),
+        (RandomFourier, "needs `prepare` and `make`"),
+    ):
         with pytest.raises(OptionError, match=message):
             classifier(generator=given).fit(IRIS, SPECIES)
 
@@ -519,6 +617,58 @@ def test_only_softmax_has_probabilities():
         model.model_.predict_proba(IRIS)
 
 
+# --- search
+
+
+def search(X=IRIS, y=SPECIES, **options):
+    return StagewiseClassifier.search(X, y, sample_rows=80, **options)
+
+
+def test_a_search_chooses_what_is_not_given(monkeypatch):
+    monkeypatch.setattr(stagewise_search, "_TRIAL", {**stagewise_search._TRIAL, "block_size": 16})
+    monkeypatch.setattr(stagewise_search, "SIZES", (8, 16))
+    monkeypatch.setattr(stagewise_search, "FEATURES", 16)
+    callbacks = (lambda snapshot: False,)
+    found = search(n_blocks=2, warm_start=True, callbacks=callbacks, random_state=3)
+    assert (found.n_blocks, found.warm_start, found.callbacks, found.random_state) == (2, True, callbacks, 3)
+    assert found.alpha in stagewise_search.RIDGES
+    assert found.block_size in (8, 16)
+    assert found.generator.scale in stagewise_search.BANDWIDTHS
+    assert found.fit(IRIS, SPECIES).score(IRIS, SPECIES) > 0.9
+    found = search(alpha=3e-3, block_size=7, generator="fourier:scale=0.7")
+    assert (found.alpha, found.block_size, found.generator.scale) == (3e-3, 7, 0.7)
+    assert search(generator="fourier:bandwidth=2.5").generator.bandwidth == 2.5
+    tuned = stagewise_search.tuned(IRIS, SPECIES, StagewiseOptions(block_size=9, alpha=1e-7))
+    assert tuned.block_size == 9  # not at its default: given
+
+
+def test_a_larger_block_must_gain_more_than_noise(monkeypatch):
+    def run(errors):
+        def fit(X, y, trial, sample_weight):
+            return None, SimpleNamespace(history=[{"validation": errors[trial.block_size]}])
+
+        monkeypatch.setattr(stagewise_search, "fit_stagewise", fit)
+        return stagewise_search.tuned(np.zeros((9000, 1)), np.zeros(9000), StagewiseOptions("subset")).block_size
+
+    assert run({512: 0.100, 1024: 0.099, 2048: 0.098}) == 512
+    assert run({512: 0.100, 1024: 0.080, 2048: 0.079}) == 1024
+    assert run({512: 0.100, 1024: 0.099, 2048: 0.060}) == 2048
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "options", "message"),
+    [
+        (IRIS, SPECIES[:100], {}, "inconsistent numbers of samples"),
+        (np.where(IRIS > 7, np.nan, IRIS), SPECIES, {}, "contains NaN"),
+        (IRIS, SPECIES, {"sample_rows": 0}, "sample_rows=0"),
+        (IRIS, SPECIES, {"update": "lineer"}, "did you mean 'linear'"),
+    ],
+)
+def test_searches_that_cannot_be(X, y, options, message):
+    with pytest.raises(ValueError, match=message):
+        StagewiseClassifier.search(X, y, **options)
+
+
 # --- model files
 
 GENERATORS = {
@@ -627,6 +777,9 @@ DAMAGES = [
     _block(3, {"columns": [1, 2]}),
     _own(blocks=[]),
     _own(blocks=[[0, 30]]),
+    _own(blocks=[[], [], []]),
+    _own(blocks=[0, 1, 2]),
+    _block(0, 0),
     _own(blocks="none"),
     _own(members=[1, 1]),
     _own(members=[-1, 4]),

@@ -164,9 +164,10 @@ class _Rows:
     def by_columns(self, alphas: np.ndarray) -> np.ndarray:
         """By the d × d matrix."""
         moment = gram(self.X, self.weights, thread_count(None), self.means if self.is_centred else None)
+        products = self.correlations()
         if self.is_centred:
-            without_constants(moment, self.means)
-        return _factorised(moment, self.correlations(), alphas, self.rounding)
+            products[without_constants(moment, self.means, self.X.dtype, not self.X.is_dense)] = 0.0
+        return _factorised(moment, products, alphas, self.rounding)
 
     def by_rows(self, alphas: np.ndarray) -> np.ndarray:
         """By the n × n matrix."""

@@ -22,7 +22,8 @@ class StagewiseClassifier(ModelClassifier):
     ----------
 {describe(StagewiseOptions)}
     warm_start : default False
-        Add blocks to the last fit, up to n_blocks in all, where the data fits it.
+        Add blocks to the last fit, up to n_blocks in all, where labels, columns, update, precision, seed and the
+        generator's parameters are the same; else the fit begins anew.
     callbacks : default ()
         Functions called with a `Snapshot` after each block; returning True ends the fit.
 
@@ -99,11 +100,17 @@ class StagewiseClassifier(ModelClassifier):
     def search(cls, X: Any, y: Any, **options: Any) -> StagewiseClassifier:
         """An estimator, not fitted, whose bandwidth, ridge and block size were chosen on a sample of the rows.
 
-        Parameters are those of `lineal.stagewise_search.search`, and parameters of the estimator that stay as given.
+        `sample_weight` and `sample_rows` (12,000 by default) are for the search; all else are parameters of the
+        estimator, which stay as given: of alpha, block_size and the bandwidth or scale of the generator, those that
+        are not given are chosen.
         """
-        from lineal.stagewise_search import search
+        from lineal.stagewise_search import SAMPLE_ROWS, tuned
 
-        return cls(**search(X, y, **options))
+        weights, most = options.pop("sample_weight", None), options.pop("sample_rows", SAMPLE_ROWS)
+        estimator = cls(**options)
+        X, y, weights = cls()._validated(X, y, weights)
+        found = tuned(X, y, estimator._options(StagewiseOptions), weights, most, keep=set(options))
+        return estimator.set_params(generator=found.generator, alpha=found.alpha, block_size=found.block_size)
 
     def _why_no_probabilities(self) -> str | None:
         if self.update == "softmax":

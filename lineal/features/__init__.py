@@ -8,6 +8,7 @@ scikit-learn transformer. The protocol is in `lineal.features.base`; everything 
 from __future__ import annotations
 
 import importlib
+import re
 from typing import TYPE_CHECKING, Any
 
 from lineal.errors import OptionError, unknown_value
@@ -24,6 +25,9 @@ _HOME = {
     "subset": ("subset", "RandomSubset"),
 }
 _CLASSES = {attribute: module for module, attribute in _HOME.values()}
+
+#: A plus between steps, not within a number such as 1e+3.
+_BETWEEN_STEPS = re.compile(r"\+(?!\s*\d)")
 
 #: Generators of users.
 _REGISTERED: dict[str, Any] = {}
@@ -99,7 +103,7 @@ def parse(text: str) -> Any:
 
     For example ``fourier``, ``fourier:scale=0.8,kernel=matern`` or ``pca:n_components=50+fourier``.
     """
-    steps = [_parse_step(step.strip()) for step in text.split("+")]
+    steps = [_parse_step(step.strip()) for step in _BETWEEN_STEPS.split(text)]
     return steps[0] if len(steps) == 1 else get("chain")(*steps)
 
 
@@ -111,12 +115,17 @@ def _parse_step(text: str) -> Any:
         key, separator, value = part.partition("=")
         if not separator:
             raise OptionError(f"generator {text!r}: {part!r} is not OPTION=VALUE, for example fourier:scale=0.8")
+        if key.strip() in options:
+            raise OptionError(f"generator {text!r}: {key.strip()} is given twice")
         options[key.strip()] = _parse_value(value.strip())
     known = cls().get_params() if hasattr(cls, "get_params") else options
     for key in options:
         if key not in known:
             raise unknown_value(f"option of {name}", key, known)
-    return cls(**options)
+    step = cls(**options)
+    if hasattr(step, "_check_params") and name.strip() != "chain":  # before a file is read; a chain has its steps later
+        step._check_params()
+    return step
 
 
 def _parse_value(text: str) -> Any:

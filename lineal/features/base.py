@@ -14,12 +14,15 @@ from __future__ import annotations
 
 import abc
 import operator
+from collections.abc import Callable
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.preprocessing import LabelBinarizer
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from lineal.core import threads as pool
 from lineal.errors import DataError, OptionError, unknown_value
@@ -142,11 +145,20 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
         if getattr(self, name) not in known:
             raise unknown_value(name, getattr(self, name), known)
 
+    def need_flag(self, name: str) -> None:
+        """A hyper-parameter that must be True or False."""
+        if not isinstance(getattr(self, name), (bool, np.bool_)):
+            raise OptionError(f"{name}={getattr(self, name)!r} of {self.name} features is neither True nor False")
+
+    def need_within(self, name: str, holds: Callable[[float], bool], expected: str) -> None:
+        """A hyper-parameter that must be a number within bounds."""
+        value = getattr(self, name)
+        if isinstance(value, (bool, str)) or not np.isscalar(value) or not holds(float(value)):  # type: ignore[arg-type]
+            raise OptionError(f"{name}={value!r} of {self.name} features must be {expected}")
+
     def need_positive(self, name: str) -> None:
         """A hyper-parameter that must be a finite number above zero."""
-        value = getattr(self, name)
-        if isinstance(value, (bool, str)) or not np.isscalar(value) or not 0.0 < float(value) < np.inf:  # type: ignore[arg-type]
-            raise OptionError(f"{name}={value!r} of {self.name} features must be a number > 0")
+        self.need_within(name, lambda value: 0.0 < value < np.inf, "a number > 0")
 
     def need_int(self, name: str, low: int = 0, high: int = 2**62) -> None:
         """Something learnt that must be a whole number from low to high − 1."""
@@ -193,7 +205,20 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
         return np.array([f"{type(self).__name__.lower()}{j}" for j in range(self.block_.width)], dtype=object)
 
     def _first_block(self, X: Any, y: Any) -> FeatureBlock:
-        return self.make(0, self._size())
+        return self.make(0, self._size(), self._residual_of(X, y) if self.needs_residual else None)
+
+    def _residual_of(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        """Rows and what a constant leaves of y: of its indicator matrix, or of its values."""
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: it has no residual"
+            )
+        check_consistent_length(X, y)
+        if type_of_target(y).startswith("continuous"):
+            R = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        else:
+            R = LabelBinarizer().fit_transform(y)
+        return X, R - R.mean(axis=0)
 
     def _seed(self) -> int:
         given = getattr(self, "random_state", None)
@@ -210,6 +235,7 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.target_tags.required = self.needs_residual
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -255,6 +281,16 @@ def transform_rows(block: Any, X: Any, who: str) -> np.ndarray:
     for start, stop in rows.chunks(X, block.width):
         out[start:stop] = checked_features(block.transform(X[start:stop]), stop - start, block.width, who)
     return out
+
+
+def checked_block(block: Any, who: str) -> Any:
+    """The block as it came, or a DataError that names it if it has no width or makes no features."""
+    width = getattr(block, "width", None)
+    if not hasattr(block, "transform") or isinstance(width, bool) or not isinstance(width, (int, np.integer)):
+        raise DataError(f"{who}: make gave {block!r}, which has no `transform` or no whole number `width`")
+    if width < 0:
+        raise DataError(f"{who}: make gave a width of {width}")
+    return block
 
 
 def checked_features(F: Any, n_rows: int, width: int, who: str) -> np.ndarray:

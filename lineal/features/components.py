@@ -18,7 +18,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from lineal.core import rng
-from lineal.errors import DataError, OptionError
+from lineal.errors import DataError
 from lineal.features import rows
 from lineal.features.base import FeatureBlock, Generator
 
@@ -57,8 +57,7 @@ class PrincipalComponents(Generator):
 
     def _check_params(self) -> None:
         self.need_option("n_components", self.n_components, 1)
-        if not np.isscalar(self.stress) or isinstance(self.stress, str) or not abs(float(self.stress)) <= 4.0:
-            raise OptionError(f"stress={self.stress!r} must be a number between −4 and 4")
+        self.need_within("stress", lambda value: abs(value) <= 4.0, "a number between −4 and 4")
 
     def _check_state(self) -> None:
         k = self.need_array("variances_", (None,)).shape[0]

@@ -39,7 +39,8 @@ _FILTERS = 1  # stream of the first block's random filters; 0 and below are take
 class PatchConvolution(Generator):
     """Convolution features of images, which are rows of height × width × channels numbers in this order.
 
-    uint8 images are divided by 255.
+    Numbers are taken as they are, whatever their type: train and predict on images of the same range. Without
+    whitening, which takes scales out, the filters of a generator that was prepared with uint8 divide by 255.
 
     Parameters
     ----------
@@ -107,13 +108,11 @@ class PatchConvolution(Generator):
         self.need_choice("pooling", ("mean", "sum"))
         for name in ("patch", "stride", "pool", "n_filters"):
             self.need_option(name, getattr(self, name), 1)
-        if isinstance(self.threshold, str):
-            if self.threshold != "quantile":
-                raise OptionError(f"threshold={self.threshold!r} must be a number ≥ 0 or 'quantile'")
-        elif not 0.0 <= float(self.threshold) < math.inf:
-            raise OptionError(f"threshold={self.threshold!r} must be a number ≥ 0 or 'quantile'")
-        if not 0.0 <= float(self.quantile) < 1.0:
-            raise OptionError(f"quantile={self.quantile!r} must be a number in [0, 1)")
+        for name in ("whiten", "squares"):
+            self.need_flag(name)
+        if not (isinstance(self.threshold, str) and self.threshold == "quantile"):
+            self.need_within("threshold", lambda value: 0.0 <= value < math.inf, "a number ≥ 0 or 'quantile'")
+        self.need_within("quantile", lambda value: 0.0 <= value < 1.0, "a number in [0, 1)")
 
     def _learn(self, X: Any) -> None:
         shape = image_shape(self.image_shape, X.shape[1])
@@ -122,7 +121,10 @@ class PatchConvolution(Generator):
         P = patches.sampled(X, grid, rng.generator(self.seed_, -1))
         mean = P.mean(axis=0)
         P -= mean
-        whitening = patches.whitening(P) if self.whiten else np.eye(grid.length)
+        if self.whiten:
+            whitening = patches.whitening(P, float(np.abs(mean).max()))
+        else:  # in the filters, since rows to predict may be the same numbers in another type
+            whitening = np.eye(grid.length) / (255.0 if X.dtype == np.uint8 else 1.0)
         Z = (P @ whitening).astype(np.float32)
         state = rng.generator(self.seed_, -2)
         if self.filters == "random":

@@ -91,6 +91,7 @@ class RandomFourier(Generator):
     def _check_params(self) -> None:
         self.need_choice("kernel", ("gaussian", "laplacian", "matern"))
         self.need_choice("variant", ("iid", "orthogonal", "hadamard"))
+        self.need_flag("pairs")
         self.need_positive("nu")
         self.need_positive("scale")
         if isinstance(self.bandwidth, str):

@@ -12,9 +12,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.preprocessing import LabelBinarizer
-from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_array, check_consistent_length
 
 from lineal.errors import DataError, OptionError
 from lineal.features import rows
@@ -88,21 +85,6 @@ class GreedyResidual(ColumnGenerator):
         self.columns_ = np.concatenate([self.columns_[others], columns])
         self.numbers_ = np.concatenate([self.numbers_[others], np.full(len(columns), number, np.int64)])
         return ColumnBlock(columns, has_state=True)
-
-    def _first_block(self, X: Any, y: Any) -> FeatureBlock:
-        if y is None:
-            raise ValueError("GreedyResidual requires y to be passed, but the target y is None: it has no residual")
-        check_consistent_length(X, y)
-        if type_of_target(y).startswith("continuous"):
-            R = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-        else:
-            R = LabelBinarizer().fit_transform(y)
-        return self.make(0, self._size(), (X, R - R.mean(axis=0)))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
 
 
 def residual_scores(X: Any, R: np.ndarray, norms: np.ndarray) -> np.ndarray:

@@ -69,8 +69,6 @@ def _fitting(length: int, grid: Grid) -> int:
 def images(X: Any, grid: Grid) -> np.ndarray:
     """(m, height, width·channels) floats of some rows."""
     pixels = rows.dense(X)
-    if X.dtype == np.uint8:
-        pixels = pixels * np.float32(1.0 / 255.0)
     return pixels.reshape(len(pixels), grid.height, grid.width * grid.channels)
 
 
@@ -95,11 +93,11 @@ def sampled(X: Any, grid: Grid, state: np.ndarray) -> np.ndarray:
     return P
 
 
-def whitening(P: np.ndarray) -> np.ndarray:
-    """The symmetric matrix that makes centred patches uncorrelated, up to smoothing."""
+def whitening(P: np.ndarray, level: float = 0.0) -> np.ndarray:
+    """The symmetric matrix that makes centred patches uncorrelated, up to smoothing; `level` is the mean's largest."""
     variances, V = linalg.eigh(P.T @ P / len(P))
     mean = float(variances.mean())
-    if mean <= 0.0:  # patches of one colour: there is nothing to whiten
+    if mean <= 1e-12 * level**2:  # patches of one colour, but for rounding: there is nothing to whiten
         return np.eye(P.shape[1])
     return (V / np.sqrt(np.maximum(variances, 0.0) + SMOOTHING * mean)) @ V.T
 

@@ -45,6 +45,7 @@ class Polynomial(Generator):
         self.n_features = n_features
 
     def _check_params(self) -> None:
+        self.need_flag("interactions_only")
         if self.need_option("degree", self.degree, 1) > HIGHEST:
             raise OptionError(f"degree={self.degree} is beyond {HIGHEST}: such monomials are 0 or infinite")
 

@@ -86,6 +86,9 @@ class RandomSubset(ColumnGenerator):
         self.n_features = n_features
         self.random_state = random_state
 
+    def _check_params(self) -> None:
+        self.need_flag("replacement")
+
     def width_of(self, number: int, size: int) -> int:
         """With replacement, blocks do not take columns from each other."""
         return super().width_of(0 if self.replacement else number, size)

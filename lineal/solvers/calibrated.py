@@ -112,8 +112,9 @@ class _Residual:
         self.X, self.row_weights, self.threads = X, weights, threads
         self.means = column_moments(X, weights)[:, 0] if fit_intercept else None
         moment = gram(X, weights, threads, self.means)
+        self.constant = np.zeros(0, np.intp)
         if self.means is not None:
-            without_constants(moment, self.means)
+            self.constant = without_constants(moment, self.means, X.dtype, not X.is_dense)
         self.factor = Factor(moment, alpha, rounding=float(np.finfo(X.dtype).eps))
 
     def fit(self, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -122,7 +123,9 @@ class _Residual:
         products, totals = rmatmul(self.X, R, threads=self.threads), R.sum(axis=0, dtype=np.float64)
         if self.means is None:
             return self.factor.solve(products), np.zeros(R.shape[1], R.dtype)
-        W = self.factor.solve(products - np.outer(self.means, totals).astype(R.dtype))
+        products -= np.outer(self.means, totals).astype(R.dtype)
+        products[self.constant] = 0.0
+        W = self.factor.solve(products)
         return W, (totals - self.means @ W).astype(R.dtype)
 
 

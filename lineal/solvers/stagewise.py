@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from lineal.errors import unknown_value
+from lineal.features.base import checked_block
 from lineal.least_squares_options import UPDATES
 from lineal.solvers.parts.monitor import Callback, Monitor
 from lineal.solvers.parts.stages import FITS, Features, Labelled, loss_of
@@ -100,11 +101,12 @@ def solve(
         while status is None:
             number = first_block + len(result.stages)
             given = ((rows.X, rows.residual(update)),) if getattr(generator, "needs_residual", False) else ()
-            block = generator.make(number, block_size, *given)
+            who = f"block {number} of {type(generator).__name__}"
+            block = checked_block(generator.make(number, block_size, *given), who)
             if block.width == 0:
                 status = "exhausted"
                 break
-            features = Features(block, f"block {number} of {type(generator).__name__}", block_memory)
+            features = Features(block, who, block_memory)
             fitted = FITS[update](features, rows, alpha, inner_iter, lambda: monitor.must_end(0) is not None)
             if fitted is None:  # interrupted within the block, which is not kept
                 status = monitor.must_end(0)

@@ -57,7 +57,7 @@ def expand(basis: Sequence[Function], P: np.ndarray) -> np.ndarray:
     parts = [np.asarray(function(P)) for function in basis]
     for function, part in zip(basis, parts):
         if part.shape != P.shape or not np.isfinite(part).all():
-            who = getattr(function, "__name__", repr(function))
+            who = name_of(function) or getattr(function, "__name__", repr(function))
             what = f"values of shape {part.shape} for {P.shape}" if part.shape != P.shape else "NaN or infinite values"
             raise DataError(f"the calibration function {who} gives {what}")
     return np.concatenate(parts, axis=1, dtype=P.dtype)

@@ -54,14 +54,21 @@ class Factor:
         return np.ascontiguousarray(found, R.dtype)
 
 
-def without_constants(moment: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """Σ̂, changed in place, with zeros for columns whose variance is nothing but rounding of their mean.
+def without_constants(moment: np.ndarray, means: np.ndarray, dtype: Any, is_cancelled: bool = False) -> np.ndarray:
+    """Columns whose variance is nothing but rounding of their mean; Σ̂, changed in place, has zeros there.
 
-    A column that is constant but for rounding would have a weight of its reciprocal, which no prediction survives.
+    Their products with targets are rounding too: whoever solves with Σ̂ must leave them out, since a ridge alone would
+    turn them into weights that no prediction survives. `dtype` is what features less their means had; `is_cancelled`
+    says that means were subtracted from the second moments instead, of which little is left then. What overflows stays,
+    for `Factor` to refuse.
     """
-    constant = np.flatnonzero(np.diag(moment) <= 1e-12 * means**2)
+    eps = float(np.finfo(dtype).eps)
+    share = max(1e-6, (8.0 * eps) ** 0.5) if is_cancelled else max(1e-10, 4.0 * eps)
+    variances = np.diag(moment)
+    with np.errstate(over="ignore"):
+        constant = np.flatnonzero((variances <= (share * means) ** 2) & np.isfinite(variances))
     moment[constant] = moment[:, constant] = 0.0
-    return moment
+    return constant
 
 
 def _cholesky(M: np.ndarray, rounding: float) -> np.ndarray | None:

@@ -99,9 +99,13 @@ class Features:
 
 @dataclass(frozen=True)
 class _Moments:
-    """Of the features of a block: means f̄, Σ̂ = Σ s(f − f̄)(f − f̄)' and Σ s(f − f̄)r' for targets r, with their means."""
+    """Of the features of a block: means f̄, Σ̂ = Σ s(f − f̄)(f − f̄)' and Σ s(f − f̄)r' for targets r, with their means.
+
+    Features that are `constant` have zeros in Σ̂ and in the products.
+    """
 
     means: np.ndarray
+    constant: np.ndarray
     square: np.ndarray
     product: np.ndarray
     target_means: np.ndarray
@@ -140,7 +144,9 @@ def _moments(
     square -= np.outer(means, means)
     product -= np.outer(means, target_means)
     means = means if shift is False else means + shift
-    return _Moments(means, without_constants(square, means), product, target_means)
+    constant = without_constants(square, means, F.dtype)
+    product[constant] = 0.0
+    return _Moments(means, constant, square, product, target_means)
 
 
 def _shift(F: np.ndarray) -> Any:
@@ -203,6 +209,7 @@ def _fit_labels(
         if iteration == inner_iter:
             break
         gradient[:-1] -= np.outer(found.means, gradient[-1])
+        gradient[found.constant] = 0.0
         gradient[:-1] += alpha * point[:-1]
         step = np.concatenate([factor.solve(gradient[:-1]), gradient[-1:] / bound])
         landed = point - step
