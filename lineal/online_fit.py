@@ -62,6 +62,15 @@ class Trainer:
         self.learner = Learner(options, k, kind == SETS, n_examples, kind == NUMBERS)
         self.rows = 0
 
+    @staticmethod
+    def of(model: OnlineModel) -> Trainer:
+        """One that goes on from a model, which changes with it; new classes may come up."""
+        kind = NUMBERS if model.is_number else SETS if model.is_multilabel else CLASSES
+        trainer = Trainer.__new__(Trainer)
+        trainer.kind, trainer.width, trainer.rows = kind, model.n_columns, 0
+        trainer.classes, trainer.learner, trainer.may_grow = model.classes, model.learner, kind == CLASSES
+        return trainer
+
     def feed(self, block: Block) -> np.ndarray:
         """Learn from a block; what was said of its rows before: scores, or the best columns."""
         n = block.X.shape[0]
@@ -98,7 +107,7 @@ class Trainer:
         firsts = np.flatnonzero(~_is_missing(y))[firsts]
         new = ~np.isin(labels, self.classes) if len(self.classes) else np.ones(len(labels), bool)
         if new.any() and not self.may_grow:
-            raise DataError(f"y has the label {labels[new][0]!r}, which is not among the classes")
+            raise DataError(f"y has the label {labels[new].tolist()[0]!r}, which is not among the classes")
         cuts = sorted({0, len(y), *firsts[new].tolist()})
         return list(itertools.pairwise(cuts))
 
