@@ -64,6 +64,14 @@ def count_lines(data: np.ndarray) -> int:
     return sum(int(np.count_nonzero(data[start : start + COUNT_STEP] == NEWLINE)) for start in steps)
 
 
+def line_count(path: str) -> int | None:
+    """Number of lines of a plain file; None where it is compressed."""
+    with _open_raw(path) as file:
+        if _kind(file.read(4)) is not None:
+            return None
+    return count_lines(np.memmap(path, np.uint8, "r")) if os.path.getsize(path) else 0
+
+
 def expand(path: str | os.PathLike[str]) -> list[str]:
     """The files that a path, a glob or "-" (standard input) stands for, sorted; at least one."""
     text = os.path.expanduser(os.fspath(path))
