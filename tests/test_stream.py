@@ -17,6 +17,7 @@ import types
 import warnings
 import weakref
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -406,6 +407,22 @@ def test_converted_files_stream_as_they_are_read(tmp_path, dtype):
     assert len(blocks) > 3
     assert blocks[0].X.data.flags.owndata  # the map is let go
     assert_same_rows(rows_of(blocks), rows_of(stream(text, ReadOptions(bits=12))))
+
+
+def test_damaged_converted_files_are_refused_on_the_way(tmp_path):
+    path = convert(write(tmp_path, "d.vw", vw_text(100)), tmp_path / "d.arrow", bits=12, dtype="float32")
+    data = read(path)
+    indices = data.X.indices.tobytes()
+    content = bytearray(Path(path).read_bytes())
+    assert content.count(indices) == 1
+    place = content.index(indices) + 4 * data.X.indptr[60]
+    content[place : place + 4] = (5000).to_bytes(4, "little")
+    damaged = write(tmp_path, "e.arrow", bytes(content))
+    blocks = stream(damaged, ReadOptions(block_bytes=1000))
+    assert len(next(blocks)) > 0
+    with pytest.raises(DataError, match=r"e.arrow is damaged: index 5000 is out of range"):
+        list(blocks)
+    assert sum(map(len, stream(damaged, ReadOptions(trusted=True)))) == 100
 
 
 # --- sources -------------------------------------------------------------------------------------------------------
