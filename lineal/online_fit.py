@@ -62,6 +62,15 @@ class Trainer:
         self.learner = Learner(options, k, kind == SETS, n_examples, kind == NUMBERS)
         self.rows = 0
 
+    @staticmethod
+    def of(model: OnlineModel) -> Trainer:
+        """One that goes on from a model, which changes with it; new classes may come up."""
+        kind = NUMBERS if model.is_number else SETS if model.is_multilabel else CLASSES
+        trainer = Trainer.__new__(Trainer)
+        trainer.kind, trainer.width, trainer.rows = kind, model.n_columns, 0
+        trainer.classes, trainer.learner, trainer.may_grow = model.classes, model.learner, kind == CLASSES
+        return trainer
+
     def feed(self, block: Block) -> np.ndarray:
         """Learn from a block; what was said of its rows before: scores, or the best columns."""
         n = block.X.shape[0]
@@ -98,7 +107,7 @@ class Trainer:
         firsts = np.flatnonzero(~_is_missing(y))[firsts]
         new = ~np.isin(labels, self.classes) if len(self.classes) else np.ones(len(labels), bool)
         if new.any() and not self.may_grow:
-            raise DataError(f"y has the label {labels[new][0]!r}, which is not among the classes")
+            raise DataError(f"y has the label {labels[new].tolist()[0]!r}, which is not among the classes")
         cuts = sorted({0, len(y), *firsts[new].tolist()})
         return list(itertools.pairwise(cuts))
 
@@ -135,14 +144,22 @@ class Trainer:
 def fit_online(
     blocks: Callable[[], Iterable[Block]], options: OnlineOptions, kind: str, *, classes: Any = None,
     n_examples: int | None = None, width: int = 0, show: Callable[[Trainer], Any] | None = None,
+    start: Trainer | None = None,
 ) -> tuple[Trainer, Run]:  # fmt: skip
-    """Learn from `blocks()`, which is called once a pass. A user's interrupt and `max_time` keep what was learned."""
+    """Learn from `blocks()`, which is called once a pass. A user's interrupt and `max_time` keep what was learned.
+
+    `show` is called after every block, `start` goes on from an earlier one.
+    """
     options = options.checked()
     total = None if n_examples is None else n_examples * int(options.passes)
     rates = RATES if options.rate == TUNE else (float(options.rate),)
-    trainers = [Trainer(replace(options, rate=rate), kind, classes, total, width) for rate in rates]
+    trainers = (
+        [start]
+        if start is not None
+        else [Trainer(replace(options, rate=rate), kind, classes, total, width) for rate in rates]
+    )
     best, kept, since = math.inf, None, 0
-    start, status = time.monotonic(), "converged"
+    begin, status = time.monotonic(), "converged"
     period = int(options.hold_out) if options.passes > 1 else 0
     jobs = threads.thread_count(options.n_jobs)
     try:
@@ -153,7 +170,7 @@ def fit_online(
                 threads.run([partial(trainer.feed, block) for trainer in trainers], jobs)
                 if show is not None:
                     show(trainers[0])
-                if options.max_time is not None and time.monotonic() - start > options.max_time:
+                if options.max_time is not None and time.monotonic() - begin > options.max_time:
                     status = "max_time"
                     break
             if len(trainers) > 1:

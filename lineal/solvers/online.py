@@ -21,7 +21,7 @@ from lineal.errors import DataError, OptionError
 from lineal.online_options import OnlineOptions
 from lineal.solvers.parts import monomials
 from lineal.solvers.parts.monomials import Expansion, Scratch
-from lineal.solvers.parts.online_loss import KINDS, MARGIN_LOSSES
+from lineal.solvers.parts.online_loss import KINDS
 from lineal.solvers.parts.online_many import learn_many_rows, score_many_rows
 from lineal.solvers.parts.online_single import learn_rows, score_rows
 from lineal.solvers.parts.online_state import (
@@ -31,9 +31,9 @@ from lineal.solvers.parts.online_state import (
     HELD_WEIGHT,
     HIGHEST,
     INVERSE,
+    LIMITS,
     LOSS,
     LOWEST,
-    MAX_MARGIN,
     WEIGHT,
     G,
     Many,
@@ -89,7 +89,8 @@ class Learner:
                 f"schedule={options.schedule!r} needs to know how many examples there are: use 'doubling' for a stream"
             )
         self.slots = 1 << options.bits
-        self.limit = MAX_MARGIN if options.loss in MARGIN_LOSSES else 0.0 if is_number else 1.0
+        self.is_number = is_number
+        self.limit = 0.0 if is_number else LIMITS[str(options.loss)]
         self.parents = Parents()
         self.examples = 0  # learned from or held out, in all passes
         self.pass_examples = 0
@@ -204,7 +205,11 @@ class Learner:
         if len(self.origin):
             inside = slots < self.slots
             known = tensors["origin"][inside]
-            if ((known >> 32) > len(parents)).any() or (known < 0).any():
+            if (
+                ((known >> 32) > len(parents)).any()
+                or (known < 0).any()
+                or ((known & 0xFFFFFFFF == 0) & (known != 0)).any()
+            ):
                 raise ValueError("origins name parents that there are not")
             self.origin[slots[inside]] = known
         if len(self.active):
@@ -265,6 +270,8 @@ class Learner:
         if self.k == 1:
             single: np.ndarray = np.empty(n)
             score_rows(rows, 0, n, self.table, self.totals[0], expansion, scratch, single)
+            if self.is_number:
+                np.clip(single, self.totals[0, LOWEST], self.totals[0, HIGHEST], out=single)
             return single[:, None]
         scores: np.ndarray = np.empty((n, self.k))
         score_many_rows(rows, 0, n, self.table, self.inverses, self._many(None, None), expansion, scratch, scores)

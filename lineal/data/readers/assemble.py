@@ -40,6 +40,7 @@ class Parser:
     limits : a NamedTuple for the kernel.
     expected : for each error code of the kernel, what should have been there.
     max_names : distinct namespaces that the kernel reports of one chunk.
+    has_kinds : whether the kernel notes the namespace of every entry.
     """
 
     kernel: Callable[..., Found]
@@ -49,6 +50,7 @@ class Parser:
     expected: dict[int, str]
     options: ReadOptions
     max_names: int = 0
+    has_kinds: bool = False
 
     def __post_init__(self) -> None:
         if self.options.dtype not in ("float32", "float64"):
@@ -117,6 +119,7 @@ class Parsed:
     labels: np.ndarray
     label_end: np.ndarray
     extras: np.ndarray
+    kinds: np.ndarray
     facts: Facts
 
 
@@ -182,6 +185,7 @@ def parse_group(parser: Parser, chunks: list[Chunk], bad_before: int) -> Parsed:
         np.empty(rows, np.int64),
         np.empty(rows, parser.extra_dtype),
         np.zeros((len(chunks), parser.max_names, 3), np.int64),
+        np.empty(entries if parser.has_kinds else 0, np.uint8),
     )
     room = parser.options.max_bad_lines - bad_before
     tasks = [
@@ -202,7 +206,7 @@ def _slice(arrays: Rows, number: int, start: list[int], stop: list[int]) -> Rows
     row, entry, label = (slice(first, last) for first, last in zip(start, stop))
     return Rows(
         arrays.values[entry], arrays.indices[entry], arrays.row_end[row],
-        arrays.labels[label], arrays.label_end[row], arrays.extras[row], arrays.names[number],
+        arrays.labels[label], arrays.label_end[row], arrays.extras[row], arrays.names[number], arrays.kinds[entry],
     )  # fmt: skip
 
 
@@ -218,6 +222,8 @@ def _compact(arrays: Rows, starts: np.ndarray, founds: list[Found], facts: Facts
     for (row_start, entry_start, label_start), found in zip(starts.tolist(), founds):
         _move(arrays.values, entry_start, entry, found.entries)
         _move(arrays.indices, entry_start, entry, found.entries)
+        if arrays.kinds.size:
+            _move(arrays.kinds, entry_start, entry, found.entries)
         _move(arrays.labels, label_start, label, found.labels)
         for per_row in (arrays.row_end, arrays.label_end, arrays.extras):
             _move(per_row, row_start, row, found.rows)
@@ -226,7 +232,7 @@ def _compact(arrays: Rows, starts: np.ndarray, founds: list[Found], facts: Facts
         row, entry, label = row + found.rows, entry + found.entries, label + found.labels
     return Parsed(
         arrays.values[:entry], arrays.indices[:entry], arrays.row_end[:row],
-        arrays.labels[:label], arrays.label_end[:row], arrays.extras[:row], facts,
+        arrays.labels[:label], arrays.label_end[:row], arrays.extras[:row], arrays.kinds[:entry], facts,
     )  # fmt: skip
 
 
@@ -246,7 +252,7 @@ def _join(parts: list[Parsed]) -> Parsed:
         entries, labels = entries + part.values.size, labels + part.labels.size
     index_type = np.int32 if entries < INT32_ENTRIES else np.int64
     joined = {}
-    for name in ("values", "indices", "row_end", "labels", "label_end", "extras"):
+    for name in ("values", "indices", "row_end", "labels", "label_end", "extras", "kinds"):
         dtype = index_type if name == "indices" else None
         joined[name] = np.concatenate([getattr(part, name) for part in parts], dtype=dtype)
         for part in parts:

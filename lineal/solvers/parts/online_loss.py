@@ -19,9 +19,6 @@ SQUARED, LOGISTIC, HINGE, QUANTILE = range(4)
 
 KINDS = {"squared": SQUARED, "logistic": LOGISTIC, "hinge": HINGE, "quantile": QUANTILE}
 
-#: Losses of margins: labels are −1 and 1.
-MARGIN_LOSSES = frozenset({"logistic", "hinge"})
-
 #: Relative change of the margin at which Newton's method ends.
 _CLOSE = 1e-12
 
@@ -61,6 +58,8 @@ def logistic_move(margin: float, aq: float) -> float:
     ratio = aq / e if e > 0.0 else math.inf
     # Both are bounds: the first drops the curvature, the second the linear term.
     delta = min(aq / (1.0 + e), math.log1p(ratio) if ratio < math.inf else math.log(aq) - margin)
+    if delta > 700.0:  # scores never get so far from the label
+        return delta
     for _ in range(30):
         growth = math.expm1(delta)
         change = (delta + e * growth - aq) / (1.0 + e * (growth + 1.0))

@@ -52,8 +52,7 @@ def score_many(table: Any, inverses: Any, scratch: Any, count: int, many: Any) -
             for c in range(width):
                 scores[c] += table[row + c] * x
     for c in range(U(many.k)):
-        p = wide(scores[c]) * many.totals[c, CONTRACTION]
-        scores[c] = min(max(p, many.totals[c, LOWEST]), many.totals[c, HIGHEST])
+        scores[c] *= many.totals[c, CONTRACTION]
 
 
 @kernel
@@ -193,6 +192,8 @@ def learn_many_rows(rows: Any, first: int, last: int, table: Any, inverses: Any,
         score_many(table, inverses, scratch, count, many)
         choice = best_column(many.scores, many.k)
         choices[i] = choice
+        for c in range(many.k):
+            many.scores[c] = min(max(wide(many.scores[c]), many.totals[c, LOWEST]), many.totals[c, HIGHEST])
         h = rows.importance[i]
         begin, end = many.set_starts[i], many.set_starts[i + 1]
         if h == 0.0 or (begin == end and not many.has_sets):

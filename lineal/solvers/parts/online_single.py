@@ -145,10 +145,10 @@ def sensitivity(norms: float, h: float, totals: Any, rule: Any) -> float:
 def step_length(h: float, totals: Any, rule: Any) -> float:
     """a: rate times importance, falling with the examples so far where the rates of features do not."""
     if rule.theorem:
-        return h / (rule.l2 * (rule.initial_t + totals[SEEN] + 2.0))
+        return h / (rule.l2 * (rule.initial_t + totals[SEEN] + h + 1.0))
     if rule.adaptive:
         return rule.rate * h
-    return rule.rate * h * (rule.initial_t + totals[SEEN] + 1.0) ** -rule.power_t
+    return rule.rate * h * (rule.initial_t + totals[SEEN] + h) ** -rule.power_t
 
 
 @kernel
@@ -235,5 +235,4 @@ def score_rows(rows: Any, first: int, last: int, table: Any, totals: Any, expans
                              scratch.slots, scratch.values, expansion.constant)  # fmt: skip
         else:
             count = expand(rows, i, expansion, scratch)
-        p = totals[CONTRACTION] * score_one(table, scratch.slots, scratch.values, count, totals[GRAVITY])
-        scores[i] = min(max(p, totals[LOWEST]), totals[HIGHEST])
+        scores[i] = totals[CONTRACTION] * score_one(table, scratch.slots, scratch.values, count, totals[GRAVITY])

@@ -31,8 +31,8 @@ IMPORTANCE, NORMS, CONTRACTION, GRAVITY, LOWEST, HIGHEST, SEEN = range(7)
 #: Entries of `sums`: weighted losses and importances of rows learned from and of rows held out.
 LOSS, WEIGHT, HELD_LOSS, HELD_WEIGHT = range(4)
 
-#: A margin beyond this is as sure as can be.
-MAX_MARGIN = 50.0
+#: Scores of numbers stay within the labels seen; those of classes count as these at most while learning.
+LIMITS = {"logistic": 50.0, "hinge": 1.0, "squared": 1.0}
 
 
 class Rule(NamedTuple):
