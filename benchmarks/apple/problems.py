@@ -1,6 +1,7 @@
 """The data sets, fixed beforehand, and how their rows reach an online learner.
 
-Rows are drawn at random with a fixed seed (many files are sorted), at most `MAX_ROWS` of a set; one in five is for the
+Rows are drawn at random with a fixed seed (many files are sorted), at most `MAX_ROWS` of a set (fewer where rows are long
+and classes many: `MAX_PRODUCTS`); one in five is for the
 test. Numbers are as they are; categories are 0 or 1; texts are counts of their first `MAX_WORDS` words, hashed to 2^18
 columns (long texts would have 10^6 triples and more). Images are averaged to few pixels for the same reason. Sets of
 many labels, images and long texts ask one question of two answers; the others have all their classes.
@@ -22,6 +23,9 @@ from lineal.solvers.parts.online_state import Rows
 MAX_ROWS, QUICK_ROWS, MAX_WORDS = 40_000, 1500, 50
 TEXT_BITS = 18
 TEST_SHARE = 0.2
+
+#: Rows are cut to this many over (mean features)² · classes: adaptive expansion takes about so many products.
+MAX_PRODUCTS = 2e8
 
 #: Sets whose labels are numbers; of the others they are classes.
 REGRESSION = frozenset({"hours", "toxicity votes"})
@@ -103,11 +107,12 @@ class Plan:
         X, y = LOADERS[name](self.data)
         X = sparse.csr_matrix(X, dtype=np.float32)
         X.eliminate_zeros()
-        order = np.random.default_rng(seed).permutation(len(y))[: QUICK_ROWS if self.is_quick else MAX_ROWS]
-        X, y = X[order], np.asarray(y)[order]
         is_regression = name in REGRESSION
-        if not is_regression:
-            y = np.unique(y, return_inverse=True)[1]
+        y = np.asarray(y) if is_regression else np.unique(y, return_inverse=True)[1]
+        classes = 1 if is_regression or y.max() < 2 else int(y.max()) + 1
+        room = int(MAX_PRODUCTS / ((X.nnz / len(y)) ** 2 * classes))
+        order = np.random.default_rng(seed).permutation(len(y))[: min(room, QUICK_ROWS if self.is_quick else MAX_ROWS)]
+        X, y = X[order], y[order]
         held = round(TEST_SHARE * len(y))
         return Problem(name, X[held:], y[held:], X[:held], y[:held], is_regression)
 
