@@ -103,7 +103,8 @@ def write_rows(path: Path, kind: str, count: int, seed: int = 0) -> None:
             values = np.round(rng.random((5000, FEATURES)) + 0.1, 3)
             scores = (planted[columns % 4096] * values[:, :, None]).sum(axis=1) + rng.normal(size=(5000, k))
             labels = scores.argmax(axis=1) + 1 if k > 2 else np.where(scores[:, 0] > scores[:, 1], 1, -1)
-            for label, ids, amounts in zip(labels.tolist(), columns.tolist(), values.tolist()):
+            for label, numbers_of_row, amounts in zip(labels.tolist(), columns.tolist(), values.tolist()):
+                ids = list(dict.fromkeys(numbers_of_row))  # every feature once
                 if kind == "names":
                     half = FEATURES // 2
                     words = " ".join(f"word{i}" for i in ids[:half])
