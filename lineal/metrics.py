@@ -251,3 +251,18 @@ def precision_at(labels: Any, scores: np.ndarray, top: int) -> float:
     rows = np.arange(len(scores))[:, None]
     hits = labels[rows, best]
     return float(np.mean(hits.toarray() if sparse.issparse(hits) else hits))
+
+
+def numbers(y: Any, predicted: np.ndarray) -> dict[str, Any]:
+    """Errors of numbers."""
+    y = np.asarray(y, np.float64)
+    errors = y - predicted
+    spread = float(((y - y.mean()) ** 2).mean())
+    squared = float((errors**2).mean())
+    return {
+        "rows": len(y),
+        "mean_squared_error": squared,
+        "mean_absolute_error": float(np.abs(errors).mean()),
+        "r2": 1.0 - squared / spread if spread > 0.0 else float("nan"),
+        "notes": [],
+    }

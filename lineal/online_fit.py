@@ -144,14 +144,22 @@ class Trainer:
 def fit_online(
     blocks: Callable[[], Iterable[Block]], options: OnlineOptions, kind: str, *, classes: Any = None,
     n_examples: int | None = None, width: int = 0, show: Callable[[Trainer], Any] | None = None,
+    start: Trainer | None = None,
 ) -> tuple[Trainer, Run]:  # fmt: skip
-    """Learn from `blocks()`, which is called once a pass. A user's interrupt and `max_time` keep what was learned."""
+    """Learn from `blocks()`, which is called once a pass. A user's interrupt and `max_time` keep what was learned.
+
+    `show` is called after every block, `start` goes on from an earlier one.
+    """
     options = options.checked()
     total = None if n_examples is None else n_examples * int(options.passes)
     rates = RATES if options.rate == TUNE else (float(options.rate),)
-    trainers = [Trainer(replace(options, rate=rate), kind, classes, total, width) for rate in rates]
+    trainers = (
+        [start]
+        if start is not None
+        else [Trainer(replace(options, rate=rate), kind, classes, total, width) for rate in rates]
+    )
     best, kept, since = math.inf, None, 0
-    start, status = time.monotonic(), "converged"
+    begin, status = time.monotonic(), "converged"
     period = int(options.hold_out) if options.passes > 1 else 0
     jobs = threads.thread_count(options.n_jobs)
     try:
@@ -162,7 +170,7 @@ def fit_online(
                 threads.run([partial(trainer.feed, block) for trainer in trainers], jobs)
                 if show is not None:
                     show(trainers[0])
-                if options.max_time is not None and time.monotonic() - start > options.max_time:
+                if options.max_time is not None and time.monotonic() - begin > options.max_time:
                     status = "max_time"
                     break
             if len(trainers) > 1:

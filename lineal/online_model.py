@@ -6,20 +6,37 @@ A file has only the slots that were touched: with m of them 8 + 12·m bytes for 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, fields
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
-from lineal.data.dataset import Schema
+from lineal import interactions
+from lineal.data.dataset import Dataset, Schema
+from lineal.data.options import ReadOptions
+from lineal.errors import DataError
 from lineal.online_options import OnlineOptions
 from lineal.online_rows import rows_of
-from lineal.predictor import Predictor, probabilities, score_columns
+from lineal.predictor import CHUNK_ROWS, Predictor, probabilities, score_columns
 from lineal.solution import Certificate
 from lineal.solvers.online import Learner
 from lineal.solvers.parts.monomials import MAX_DEGREE
 from lineal.solvers.parts.online_state import INVERSE, G, W
 from lineal.solvers.parts.parents import Parents
+
+
+class KindedRows(NamedTuple):
+    """Rows with the namespaces of their entries."""
+
+    X: Any
+    kinds: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """As of a matrix."""
+        return self.X.shape
 
 
 @dataclass(frozen=True)
@@ -71,8 +88,59 @@ class OnlineModel(Predictor):
     def why_no_probabilities(self) -> str:
         return f"loss {self.loss!r} gives scores, not probabilities: use loss 'logistic'"
 
+    @property
+    def namespaces(self) -> list[str]:
+        """Those that interactions name."""
+        given = self.learner.options.interactions
+        return [] if given is None else interactions.names_of(interactions.parse(given))
+
+    def read_blocks(self, path: Any, **reading: Any) -> Iterator[Dataset]:
+        """The rows of a file, with the namespaces of their entries where those matter."""
+        if not self.namespaces:
+            return super().read_blocks(path, **reading)
+        return self._stream(path, labels=False, **reading)
+
+    def read_labelled(self, path: Any, **reading: Any) -> Dataset:
+        """All rows of a file with their labels and the namespaces of their entries."""
+        blocks = list(self._stream(path, **reading))
+        return replace(
+            blocks[0], X=sparse.vstack([block.X for block in blocks], format="csr"),
+            y=np.concatenate([block.y for block in blocks]), weights=None,
+            kinds=np.concatenate([block.kinds for block in blocks]),
+        )  # fmt: skip
+
+    def _stream(self, path: Any, **reading: Any) -> Iterator[Dataset]:
+        from lineal.data.stream import stream
+
+        return stream(path, ReadOptions(**reading), self.schema, namespaces=self.namespaces)
+
+    def batches_of(self, block: Dataset) -> Iterator[Any]:
+        if block.kinds is None:
+            yield from self.batches(block.X)
+            return
+        for first in range(0, max(len(block), 1), CHUNK_ROWS):
+            rows = slice(first, first + CHUNK_ROWS)
+            begin, end = block.X.indptr[[first, min(first + CHUNK_ROWS, len(block))]]
+            yield KindedRows(block.X[rows], block.kinds[begin:end])
+
     def raw_scores(self, X: Any) -> np.ndarray:
+        if isinstance(X, KindedRows):
+            return self.learner.scores(rows_of(X.X, kinds=X.kinds))
+        if self.namespaces and self.kinds is None:
+            raise DataError("the model multiplies features of namespaces, which a matrix does not have: predict a file")
         return self.learner.scores(rows_of(X, kinds=self.kinds))
+
+    def summary(self) -> dict[str, Any]:
+        """What is peculiar to it, in plain values."""
+        learner = self.learner
+        clashes, met = learner.clashes.tolist()
+        found: dict[str, Any] = {
+            "loss": self.loss, "examples": learner.examples, "slots": learner.slots,
+            "slots_used": int(np.count_nonzero(learner.inverse_scales()[:-1])),
+        }  # fmt: skip
+        if learner.options.expansion == "adaptive":
+            found |= {"parents": len(learner.parents), "share_of_collisions": clashes / max(met, 1)}
+        return found
 
     def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
         found = probabilities("logistic", scores, not (self.is_binary or self.is_multilabel))
@@ -98,6 +166,33 @@ class OnlineModel(Predictor):
             if len(monomial) >= least and heavy[place] > 0.0:
                 found.append((monomial, weights[place]))
         return found
+
+    def heaviest(self, top: int | None) -> list[dict[str, Any]]:
+        """For each class (the second of two, or the number) the features and monomials that weigh most.
+
+        Names are those of columns, where a column has one; products have names with adaptive expansion only.
+        """
+        learner = self.learner
+        weights = learner.weights()[:-1].astype(np.float64)
+        scaled = np.abs(weights) * learner.scale_of_slots()[:-1, None]
+        labels = ["number"] if self.is_number else self.classes.tolist()
+        labels = labels[1:] if self.is_binary else labels
+        found = []
+        for column, label in enumerate(labels):
+            slots = np.flatnonzero(scaled[:, column])
+            slots = slots[np.argsort(-scaled[slots, column], kind="stable")][:top]
+            named = [{"name": self._slot_name(int(slot)), "weight": float(weights[slot, column])} for slot in slots]
+            found.append({"class": label, "features": named})
+        return found
+
+    def _slot_name(self, slot: int) -> str:
+        learner = self.learner
+        if len(learner.origin):
+            return self.name_of(learner.parents.monomial_of(int(learner.origin[slot])))
+        has_products = learner.options.expansion is not None
+        if self.feature_names is not None and not has_products and slot < len(self.feature_names):
+            return self.feature_names[slot]
+        return f"slot {slot}" if has_products else f"column {slot}"
 
     def name_of(self, monomial: tuple[int, ...]) -> str:
         """Names (or numbers) of the columns, joined by "*"; powers as "^"."""

@@ -16,7 +16,7 @@ from lineal.options import Options
 LOSSES = ("logistic", "squared", "hinge", "quantile")
 EXPANSIONS = ("quadratic", "cubic", "adaptive")
 HEURISTICS = ("weight", "ssm")
-SCHEDULES = ("auto", "equal", "doubling")
+SCHEDULES = ("auto", "halving", "equal", "doubling")
 MIN_BITS, MAX_BITS = 10, 30
 
 #: The rate that stands for a search, and what is tried.
@@ -53,7 +53,14 @@ class OnlineOptions(Options):
     heuristic: str = option("weight", "adaptive expansion: parents are those of the largest weight, or by ssm")
     fallback: bool = option(False, "adaptive expansion: one of the new parents is of the least degree not yet chosen")
     picky: bool = option(False, "adaptive expansion: monomials are tested one by one before they count (slow)")
-    schedule: str = option("auto", "adaptive expansion: equal epochs, or doubling ones from 1000 examples on")
+    schedule: str = option(
+        "auto",
+        "adaptive expansion: epochs end at halves, quarters, … of all examples (halving), at equal steps (equal), or at "
+        "1000, 2000, 4000, … (doubling); auto is halving where the number of examples is known, and else doubling",
+    )
+    caution: float = option(
+        0.3, "adaptive expansion: new monomials learn as slowly as if they had been in this share of the examples so far"
+    )
     max_time: float | None = option(None, "seconds at most; what was learned so far is kept")
     n_jobs: int | None = option(None, "threads that read or try rates; learning itself is one. None means all cores")
     theorem: bool = option(False, "plain steps of length 1/(l2·(examples + 1)), for which regret bounds are proved")
@@ -85,7 +92,7 @@ class OnlineOptions(Options):
         return self
 
     def _check_numbers(self) -> None:
-        for name in ("l1", "l2", "power_t", "initial_t", "growth"):
+        for name in ("l1", "l2", "power_t", "initial_t", "growth", "caution"):
             self.need(name, lambda v: 0.0 <= v < math.inf, "a finite number ≥ 0")
         if self.rate != TUNE:
             self.need("rate", lambda v: 0.0 < v < math.inf, "a finite number > 0, or 'tune'")
@@ -105,7 +112,7 @@ class OnlineOptions(Options):
             raise OptionError(f"tau={self.tau:g} is for loss='quantile', not {self.loss!r}")
         if self.expansion != "adaptive":
             fresh = OnlineOptions()
-            for name in ("epochs", "growth", "heuristic", "fallback", "picky", "schedule"):
+            for name in ("epochs", "growth", "heuristic", "fallback", "picky", "schedule", "caution"):
                 if getattr(self, name) != getattr(fresh, name):
                     raise OptionError(f"{name} is for expansion='adaptive', not {self.expansion!r}")
         if self.interactions is not None and self.expansion not in ("quadratic", "cubic"):

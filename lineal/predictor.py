@@ -108,14 +108,21 @@ class Predictor(abc.ABC):
 
     # --- over any kind of rows
 
+    def read_blocks(self, path: Any, **reading: Any) -> Iterator[Any]:
+        """The rows of a file for this model, without labels, as `Dataset` blocks."""
+        from lineal.data.read import read_blocks
+
+        return read_blocks(path, schema=self.schema or Schema("array", self.n_features), labels=False, **reading)
+
+    def batches_of(self, block: Any) -> Iterator[Any]:
+        """The rows of a `Dataset`, in matrices of at most CHUNK_ROWS rows."""
+        return self.batches(block.X)
+
     def batches(self, X: Any) -> Iterator[Any]:
         """The rows of X, in matrices of at most CHUNK_ROWS rows."""
         if isinstance(X, str | os.PathLike):
-            from lineal.data.read import read_blocks
-
-            schema = self.schema or Schema("array", self.n_features)
-            for block in read_blocks(X, schema=schema, labels=False):
-                yield from self._cut(block.X)
+            for block in self.read_blocks(X):
+                yield from self.batches_of(block)
         else:
             yield from self._cut(self.as_matrix(X))
 

@@ -38,7 +38,7 @@ def evaluate(
     from lineal.model import load
 
     known = load(model)
-    rows = read_labelled(data, schema_of(known), reading)
+    rows = rows_for(known, data, reading)
     if rows.bad_lines:
         say(f"warning: {rows.bad_lines} malformed lines of {data} were skipped")
     warn_unseen(unseen_in(rows))
@@ -58,20 +58,35 @@ def evaluate(
         show.table("confusion (rows: true, columns: predicted)", ["true", *map(str, labels)], matrix)
 
 
+def rows_for(model: Any, path: str, reading: dict[str, Any]) -> Dataset:
+    """Labelled rows, as the model's training file was read."""
+    if getattr(model, "namespaces", None):
+        return model.read_labelled(path, **reading)
+    return read_labelled(path, schema_of(model), reading)
+
+
 def measure(model: Model, data: Dataset) -> dict[str, Any]:
     """All measures that the model's loss and the data's labels allow."""
     from lineal import metrics
 
+    if model.is_number:
+        return metrics.numbers(data.y, _scores(model, data)[:, 0])
     if model.is_multilabel != data.is_multilabel:
         one, sets = "one label a row", "label sets"
         has, wants = (sets, one) if data.is_multilabel else (one, sets)
         raise DataError(f"the data has {has}, the model was trained on {wants}")
     y = _aligned(data, model) if model.is_multilabel else data.y
-    scores = model.decision_function(data.X)
+    scores = _scores(model, data)
     probabilities = model.probabilities_of(scores) if model.has_probabilities else None
     if model.is_multilabel:
         return metrics.label_sets(y, scores, probabilities, model.classes, model.labels_of)
     return metrics.single_label(y, scores, probabilities, model.classes)
+
+
+def _scores(model: Model, data: Dataset) -> Any:
+    import numpy as np
+
+    return np.concatenate([model.scores(batch) for batch in model.batches_of(data)])
 
 
 def _aligned(data: Dataset, model: Model) -> Any:

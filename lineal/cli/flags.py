@@ -28,6 +28,7 @@ FLAG_NAMES = {"generator": "--features"}
 SECTIONS = {
     "LeastSquaresOptions": "Options of --model-type least_squares",
     "StagewiseOptions": "Options of --model-type stagewise",
+    "OnlineOptions": "Options of --online",
     "PathOptions": "Search options",
     "TrainOptions": "Training options",
     "ReadOptions": "Reading options",

@@ -44,7 +44,7 @@ def inspect(
             raise OptionError(
                 f"--features is for linear models, which have a weight a feature; {model} is {known.kind}"
             )
-        _show_other(known, model, json)
+        _show_other(known, model, json, top)
         return
     result = describe(known, os.path.getsize(model), top)
     if features:
@@ -87,7 +87,7 @@ def inspect(
         show.table("features that weigh most", ["class", "feature", "weight"], rows)
 
 
-def _show_other(known: Any, model: str, as_json: bool) -> None:
+def _show_other(known: Any, model: str, as_json: bool, top: int) -> None:
     """A model that is not linear: what it has in common with those, and what is peculiar to it."""
     shared = {
         "kind": known.kind,
@@ -102,12 +102,16 @@ def _show_other(known: Any, model: str, as_json: bool) -> None:
         "status": known.status,
         "options": known.options,
     }
+    listed = known.heaviest(None if as_json else top) if known.kind == "online" else None
     if as_json:
-        show.as_json(shared)
+        show.as_json(shared if listed is None else shared | {"weights": listed})
         return
     options = ", ".join(f"{name}={value}" for name, value in known.options.items() if value is not None)
     shown = {**shared, "classes": _listed(shared["classes"]), "bytes": memory.size(shared["bytes"]), "options": options}
     show.pairs(f"lineal inspect {model}", {name.replace("_", " "): _text(value) for name, value in shown.items()})
+    if listed:
+        rows = [[entry["class"], one["name"], one["weight"]] for entry in listed for one in entry["features"]]
+        show.table("monomials that weigh most", ["class", "monomial", "weight"], rows)
 
 
 def _text(value: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lineal.cli import show
-from lineal.cli.files import STDOUT, destination, schema_of, unseen_in, warn_unseen
+from lineal.cli.files import STDOUT, destination, unseen_in, warn_unseen
 from lineal.cli.flags import flags
 from lineal.cli.shell import say
 from lineal.data.options import ReadOptions
@@ -38,7 +38,6 @@ def predict(
     Several labels of a row are separated by commas. Probabilities and scores are columns separated by tabs, below a
     line with the classes; two classes have one score, that of the second. The file is read block by block.
     """
-    from lineal.data.read import read_blocks
     from lineal.model import load
 
     if proba and scores:
@@ -46,16 +45,18 @@ def predict(
     known = load(model)
     if proba:
         known.check_probabilities()
+    if scores and known.is_number:
+        raise OptionError("--scores are those of classes; this model predicts numbers")
     wanted = "probabilities" if proba else "scores" if scores else None
     spell = _json_lines(known, wanted) if json else _text_lines(known, wanted)
     bad_lines, unseen = 0, Counter[str]()
     with destination(output) as file:
         if wanted is not None and not json:
             file.write(("\t".join(map(show.escaped, _columns(known, wanted))) + "\n").encode())
-        for block in read_blocks(data, schema=schema_of(known), labels=False, **reading):
+        for block in known.read_blocks(data, **reading):
             bad_lines += block.bad_lines
             unseen.update(unseen_in(block))
-            for batch in known.batches(block.X):
+            for batch in known.batches_of(block):
                 file.write("".join(f"{line}\n" for line in spell(known.scores(batch))).encode())
     if bad_lines:
         say(f"warning: {bad_lines} malformed lines of {data} were skipped")
@@ -71,6 +72,8 @@ def _columns(model: Model, wanted: str) -> list[str]:
 
 
 def _text_lines(model: Model, wanted: str | None) -> Spell:
+    if model.is_number:
+        return lambda scores: (f"{value:.9g}" for value in scores[:, 0].tolist())
     if wanted is None:
         names = {label: show.escaped(str(label)) for label in model.classes.tolist()}
         return lambda scores: (",".join([names[label] for label in labels]) for labels in _labels(model, scores))

@@ -16,6 +16,7 @@ from lineal.cli.training import KINDS, Clock, fit_rows, options_of
 from lineal.data.options import ReadOptions
 from lineal.errors import OptionError
 from lineal.least_squares_options import LeastSquaresOptions, StagewiseOptions
+from lineal.online_options import OnlineOptions
 from lineal.options import TrainOptions
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 @flags(
     leave_out=("verbose",), training=TrainOptions, least_squares=LeastSquaresOptions, stagewise=StagewiseOptions,
-    reading=ReadOptions,
+    online_learning=OnlineOptions, reading=ReadOptions,
 )  # fmt: skip
 def train(
     data: Annotated[
@@ -34,9 +35,25 @@ def train(
     ],
     model: Annotated[str, typer.Option("--model", "-m", help="Model file to write.", show_default=False)],
     model_type: Annotated[str, typer.Option(help=f"Kind of model: {', '.join(KINDS)}.")] = "linear",
+    online: Annotated[
+        bool,
+        typer.Option("--online", help="Learn from rows as they come, in constant memory: --model-type online."),
+    ] = False,
+    regression: Annotated[bool, typer.Option("--regression", help="Labels are numbers to predict (--online).")] = False,
+    label_sets: Annotated[
+        bool, typer.Option("--label-sets", help="Lines of text have any number of labels, of --classes (--online).")
+    ] = False,
+    classes: Annotated[
+        str | None, typer.Option(help="The labels there can be, separated by commas; else as they come (--online).")
+    ] = None,
+    resume: Annotated[str | None, typer.Option(help="Model file to go on from (--online).")] = None,
     tune: Annotated[
         bool,
-        typer.Option("--tune", help="Of stagewise models, choose bandwidth, ridge and block size on a sample first."),
+        typer.Option(
+            "--tune",
+            help="Choose settings first: bandwidth, ridge and block size of stagewise models on a sample; of --online "
+            "the rate, by learning with several at once.",
+        ),
     ] = False,
     validate: Annotated[str | None, typer.Option(help="Labelled file to measure the model on.")] = None,
     holdout: Annotated[float | None, typer.Option(help="Share of the rows to measure on, for example 0.2.")] = None,
@@ -53,6 +70,7 @@ def train(
     training: dict[str, Any],
     least_squares: dict[str, Any],
     stagewise: dict[str, Any],
+    online_learning: dict[str, Any],
     reading: dict[str, Any],
 ) -> int | None:
     """Train a model on a file and save it.
@@ -60,12 +78,26 @@ def train(
     Ctrl-C ends the training early: the best model so far is saved, and the exit code is 130.
     """
     shown = sys.stderr.isatty() if verbose is None else verbose
-    given = {"linear": training, "least_squares": least_squares, "stagewise": stagewise}
+    given = {"linear": training, "least_squares": least_squares, "stagewise": stagewise, "online": online_learning}
+    if online and model_type not in ("linear", "online"):
+        raise OptionError(f"--online and --model-type {model_type} exclude each other: give one of them")
+    model_type = "online" if online else model_type
     options = options_of(model_type, given, int(shown), tune)
     _check_split(data, validate, holdout)
     for path in (model, history, plot):
         if path is not None:
             check_writable(path)
+    if model_type == "online":
+        from lineal.cli.online import Request, train_online
+
+        request = Request(data, model, validate, history, plot, regression, label_sets, classes, resume, verbose, json)
+        request.check(options, holdout, online_learning)
+        return train_online(request, options, reading)
+    for flag, wanted in (
+        ("--regression", regression), ("--label-sets", label_sets), ("--classes", classes), ("--resume", resume),
+    ):  # fmt: skip
+        if wanted:
+            raise OptionError(f"{flag} is for --online")
 
     clock = Clock()
     rows = read_labelled(data, None, reading)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lineal.cli.flags import flag_of, parse_class_weight
 from lineal.errors import OptionError, unknown_value
 from lineal.least_squares_options import LeastSquaresOptions, StagewiseOptions
+from lineal.online_options import TUNE, OnlineOptions
 from lineal.options import TrainOptions
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ KINDS: dict[str, Any] = {
     "linear": TrainOptions,
     "least_squares": LeastSquaresOptions,
     "stagewise": StagewiseOptions,
+    "online": OnlineOptions,
 }
 
 
@@ -50,8 +52,8 @@ def options_of(kind: str, given: dict[str, dict[str, Any]], verbose: int, tune: 
     """Checked options of a kind of model; a flag of another kind is refused by name."""
     if kind not in KINDS:
         raise unknown_value("model_type", kind, KINDS)
-    if tune and kind != "stagewise":
-        raise OptionError(f"--tune is for --model-type stagewise, not {kind}")
+    if tune and kind not in ("stagewise", "online"):
+        raise OptionError(f"--tune is for --model-type stagewise and --online, not {kind}")
     known = {field.name for field in dataclasses.fields(KINDS[kind])}
     for other, values in given.items():
         for name in values:
@@ -62,6 +64,10 @@ def options_of(kind: str, given: dict[str, dict[str, Any]], verbose: int, tune: 
     values = dict(given[kind])
     if "class_weight" in values:
         values["class_weight"] = parse_class_weight(values["class_weight"])
+    if tune and kind == "online":
+        if "rate" in values:
+            raise OptionError("--tune chooses the rate: leave out --rate, or --tune")
+        values["rate"] = TUNE
     if values.get("calibration") not in (None, "polynomial"):
         values["calibration"] = values["calibration"].split(",")
     return KINDS[kind](**{**values, "verbose": verbose}).checked()

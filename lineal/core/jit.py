@@ -186,18 +186,21 @@ def _announce(name: str | None) -> None:
 @overload
 def kernel(function: F) -> F: ...
 @overload
-def kernel(*, inline: str = ..., fastmath: Any = ...) -> Callable[[F], F]: ...
-def kernel(function: Any = None, *, inline: str = "never", fastmath: Any = SAFE_FASTMATH) -> Any:
+def kernel(*, inline: str = ..., fastmath: Any = ..., forceinline: bool = ...) -> Callable[[F], F]: ...
+def kernel(
+    function: Any = None, *, inline: str = "never", fastmath: Any = SAFE_FASTMATH, forceinline: bool = False
+) -> Any:
     """Compile a function with Numba on its first call: without the GIL, cached on disk, with safe fast maths.
 
     With ``NUMBA_DISABLE_JIT=1`` the function stays plain Python. A kernel is serial: threads run several of them over
-    disjoint rows, columns or classes (`lineal.core.threads`).
+    disjoint rows, columns or classes (`lineal.core.threads`). `forceinline` has LLVM put it into its callers whatever
+    its size.
     """
     if function is None:
-        return functools.partial(kernel, inline=inline, fastmath=fastmath)
+        return functools.partial(kernel, inline=inline, fastmath=fastmath, forceinline=forceinline)
     if IS_PLAIN:
         return np.errstate(over="ignore")(function)  # wrap-around of integers is meant, and silent in compiled code
-    options: dict[str, Any] = {"fastmath": set(fastmath), "inline": inline}
+    options: dict[str, Any] = {"fastmath": set(fastmath), "inline": inline, "forceinline": forceinline}
     dispatcher = numba.njit(nogil=True, error_model="numpy", **options)(function)
     if cache_folder() is not None:
         dispatcher._cache = _KernelCache(function)

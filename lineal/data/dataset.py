@@ -113,7 +113,9 @@ def _wrong_labels(settings: dict[str, Any]) -> str | None:
 
 
 def _wrong_svmlight(schema: Schema) -> str | None:
-    base = schema.settings.get("index_base")
+    base, bits = schema.settings.get("index_base"), schema.settings.get("bits", 1)
+    if "bits" in schema.settings and (not _is_whole(bits) or not 1 <= bits <= 30 or schema.n_features != 1 << bits):
+        return "bits"
     return "index_base" if not _is_whole(base) or base not in (0, 1) else _wrong_labels(schema.settings)
 
 
@@ -191,6 +193,8 @@ class Dataset:
     query_ids : (n,) int64 from svmlight's ``qid:``, or None.
     schema : how the columns were made, or None for arrays given in memory.
     bad_lines : number of malformed lines that were skipped.
+    kinds : (entries of X,) uint8: the place, from 1, of each entry's namespace among those that a stream was asked
+        for, 0 for any other; None where nobody asked.
     """
 
     X: Any
@@ -201,6 +205,7 @@ class Dataset:
     query_ids: np.ndarray | None = None
     schema: Schema | None = None
     bad_lines: int = 0
+    kinds: np.ndarray | None = None
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -229,9 +234,12 @@ class Dataset:
         def pick(values: Any) -> Any:
             return None if values is None else values[rows]
 
+        kinds = None
+        if self.kinds is not None:
+            kinds = csr_of_parts(self.kinds, self.X.indices, self.X.indptr, self.X.shape)[rows].data
         return Dataset(
             self.X[rows], pick(self.y), pick(self.weights), self.feature_names, self.class_names,
-            pick(self.query_ids), self.schema, self.bad_lines,
+            pick(self.query_ids), self.schema, self.bad_lines, kinds,
         )  # fmt: skip
 
 

@@ -11,6 +11,9 @@ from scipy import sparse
 from lineal.data.dataset import Dataset, csr_of_parts
 from lineal.errors import DataError
 
+#: What comes with X.
+BESIDE = ("y", "weights", "query_ids", "kinds")
+
 
 def join(datasets: list[Dataset], names: list[str]) -> Dataset:
     """All rows of all datasets; one dataset is returned as it is."""
@@ -27,13 +30,13 @@ def join(datasets: list[Dataset], names: list[str]) -> Dataset:
             if one != two:
                 shown = f": {one} and {two}" if what == "columns" else ""
                 raise DataError(f"{names[0]} and {name} differ in their {what}{shown}")
-        for what in ("y", "weights", "query_ids"):
+        for what in BESIDE:
             if (getattr(first, what) is None) != (getattr(other, what) is None):
                 raise DataError(f"{names[0]} and {name} differ: only one of them has {what}")
-    stacked = {what: stack([getattr(data, what) for data in datasets]) for what in ("X", "y", "weights", "query_ids")}
+    stacked = {what: stack([getattr(data, what) for data in datasets]) for what in ("X", *BESIDE)}
     return Dataset(
         stacked["X"], stacked["y"], stacked["weights"], first.feature_names, first.class_names, stacked["query_ids"],
-        first.schema, sum(data.bad_lines for data in datasets),
+        first.schema, sum(data.bad_lines for data in datasets), stacked["kinds"],
     )  # fmt: skip
 
 
@@ -75,6 +78,7 @@ def blocks_of(data: Dataset, block_bytes: int) -> Iterator[Dataset]:
             rows_of(data.X, start, stop), rows_of(data.y, start, stop), rows_of(data.weights, start, stop),
             data.feature_names, data.class_names, rows_of(data.query_ids, start, stop), data.schema,
             data.bad_lines if start == 0 else 0,
+            None if data.kinds is None else data.kinds[data.X.indptr[start] : data.X.indptr[stop]],
         )  # fmt: skip
         start = stop
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from lineal.data.dataset import Dataset, Schema
 from lineal.data.finite import check_finite
 from lineal.data.options import ReadOptions
-from lineal.data.source import BYTE_ORDER_MARK, STDIN, display_name, expand, open_bytes, stdin_head
+from lineal.data.source import BYTE_ORDER_MARK, STDIN, Path, display_name, expand, open_bytes, stdin_head
 from lineal.errors import DataError, OptionError, unknown_value
 
 #: Which module reads a format. "layout" is what an Arrow file turns out to be when `convert` wrote it.
@@ -65,7 +65,7 @@ ALWAYS = {"format", "dtype", "n_jobs", "block_bytes", "labels"}
 #: Options that a schema has decided, by its format: other values contradict the model.
 DECIDED = {
     "table": ("label", "weight", "drop", "categorical", "missing", "bits"),
-    "svmlight": ("index_base", "n_features"),
+    "svmlight": ("index_base", "n_features", "bits"),
     "vw": ("bits",),
     "array": ("n_features",),
 }
@@ -77,8 +77,8 @@ MAX_FEATURES = 2**31 - 1
 HEAD = 1 << 16
 
 
-def read(path: str | os.PathLike[str], *, schema: Schema | None = None, **options: Any) -> Dataset:
-    """Read a file, a glob of files of one format, or "-" (standard input) as a `Dataset`.
+def read(path: Path | Sequence[Path], *, schema: Schema | None = None, **options: Any) -> Dataset:
+    """Read a file, a glob or a list of files of one format, or "-" (standard input) as a `Dataset`.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def read(path: str | os.PathLike[str], *, schema: Schema | None = None, **option
     Every value of X is finite, and there is at least one row.
     """
     wanted = schema
-    reader, paths, settings, schema = _prepare(path, schema, options)
+    reader, paths, settings, schema = prepare(path, schema, options)
     data = reader.read(paths, settings, schema)
     data = _as_asked(data.in_columns_of(wanted), options, settings)
     if not len(data):
@@ -99,13 +99,13 @@ def read(path: str | os.PathLike[str], *, schema: Schema | None = None, **option
     return data
 
 
-def read_blocks(path: str | os.PathLike[str], *, schema: Schema | None = None, **options: Any) -> Iterator[Dataset]:
+def read_blocks(path: Path | Sequence[Path], *, schema: Schema | None = None, **options: Any) -> Iterator[Dataset]:
     """The same rows as `read`, in blocks of about `block_bytes`: for files larger than memory.
 
     All blocks have the same columns and the same schema; finding those can take a first pass over the files.
     """
     wanted = schema
-    reader, paths, settings, schema = _prepare(path, schema, options)
+    reader, paths, settings, schema = prepare(path, schema, options)
     blocks = (block.in_columns_of(wanted) for block in reader.read_blocks(paths, settings, schema))
     return _checked_blocks(reader, paths, settings, blocks, options)
 
@@ -176,9 +176,10 @@ def _refuse_two_roles(settings: ReadOptions) -> None:
         raise OptionError(f"label={settings.label!r} is also the weight: a column cannot be both")
 
 
-def _prepare(
-    path: str | os.PathLike[str], schema: Schema | None, options: dict[str, Any]
+def prepare(
+    path: Path | Sequence[Path], schema: Schema | None, options: dict[str, Any], streamed: bool = False
 ) -> tuple[Any, list[str], ReadOptions, Schema | None]:
+    """The reader, the files and the settings for what a caller said; `streamed` svmlight text takes `bits`, too."""
     settings = check_options(options)
     paths = expand(path)
     kinds = {file: settings.format if settings.format != "auto" else format_of(file) for file in paths}
@@ -189,7 +190,8 @@ def _prepare(
     if kind == "arrow" and paths[0] != STDIN:
         kind = _layout_or_table(paths)
     given = {name: value for name, value in options.items() if value is not None}
-    _refuse_idle(given, kind)
+    idle = {"bits"} if streamed and kind == "svmlight" else set()
+    _refuse_idle({name: value for name, value in given.items() if name not in idle}, kind)
     if schema is not None:
         settings = _follow(schema, settings, given, kind)
         if schema.format == "array" and kind in ("svmlight", "vw"):

@@ -13,13 +13,15 @@ import shutil
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from lineal.errors import DataError, ParseError
+
+Path = str | os.PathLike[str]
 
 STDIN = "-"
 
@@ -64,9 +66,21 @@ def count_lines(data: np.ndarray) -> int:
     return sum(int(np.count_nonzero(data[start : start + COUNT_STEP] == NEWLINE)) for start in steps)
 
 
-def expand(path: str | os.PathLike[str]) -> list[str]:
-    """The files that a path, a glob or "-" (standard input) stands for, sorted; at least one."""
-    text = os.path.expanduser(os.fspath(path))
+def line_count(path: str) -> int | None:
+    """Number of lines of a plain file; None where it is compressed."""
+    with _open_raw(path) as file:
+        if _kind(file.read(4)) is not None:
+            return None
+    return count_lines(np.memmap(path, np.uint8, "r")) if os.path.getsize(path) else 0
+
+
+def expand(path: Path | Sequence[Path]) -> list[str]:
+    """The files that a path, a glob or "-" (standard input) stands for, sorted; at least one. Of several, in order."""
+    if isinstance(path, list | tuple):
+        if not path:
+            raise DataError("no file was named")
+        return [file for one in path for file in expand(one)]
+    text = os.path.expanduser(os.fspath(path))  # type: ignore[arg-type]
     if text == STDIN or os.path.isfile(text):
         return [text]
     if os.path.isdir(text):
@@ -91,10 +105,15 @@ class _Joined(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        got = self._head[: len(buffer)] or self._stream.read(len(buffer)) or b""
+        got = self._head[: len(buffer)] or self._some(len(buffer))
         self._head = self._head[len(got) :]
         buffer[: len(got)] = got
         return len(got)
+
+    def _some(self, count: int) -> bytes:
+        """What a pipe has now, instead of waiting until it has all that was asked for."""
+        read = getattr(self._stream, "read1", self._stream.read)
+        return read(count) or b""
 
     def close(self) -> None:
         if self._stream is not getattr(sys.stdin, "buffer", None):

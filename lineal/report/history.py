@@ -32,6 +32,21 @@ def plot_history(history: Sequence[dict[str, float]], path: str | os.PathLike[st
     draw(canvas, path)
 
 
+def plot_progress(history: Sequence[dict[str, float]], path: str | os.PathLike[str]) -> None:
+    """Draw the progressive loss of an online learner against the number of examples to an image file."""
+    figure, canvas = canvas_of((6, 3.5))
+    axes = figure.subplots()
+    passes = sorted({row["pass"] for row in history})
+    for number in passes:
+        rows = [row for row in history if row["pass"] == number]
+        label = f"pass {number:.0f}" if len(passes) > 1 else None
+        axes.plot([row["examples"] for row in rows], [row["average_loss"] for row in rows], marker=".", label=label)
+    axes.set(xlabel="examples", ylabel="progressive loss (mean so far)", xscale="log")
+    if 1 < len(passes) <= 10:
+        axes.legend()
+    draw(canvas, path)
+
+
 def canvas_of(size: tuple[float, float]) -> tuple[Any, Any]:
     """An empty figure of that size in inches, and what draws it without a display."""
     figure_class, canvas_class = _matplotlib()

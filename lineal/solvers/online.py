@@ -84,8 +84,10 @@ class Learner:
         self.options, self.k, self.has_sets, self.n_examples = options, k, has_sets, n_examples
         if options.picky and k > 1:
             raise OptionError("picky expansion is for one score an example: two classes, or numbers")
-        if options.schedule == "equal" and n_examples is None:
-            raise OptionError("schedule='equal' needs to know how many examples there are: use 'doubling' for a stream")
+        if options.schedule in ("equal", "halving") and n_examples is None:
+            raise OptionError(
+                f"schedule={options.schedule!r} needs to know how many examples there are: use 'doubling' for a stream"
+            )
         self.slots = 1 << options.bits
         self.is_number = is_number
         self.limit = 0.0 if is_number else LIMITS[str(options.loss)]
@@ -252,10 +254,18 @@ class Learner:
                 self._make_room(rows)
         return said
 
-    def scores(self, rows: Rows) -> np.ndarray:
-        """(n, k) scores; nothing is learned."""
+    def count_features(self, rows: Rows) -> int:
+        """Features of all rows after an adaptive expansion, without the constant."""
+        clashes: np.ndarray = np.zeros(2, np.int64)
+        self.scores(rows, clashes)
+        return int(clashes[1])
+
+    def scores(self, rows: Rows, clashes: np.ndarray | None = None) -> np.ndarray:
+        """(n, k) scores; nothing is learned. `clashes`, if given, are counted as in `Expansion`."""
         n = len(rows.starts) - 1
-        expansion = self._expansion._replace(clashes=np.zeros(2, np.int64), origin=np.zeros(len(self.origin), np.int64))
+        expansion = self._expansion._replace(
+            clashes=np.zeros(2, np.int64) if clashes is None else clashes, origin=np.zeros(len(self.origin), np.int64)
+        )
         scratch = self._room(rows)
         if self.k == 1:
             single: np.ndarray = np.empty(n)
@@ -292,6 +302,7 @@ class Learner:
         return Rule(
             KINDS[str(o.loss)], float(o.tau), float(o.rate), float(o.power_t), float(o.initial_t), float(o.l1),
             float(o.l2), bool(o.adaptive), bool(o.normalised), bool(o.invariant), bool(o.theorem), int(self.period),
+            float(o.caution) if o.expansion == "adaptive" else 0.0,
         )  # fmt: skip
 
     def _many(self, sets: np.ndarray | None, set_starts: np.ndarray | None) -> Many:
@@ -322,7 +333,11 @@ class Learner:
             return 0
         if o.schedule == "doubling" or (o.schedule == "auto" and self.n_examples is None):
             return FIRST_EPOCH << (self.epoch - 1)
-        return max(self.epoch, self.n_examples * self.epoch // o.epochs) if self.epoch < o.epochs else 0  # type: ignore[operator]
+        if self.epoch >= o.epochs or self.n_examples is None:
+            return 0
+        if o.schedule == "equal":
+            return max(self.epoch, self.n_examples * self.epoch // o.epochs)
+        return max(self.epoch, self.n_examples >> (o.epochs - self.epoch))
 
     def _expand(self) -> None:
         o = self.options
@@ -330,8 +345,10 @@ class Learner:
         count = max(1, math.floor(mean**o.growth + 1e-9))
         if o.picky:
             self._admit(count)
-        scores = self._parent_scores()
-        chosen = self.parents.best(scores, self.origin, count - 1 if o.fallback else count)
+        slots = np.flatnonzero(self.origin)
+        chosen = self.parents.best(
+            slots, self._parent_scores(slots), self.origin, count - 1 if o.fallback else count
+        )
         if o.fallback:
             chosen += self.parents.smallest(self.origin, chosen)
         self.parents.add(chosen)
@@ -339,12 +356,19 @@ class Learner:
         self.evidence[:] = 0.0
         self._expansion = self._make_expansion()
 
-    def _parent_scores(self) -> np.ndarray:
+    def _parent_scores(self, slots: np.ndarray) -> np.ndarray:
+        """How much the monomials of some slots ask to be multiplied on."""
         if self.options.heuristic == "ssm" and not self.options.picky:
-            squares = self.evidence[:, 1]
-            return np.divide(self.evidence[:, 0], squares, out=np.zeros(self.slots), where=squares > 0.0)
-        weights = self.weights()[: self.slots].astype(np.float64)
-        return np.sqrt((weights * weights).sum(axis=1)) * self.scale_of_slots()[: self.slots]
+            sums, squares = self.evidence[slots].T
+            return np.divide(sums, squares, out=np.zeros(len(slots)), where=squares > 0.0)
+        return np.sqrt((self._scaled_weights(slots) ** 2).sum(axis=1))
+
+    def _scaled_weights(self, slots: np.ndarray) -> np.ndarray:
+        """(slots, k): weights as they would be if the largest |value| were 1."""
+        raw = self.table.reshape(self.slots + 1, -1)[slots, : self.k].astype(np.float64)  # those come first
+        scale = np.maximum(self.inverse_scales()[slots], np.finfo(np.float32).tiny)[:, None]
+        contraction, gravity = self.totals[:, CONTRACTION], self.totals[:, GRAVITY]
+        return contraction * np.sign(raw) * np.maximum(np.abs(raw) - gravity / scale, 0.0)
 
     def _admit(self, count: int) -> None:
         """Let the best candidates count from now on."""

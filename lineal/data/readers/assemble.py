@@ -8,7 +8,7 @@ parsed a block at a time, so that their text is never in memory whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from lineal.data.readers.text import Found, Rows
 from lineal.data.source import Chunk, display_name, line_chunks
 from lineal.errors import DataError, OptionError, unknown_value
 
-#: Text that one kernel call parses. Fixed, so that results do not depend on the number of threads.
+#: Text that one kernel call parses at most. Fixed, so that results do not depend on the number of threads.
 CHUNK_BYTES = 4 << 20
 
 #: From this many entries on, index arrays are int64 (SciPy wants indptr and indices of one type).
@@ -40,6 +40,7 @@ class Parser:
     limits : a NamedTuple for the kernel.
     expected : for each error code of the kernel, what should have been there.
     max_names : distinct namespaces that the kernel reports of one chunk.
+    has_kinds : whether the kernel notes the namespace of every entry.
     """
 
     kernel: Callable[..., Found]
@@ -49,6 +50,7 @@ class Parser:
     expected: dict[int, str]
     options: ReadOptions
     max_names: int = 0
+    has_kinds: bool = False
 
     def __post_init__(self) -> None:
         if self.options.dtype not in ("float32", "float64"):
@@ -117,6 +119,7 @@ class Parsed:
     labels: np.ndarray
     label_end: np.ndarray
     extras: np.ndarray
+    kinds: np.ndarray
     facts: Facts
 
 
@@ -133,29 +136,38 @@ def parse_all(parser: Parser, paths: list[str]) -> Parsed:
     return _join(parts)
 
 
-def parse_blocks(parser: Parser, paths: list[str]) -> Iterator[Parsed]:
-    """The files in pieces of about `block_bytes` of text, each with at least one example."""
-    seen = NO_FACTS
-    for group in _groups(paths, parser.options.block_bytes, count_mapped=True):
+def parse_blocks(parser: Parser, paths: list[str], chunks: int = 4) -> Iterator[Parsed]:
+    """The files in pieces of about `block_bytes` of text, each parsed as so many chunks.
+
+    Each has at least one example, but one more may follow for the malformed lines after the last of them.
+    """
+    seen, skipped = NO_FACTS, 0
+    for group in _groups(paths, parser.options.block_bytes, True, chunks):
         block = parse_group(parser, group, seen.bad)
         group.clear()
         seen += block.facts
+        skipped += block.facts.bad
         if block.facts.rows:
+            block.facts, skipped = replace(block.facts, bad=skipped), 0
             yield block
         del block  # the reader may still hold it, but not we, while the next one is made
+    if skipped and seen.rows:
+        none = parse_group(parser, [Chunk("", np.zeros(0, np.uint8))], 0)
+        none.facts = replace(none.facts, bad=skipped)
+        yield none
     if not seen.rows:
         raise _no_examples(paths, seen.bad)
 
 
-def _groups(paths: list[str], group_bytes: int, count_mapped: bool) -> Iterator[list[Chunk]]:
+def _groups(paths: list[str], group_bytes: int, count_mapped: bool, chunks: int = 4) -> Iterator[list[Chunk]]:
     """Chunks together, until they take `group_bytes` of memory (or of text, mapped or not)."""
     group: list[Chunk] = []
-    size = 0
+    size, step = 0, min(CHUNK_BYTES, max(group_bytes // chunks, 1))
     for path in paths:
-        for chunk in line_chunks(path, min(CHUNK_BYTES, max(group_bytes // 4, 1))):
+        for chunk in line_chunks(path, step):
             group.append(chunk)
             size += chunk.data.size if count_mapped or not chunk.is_mapped else 0
-            if size >= group_bytes:
+            if size > group_bytes - step:  # chunks end with a line, somewhat before `step`
                 yield group
                 group, size = [], 0
     if group:
@@ -182,6 +194,7 @@ def parse_group(parser: Parser, chunks: list[Chunk], bad_before: int) -> Parsed:
         np.empty(rows, np.int64),
         np.empty(rows, parser.extra_dtype),
         np.zeros((len(chunks), parser.max_names, 3), np.int64),
+        np.empty(entries if parser.has_kinds else 0, np.uint8),
     )
     room = parser.options.max_bad_lines - bad_before
     tasks = [
@@ -202,7 +215,7 @@ def _slice(arrays: Rows, number: int, start: list[int], stop: list[int]) -> Rows
     row, entry, label = (slice(first, last) for first, last in zip(start, stop))
     return Rows(
         arrays.values[entry], arrays.indices[entry], arrays.row_end[row],
-        arrays.labels[label], arrays.label_end[row], arrays.extras[row], arrays.names[number],
+        arrays.labels[label], arrays.label_end[row], arrays.extras[row], arrays.names[number], arrays.kinds[entry],
     )  # fmt: skip
 
 
@@ -218,6 +231,8 @@ def _compact(arrays: Rows, starts: np.ndarray, founds: list[Found], facts: Facts
     for (row_start, entry_start, label_start), found in zip(starts.tolist(), founds):
         _move(arrays.values, entry_start, entry, found.entries)
         _move(arrays.indices, entry_start, entry, found.entries)
+        if arrays.kinds.size:
+            _move(arrays.kinds, entry_start, entry, found.entries)
         _move(arrays.labels, label_start, label, found.labels)
         for per_row in (arrays.row_end, arrays.label_end, arrays.extras):
             _move(per_row, row_start, row, found.rows)
@@ -226,7 +241,7 @@ def _compact(arrays: Rows, starts: np.ndarray, founds: list[Found], facts: Facts
         row, entry, label = row + found.rows, entry + found.entries, label + found.labels
     return Parsed(
         arrays.values[:entry], arrays.indices[:entry], arrays.row_end[:row],
-        arrays.labels[:label], arrays.label_end[:row], arrays.extras[:row], facts,
+        arrays.labels[:label], arrays.label_end[:row], arrays.extras[:row], arrays.kinds[:entry], facts,
     )  # fmt: skip
 
 
@@ -246,7 +261,7 @@ def _join(parts: list[Parsed]) -> Parsed:
         entries, labels = entries + part.values.size, labels + part.labels.size
     index_type = np.int32 if entries < INT32_ENTRIES else np.int64
     joined = {}
-    for name in ("values", "indices", "row_end", "labels", "label_end", "extras"):
+    for name in ("values", "indices", "row_end", "labels", "label_end", "extras", "kinds"):
         dtype = index_type if name == "indices" else None
         joined[name] = np.concatenate([getattr(part, name) for part in parts], dtype=dtype)
         for part in parts:

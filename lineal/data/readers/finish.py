@@ -43,7 +43,7 @@ class TextReader:
 
     def read(self, paths: list[str], options: ReadOptions, schema: Schema | None) -> Dataset:
         """All files as one Dataset; with a schema, in the columns that it describes."""
-        self._check_schema(schema)
+        self.check_schema(schema)
         parser = self.parser(options, schema)
         parsed = parse_all(parser, paths)
         if schema is None:
@@ -52,7 +52,7 @@ class TextReader:
 
     def read_blocks(self, paths: list[str], options: ReadOptions, schema: Schema | None) -> Iterator[Dataset]:
         """Blocks of about `block_bytes` of text; without a schema the files are parsed twice, first to find one."""
-        self._check_schema(schema)
+        self.check_schema(schema)
         with spooled(paths) if schema is None else _as_is(paths) as paths:
             if schema is None:
                 facts, distinct = NO_FACTS, np.empty(0)
@@ -69,7 +69,8 @@ class TextReader:
                 yield data
                 del parsed, data
 
-    def _check_schema(self, schema: Schema | None) -> None:
+    def check_schema(self, schema: Schema | None) -> None:
+        """Refuse a schema of another format."""
         if schema is not None and schema.format != self.name:
             raise DataError(f"the model was trained on {schema.format} data and cannot read {self.name} text")
 
@@ -88,13 +89,10 @@ class TextReader:
             raise parse_error(facts.first_without_extra, self.missing_extra)
         no_labels = not wanted or (facts.unlabelled == facts.rows and not self.labels_required)
         if facts.unlabelled and kind != "multi" and not no_labels:
-            _drop_unlabelled(parsed, room, parser.options.max_bad_lines)
+            drop_unlabelled(parsed, room, parser.options.max_bad_lines)
         self.columns(parsed, schema, parser)
 
-        indptr = np.zeros(parsed.row_end.size + 1, parsed.indices.dtype)
-        indptr[1:] = parsed.row_end
-        shape = (parsed.row_end.size, schema.n_features)
-        X = csr_of_parts(parsed.values, parsed.indices, indptr, shape)
+        X = csr_of_parsed(parsed, schema.n_features)
         class_names = schema.settings.get("class_names") if kind == "multi" and wanted else None
         if class_names is not None:
             y = label_sets(parsed.labels, parsed.label_end, class_names)
@@ -111,7 +109,14 @@ def _as_is(paths: list[str]) -> Iterator[list[str]]:
     yield paths
 
 
-def _drop_unlabelled(parsed: Parsed, room: int, max_bad_lines: int) -> None:
+def csr_of_parsed(parsed: Parsed, n_features: int) -> Any:
+    """The rows, over the arrays that were parsed."""
+    indptr = np.zeros(parsed.row_end.size + 1, parsed.indices.dtype)
+    indptr[1:] = parsed.row_end
+    return csr_of_parts(parsed.values, parsed.indices, indptr, (parsed.row_end.size, n_features))
+
+
+def drop_unlabelled(parsed: Parsed, room: int, max_bad_lines: int) -> None:
     """Count lines without their one label as malformed: leave them out, or raise where they are too many."""
     facts = parsed.facts
     if facts.bad + facts.unlabelled > room and facts.first_unlabelled is not None:
@@ -127,6 +132,7 @@ def _drop_unlabelled(parsed: Parsed, room: int, max_bad_lines: int) -> None:
     parsed.values, parsed.indices = parsed.values[entries], parsed.indices[entries]
     parsed.row_end, parsed.label_end = np.cumsum(lengths[keep]), parsed.label_end[keep]
     parsed.extras = parsed.extras[keep]
+    parsed.kinds = parsed.kinds[entries] if parsed.kinds.size else parsed.kinds
     rows = facts.rows - facts.unlabelled
     parsed.facts = replace(facts, rows=rows, bad=facts.bad + facts.unlabelled, unlabelled=0)
     if not rows:

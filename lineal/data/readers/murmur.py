@@ -9,11 +9,12 @@ from typing import Any
 
 from lineal.core.jit import kernel
 from lineal.data.readers.numbers import LOW_32, U0, U1, U9, U10, ZERO_BYTE, U
+from lineal.data.readers.words import word_at
 
 C1, C2 = U(0xCC9E2D51), U(0x1B873593)
 FIVE, ADDEND = U(5), U(0xE6546B64)
 FINAL_1, FINAL_2 = U(0x85EBCA6B), U(0xC2B2AE35)
-U2, U3, U4, U8, U13, U15, U16, U24, U32 = (U(n) for n in (2, 3, 4, 8, 13, 15, 16, 24, 32))
+U4, U8, U13, U15, U16, U32 = (U(n) for n in (4, 8, 13, 15, 16, 32))
 
 
 @kernel
@@ -29,23 +30,39 @@ def scramble(word: Any) -> Any:
 
 
 @kernel
+def mix_word(h: Any, word: Any) -> Any:
+    """The hash after another word."""
+    return rotate_left(h ^ scramble(word), U13) * FIVE + ADDEND & LOW_32
+
+
+@kernel
+def finish(h: Any, tail: Any, length: Any) -> Any:
+    """The hash after the last, incomplete word."""
+    h ^= scramble(tail) ^ length
+    h = (h ^ h >> U16) * FINAL_1 & LOW_32
+    h = (h ^ h >> U13) * FINAL_2 & LOW_32
+    return h ^ h >> U16
+
+
+@kernel
+def murmur3_of_word(word: Any, length: Any, seed: Any) -> Any:
+    """The hash of the first up to seven bytes of a word, without a branch."""
+    text = word & ((U1 << length * U8) - U1)
+    h = seed & LOW_32
+    mixed = mix_word(h, text & LOW_32)
+    is_long = length >= U4
+    return finish(mixed if is_long else h, text >> U32 if is_long else text, length)
+
+
+@kernel
 def murmur3_32(data: Any, start: Any, stop: Any, seed: Any) -> Any:
     """The 32-bit hash of data[start:stop] as a uint64; positions and seed are uint64 too."""
     h = seed & LOW_32
     p = start
     while p + U4 <= stop:
-        word = U(data[p]) | U(data[p + U1]) << U8 | U(data[p + U2]) << U16 | U(data[p + U3]) << U24
-        h = rotate_left(h ^ scramble(word), U13) * FIVE + ADDEND & LOW_32
+        h = mix_word(h, word_at(data, p) & LOW_32)
         p += U4
-    tail, shift = U0, U0
-    while p < stop:
-        tail |= U(data[p]) << shift
-        shift += U8
-        p += U1
-    h ^= scramble(tail) ^ (stop - start)
-    h = (h ^ h >> U16) * FINAL_1 & LOW_32
-    h = (h ^ h >> U13) * FINAL_2 & LOW_32
-    return h ^ h >> U16
+    return finish(h, word_at(data, p) & ((U1 << (stop - p) * U8) - U1), stop - start)
 
 
 @kernel

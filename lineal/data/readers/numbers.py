@@ -19,16 +19,18 @@ from typing import Any
 import numpy as np
 
 from lineal.core.jit import kernel
+from lineal.data.readers.words import U0, U1, U3, U8, U10, U32, U64, U, leading_digits, word_at
 
-U = np.uint64
-U0, U1, U3, U9, U10, U32, U64 = U(0), U(1), U(3), U(9), U(10), U(32), U(64)
+U9 = U(9)
 ZERO_BYTE, DOT, PLUS, MINUS = U(48), U(46), U(43), U(45)
 LOWER_CASE = U(32)  # ASCII: 'E' | 32 == 'e'
 LETTER_E = U(101)
+SEVEN = U(7)
 LOW_32 = U(0xFFFFFFFF)
 ALL_ONES = U(0xFFFFFFFFFFFFFFFF)
 
 EXACT_POWERS = np.array([10.0**power for power in range(23)])
+WHOLE_POWERS = np.array([10**power for power in range(8)], np.uint64)
 MAX_EXACT_MANTISSA = U(1 << 53)
 MAX_DIGITS = U(19)  # 10¹⁹ < 2⁶⁴
 SMALLEST_POWER, LARGEST_POWER = -342, 308
@@ -208,11 +210,8 @@ def long_number(data: Any, start: Any, stop: Any, power: int) -> Any:
 
 
 @kernel(fastmath=frozenset())  # a division that became a multiplication by the reciprocal would round twice
-def parse_number(data: Any, start: Any) -> Any:
-    """Parse ``[+-]digits[.digits][e[+-]digits]`` at `start`: (value, position after it), or position `start` if none.
-
-    The value is infinite where the number is too large for a double.
-    """
+def any_number(data: Any, start: Any) -> Any:
+    """As `parse_number`, for numbers of any form, byte by byte."""
     p = start
     sign = U(data[p])
     if sign in (MINUS, PLUS):
@@ -261,4 +260,27 @@ def parse_number(data: Any, start: Any) -> Any:
         value = U(eisel_lemire(mantissa, power)).view(np.float64)
     else:
         value = U(long_number(data, first, last, power)).view(np.float64)
+    return (-value if sign == MINUS else value), p
+
+
+@kernel(fastmath=frozenset(), forceinline=True)
+def parse_number(data: Any, start: Any) -> Any:
+    """Parse ``[+-]digits[.digits][e[+-]digits]`` at `start`: (value, position after it), or position `start` if none.
+
+    The value is infinite where the number is too large for a double. What most texts hold, up to seven digits before
+    the point and as many after it, is done here, by words; such a mantissa is exact.
+    """
+    sign = U(data[start])
+    first = start + U1 if sign == MINUS else start
+    digits, mantissa = leading_digits(word_at(data, first))
+    p = first + digits
+    decimals, c = U0, U(data[p])
+    if c == DOT:
+        decimals, fraction = leading_digits(word_at(data, p + U1))
+        mantissa = mantissa * WHOLE_POWERS[decimals & SEVEN] + fraction
+        p += U1 + decimals
+        c = U(data[p])
+    if digits + decimals == U0 or digits == U8 or decimals == U8 or c | LOWER_CASE == LETTER_E:
+        return any_number(data, start)
+    value = np.float64(np.int64(mantissa)) / EXACT_POWERS[decimals]
     return (-value if sign == MINUS else value), p

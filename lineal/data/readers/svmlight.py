@@ -4,7 +4,11 @@ Values equal Python's ``float()`` of their text. Indices are int32 in memory, so
 (hash larger spaces first, or use the VW format); from 2³¹ entries on, the index arrays are int64. Rows are sorted by
 index; a repeated index in a row is an error.
 
-Schema settings: `index_base` (0 or 1), `labels` ("int", "float" or "multi"), `class_names` (multi-label files).
+Streams for online learners take indices of up to 18 digits modulo 2**bits, sum what meets in a column, and say so in
+the schema (`bits`), so that later files are read like that.
+
+Schema settings: `index_base` (0 or 1), `bits` (where indices are wrapped), `labels` ("int", "float" or "multi"),
+`class_names` (multi-label files).
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lineal.core.borrow import borrow
 from lineal.core.jit import kernel
 from lineal.data.dataset import Dataset, Schema
 from lineal.data.options import ReadOptions
@@ -24,7 +29,6 @@ from lineal.data.readers.text import (
     BAD_LABEL,
     BAD_VALUE,
     COLON,
-    COMMA,
     EXPECTED,
     HASH,
     NEWLINE,
@@ -32,8 +36,10 @@ from lineal.data.readers.text import (
     NOT_FINITE,
     OK,
     Found,
+    borrowed,
     count_marks,
     is_blank,
+    merge_entries,
     parse_integer,
     parse_labels,
     skip_blanks,
@@ -43,16 +49,25 @@ from lineal.data.readers.text import (
 from lineal.errors import DataError, OptionError, unknown_value
 
 MAX_INDEX = 2**31 - 2
+MAX_WRAPPED = 10**18 - 1  # an index that is wrapped may have 18 digits
+ANY_COLUMN = -1  # the mask of all bits
 BAD_FEATURE, INDEX_TOO_SMALL, INDEX_TOO_LARGE, REPEATED, BAD_QUERY = range(10, 15)
 LETTER_Q, LETTER_I, LETTER_D, MINUS = (U(ord(c)) for c in "qid-")
 
 
 class Limits(NamedTuple):
-    """`base` is taken off every index; the others bound the index as written in the file."""
+    """`base` is taken off every index; `lowest` and `highest` bound the index as written in the file.
+
+    Where `wraps`, only the bits under `mask` make the column, and what meets in one is summed, a repeated index too.
+    Rows are then sorted and merged only where `merge`; else entries come as the text has them.
+    """
 
     base: int
     lowest: int
     highest: int
+    mask: int
+    wraps: bool
+    merge: bool
 
 
 @kernel
@@ -97,11 +112,12 @@ def parse_features(data: Any, p: Any, rows: Any, entry: int, limits: Any) -> Any
             return INDEX_TOO_LARGE, p, entry, ascending
         if index < limits.lowest:
             return INDEX_TOO_SMALL, p, entry, ascending
-        if index <= previous:
-            if index == previous:
+        column = index - limits.base & limits.mask
+        if column <= previous:
+            if column == previous and not limits.wraps:
                 return REPEATED, p, entry, ascending
             ascending = False
-        previous = index
+        previous = column
         p = after + U1
         value, after = parse_number(data, p)
         if after == p:
@@ -112,7 +128,7 @@ def parse_features(data: Any, p: Any, rows: Any, entry: int, limits: Any) -> Any
         c = U(data[after])
         if not is_blank(c) and c != HASH:
             return NO_SPACE, after, entry, ascending
-        indices[entry] = index - limits.base
+        indices[entry] = column
         entry += 1
         p = after
 
@@ -141,6 +157,7 @@ def find_repeat(data: Any, p: Any, indices: Any, start: int, stop: int, base: in
 @kernel
 def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
     """Parse whole lines into `rows`; stop when `bad` is full."""
+    data, rows = borrow(data), borrowed(rows)
     row, entry, label, n_bad = 0, 0, 0, 0
     lowest, highest, most_labels = MAX_INDEX, -1, 0
     unlabelled, queries = 0, 0
@@ -169,11 +186,14 @@ def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
         if code == OK:
             first = p = skip_blanks(data, p)
             code, p, stop, ascending = parse_features(data, p, rows, entry, limits)
-        if code == OK and not ascending:
+        if code == OK and not ascending and limits.merge:
             sort_entries(rows.indices, rows.values, entry, stop)
-            repeat = find_repeat(data, first, rows.indices, entry, stop, limits.base)
-            if repeat != first:
-                code, p = REPEATED, repeat
+            if limits.wraps:
+                stop = merge_entries(rows.indices, rows.values, entry, stop)
+            else:
+                repeat = find_repeat(data, first, rows.indices, entry, stop, limits.base)
+                if repeat != first:
+                    code, p = REPEATED, repeat
         if code != OK:
             bad[n_bad, 0] = code
             bad[n_bad, 1] = np.int64(p)
@@ -203,12 +223,14 @@ def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
 
 
 def _bounds(data: np.ndarray) -> tuple[int, int, int]:
-    newlines = count_marks(data, NEWLINE)
-    return newlines, count_marks(data, COLON), newlines + count_marks(data, COMMA)
+    marks = count_marks(data)
+    return marks.newlines, marks.colons, marks.newlines + marks.commas
 
 
 def _expected(limits: Limits, options: ReadOptions, schema: Schema | None) -> dict[int, str]:
-    if schema is not None:
+    if limits.wraps:
+        reason = " (18 digits)"
+    elif schema is not None:
         reason = f" (the model knows only {schema.n_features} features)"
     elif options.n_features is not None:
         reason = f" (n_features={options.n_features})"
@@ -237,8 +259,10 @@ def _limits(options: ReadOptions, schema: Schema | None) -> Limits:
             raise OptionError(f"index_base={base!r} contradicts the model's files, whose index base is {known}")
         base, n_features = known, schema.n_features
     first = 0 if base == "0" else 1
+    if schema is not None and "bits" in schema.settings:
+        return Limits(first, first, MAX_WRAPPED, n_features - 1, True, True)  # type: ignore[operator]
     highest = MAX_INDEX if n_features is None else min(n_features - 1 + first, MAX_INDEX)
-    return Limits(first, 0 if base == "auto" else first, highest)
+    return Limits(first, 0 if base == "auto" else first, highest, ANY_COLUMN, False, True)
 
 
 def _parser(options: ReadOptions, schema: Schema | None) -> Parser:

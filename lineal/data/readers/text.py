@@ -10,10 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lineal.core.borrow import borrow
 from lineal.core.jit import kernel
-from lineal.data.readers.numbers import U1, U9, ZERO_BYTE, U, parse_number
+from lineal.data.readers.numbers import U0, U1, U9, ZERO_BYTE, U, parse_number
+from lineal.data.readers.words import U8, leading_digits, word_at
 
 NEWLINE, TAB, RETURN, SPACE, COMMA, COLON, HASH, BAR, QUOTE = (U(ord(c)) for c in "\n\t\r ,:#|'")
+
+#: Bytes whose marks are counted in a byte.
+RUN, BYTE_0 = U(192), np.uint8(0)
 
 #: Up to this many entries, insertion is quicker than counting digits.
 SHORT_ROW = 20
@@ -33,7 +38,8 @@ class Rows(NamedTuple):
     """The arrays that a kernel fills: a slice of the final ones for each chunk.
 
     Row r has the entries row_end[r−1] … row_end[r] and the labels label_end[r−1] … label_end[r], counted from the
-    chunk's start. `extras` holds query ids (svmlight) or importances (VW); `names` the spans of the namespaces (VW).
+    chunk's start. `extras` holds query ids (svmlight) or importances (VW); `names` the spans of the namespaces, `kinds`
+    (or nothing) the namespaces of the entries (VW).
     """
 
     values: Any
@@ -43,6 +49,16 @@ class Rows(NamedTuple):
     label_end: Any
     extras: Any
     names: Any
+    kinds: Any
+
+
+@kernel
+def borrowed(rows: Any) -> Any:
+    """The same arrays, not counted."""
+    return Rows(
+        borrow(rows.values), borrow(rows.indices), borrow(rows.row_end), borrow(rows.labels), borrow(rows.label_end),
+        borrow(rows.extras), borrow(rows.names), borrow(rows.kinds),
+    )  # fmt: skip
 
 
 class Found(NamedTuple):
@@ -61,20 +77,56 @@ class Found(NamedTuple):
     first_without_extra: int
 
 
-@kernel
-def count_marks(data: Any, mark: Any) -> int:
-    """How often the byte occurs: an upper bound for what the chunk holds."""
-    count = 0
-    for i in range(data.shape[0]):
-        count += data[i] == mark
-    return count
+class Marks(NamedTuple):
+    """How many bytes of each kind a chunk has; blanks are newlines and all below a space, too."""
+
+    newlines: int
+    blanks: int
+    commas: int
+    colons: int
 
 
 @kernel
+def count_marks(data: Any) -> Any:
+    """Upper bounds for what the chunk holds. Short runs are counted in bytes, for the sake of wide registers."""
+    totals = np.zeros(4, np.int64)
+    start, end = U0, U(data.shape[0])
+    while start < end:
+        stop = min(start + RUN, end)
+        newlines, blanks, commas, colons = BYTE_0, BYTE_0, BYTE_0, BYTE_0
+        for i in range(start, stop):
+            c = data[i]
+            newlines = np.uint8(newlines + np.uint8(c == np.uint8(10)))
+            blanks = np.uint8(blanks + np.uint8(c <= np.uint8(32)))
+            commas = np.uint8(commas + np.uint8(c == np.uint8(44)))
+            colons = np.uint8(colons + np.uint8(c == np.uint8(58)))
+        totals[0] += newlines
+        totals[1] += blanks
+        totals[2] += commas
+        totals[3] += colons
+        start = stop
+    return Marks(totals[0], totals[1], totals[2], totals[3])
+
+
+@kernel
+def merge_entries(indices: Any, values: Any, start: int, stop: int) -> int:
+    """Sum the entries of a sorted row that share a column; the new end of the row."""
+    last = start
+    for i in range(start + 1, stop):
+        if indices[i] == indices[last]:
+            values[last] += values[i]
+        else:
+            last += 1
+            indices[last] = indices[i]
+            values[last] = values[i]
+    return min(last + 1, stop)
+
+
+@kernel(forceinline=True)
 def skip_blanks(data: Any, p: Any) -> Any:
     """The next position that is not a space, a tab or a carriage return."""
     c = U(data[p])
-    while c in (SPACE, TAB, RETURN):
+    while c <= SPACE and c in (SPACE, TAB, RETURN):
         p += U1
         c = U(data[p])
     return p
@@ -88,7 +140,7 @@ def skip_line(data: Any, p: Any) -> Any:
     return p + U1
 
 
-@kernel
+@kernel(forceinline=True)
 def is_blank(c: Any) -> bool:
     """Whether a byte ends a token: space, tab, carriage return or newline."""
     return c in (SPACE, NEWLINE, TAB, RETURN)
@@ -113,6 +165,9 @@ def parse_labels(data: Any, p: Any, labels: Any, count: int) -> Any:
 @kernel
 def parse_integer(data: Any, start: Any) -> Any:
     """Digits at `start`: (value, position after them); the value is −1 if there are more than 18 digits."""
+    count, short = leading_digits(word_at(data, start))
+    if count < U8:
+        return np.int64(short), start + count
     p = start
     value: Any = 0
     digit = U(data[p]) - ZERO_BYTE

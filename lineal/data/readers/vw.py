@@ -19,19 +19,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lineal.core.borrow import borrow
 from lineal.core.jit import kernel
 from lineal.data.dataset import Dataset, Schema
 from lineal.data.options import ReadOptions
 from lineal.data.readers.assemble import Facts, Parsed, Parser
 from lineal.data.readers.finish import TextReader
-from lineal.data.readers.murmur import hash_name
+from lineal.data.readers.murmur import hash_name, murmur3_of_word
 from lineal.data.readers.numbers import U0, U1, U, parse_number
 from lineal.data.readers.text import (
     BAD_LABEL,
     BAD_VALUE,
     BAR,
     COLON,
-    COMMA,
     EXPECTED,
     NEWLINE,
     NO_SPACE,
@@ -42,28 +42,38 @@ from lineal.data.readers.text import (
     SPACE,
     TAB,
     Found,
+    borrowed,
     count_marks,
     is_blank,
+    merge_entries,
     parse_labels,
     skip_blanks,
     skip_line,
     sort_entries,
 )
+from lineal.data.readers.words import U3, U8, count_trailing_zeros, leading_digits, name_marks, word_at
 from lineal.errors import OptionError
 
 NO_BAR, BAD_IMPORTANCE, BAD_BASE, TOO_MANY_TOKENS = range(10, 14)
 MAX_BITS = 30  # columns are int32
 MAX_NAMES = 256  # slots of the table of namespaces
 MULTIPLIER = U(0x9E3779B97F4A7C15)
+NO_SEEDS: np.ndarray = np.empty(0, np.uint64)
 NAME_SLOT_SHIFT = U(56)  # the top 8 bits choose a slot
 
+ENDS_TOKEN = np.isin(np.arange(256), np.array([SPACE, TAB, RETURN, NEWLINE, BAR]))
 ENDS_NAME = np.isin(np.arange(256), np.array([SPACE, TAB, RETURN, NEWLINE, BAR, COLON]))
 
 
 class Limits(NamedTuple):
-    """Columns are the hash bits under `mask`."""
+    """Columns are the hash bits under `mask`; `wanted` has the seeds of the namespaces that kinds are for.
+
+    Rows are sorted, and what meets in a column is summed, where `merge`; else entries come as the text has them.
+    """
 
     mask: np.uint64
+    wanted: Any
+    merge: bool
 
 
 @kernel
@@ -79,12 +89,33 @@ def token_end(data: Any, p: Any) -> Any:
 @kernel
 def name_end(data: Any, p: Any) -> Any:
     """The end of the name at p: as `token_end`, or a colon."""
-    while not ENDS_NAME[data[p]]:
-        p += U1
-    return p
+    while True:
+        p += count_trailing_zeros(name_marks(word_at(data, p))) >> U3
+        if ENDS_NAME[data[p]]:
+            return p
+        p += U1  # another control character, or the byte after a word without marks
 
 
 @kernel
+def long_name(data: Any, start: Any, p: Any, seed: Any) -> Any:
+    """The name from `start` on, which does not end before p: (position after it, its hash)."""
+    stop = name_end(data, p)
+    return stop, hash_name(data, start, stop, seed)
+
+
+@kernel(forceinline=True)
+def parse_name(data: Any, p: Any, seed: Any) -> Any:
+    """The name at p: (position after it, its hash). One of up to seven bytes is looked at as a whole."""
+    word = word_at(data, p)
+    length = count_trailing_zeros(name_marks(word)) >> U3
+    stop = p + length
+    if length == U8 or not ENDS_NAME[data[stop]]:
+        return long_name(data, p, stop, seed)
+    digits, number = leading_digits(word)
+    return stop, number + seed if digits == length else murmur3_of_word(word, length, seed)
+
+
+@kernel(forceinline=True)
 def parse_value(data: Any, p: Any) -> Any:
     """An optional ``:value`` after a name: (code, position after it, value), 1 where there is none."""
     if U(data[p]) != COLON:
@@ -95,7 +126,7 @@ def parse_value(data: Any, p: Any) -> Any:
         return BAD_VALUE, p, value
     if np.isinf(value):
         return NOT_FINITE, p, value
-    if not is_blank(U(data[after])) and U(data[after]) != BAR:
+    if not ENDS_TOKEN[data[after]]:
         return NO_SPACE, after, value
     return OK, after, value
 
@@ -148,32 +179,39 @@ def note_name(names: Any, seed: Any, start: Any, stop: Any) -> None:
 
 
 @kernel
+def kind_of(seed: Any, wanted: Any) -> Any:
+    """The place of a namespace among the wanted ones, from 1; 0 for any other."""
+    for place in range(wanted.shape[0]):
+        if wanted[place] == seed:
+            return np.uint8(place + 1)
+    return np.uint8(0)
+
+
+@kernel
 def parse_namespaces(data: Any, p: Any, rows: Any, entry: int, limits: Any) -> Any:
     """From the first bar to the end of the line: (code, position, entries so far)."""
-    values, indices = rows.values, rows.indices
-    seed, weight, unnamed = U0, 1.0, U0
+    values, indices, kinds = rows.values, rows.indices, rows.kinds
+    seed, weight, unnamed, kind = U0, 1.0, U0, np.uint8(0)
     while True:
         c = U(data[p])
         if c == NEWLINE:
             return OK, p, entry
+        start = p
         if c == BAR:
-            start = p + U1
-            p = name_end(data, start)
-            seed = U0 if p == start else hash_name(data, start, p, U0)
-            if p > start:
-                note_name(rows.names, seed, start, p)
+            p = name_end(data, start + U1)
+            seed = U0 if p == start + U1 else hash_name(data, start + U1, p, U0)
+            if p > start + U1:
+                note_name(rows.names, seed, start + U1, p)
+            kind = kind_of(seed, limits.wanted)
             code, p, weight = parse_value(data, p)
             if code != OK:
                 return code, p, entry
             unnamed = U0
         else:
-            start = p
-            p = name_end(data, start)
+            p, column = parse_name(data, start, seed)
             if p == start:
                 column = seed + unnamed
                 unnamed += U1
-            else:
-                column = hash_name(data, start, p, seed)
             code, p, value = parse_value(data, p)
             if code != OK:
                 return code, p, entry
@@ -183,27 +221,16 @@ def parse_namespaces(data: Any, p: Any, rows: Any, entry: int, limits: Any) -> A
                 if np.isinf(values[entry]):
                     return NOT_FINITE, start, entry
                 indices[entry] = np.int64(column & limits.mask)
+                if kinds.shape[0] > 0:
+                    kinds[entry] = kind
                 entry += 1
         p = skip_blanks(data, p)
 
 
 @kernel
-def merge_entries(indices: Any, values: Any, start: int, stop: int) -> int:
-    """Sum the entries of a sorted row that share a column; the new end of the row."""
-    last = start
-    for i in range(start + 1, stop):
-        if indices[i] == indices[last]:
-            values[last] += values[i]
-        else:
-            last += 1
-            indices[last] = indices[i]
-            values[last] = values[i]
-    return min(last + 1, stop)
-
-
-@kernel
 def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
     """Parse whole lines into `rows`; stop when `bad` is full."""
+    data, rows = borrow(data), borrowed(rows)
     row, entry, label, n_bad, most_labels, unlabelled = 0, 0, 0, 0, 0, 0
     first_unlabelled: Any = -1
     p, end = U0, U(data.shape[0])
@@ -216,7 +243,7 @@ def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
         code, p, label_stop, importance = parse_head(data, p, rows.labels, label)
         if code == OK:
             code, p, stop = parse_namespaces(data, p, rows, entry, limits)
-        if code == OK:
+        if code == OK and limits.merge:
             sort_entries(rows.indices, rows.values, entry, stop)
             stop = merge_entries(rows.indices, rows.values, entry, stop)
         if code != OK:
@@ -240,9 +267,8 @@ def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
 
 def _bounds(data: np.ndarray) -> tuple[int, int, int]:
     """A blank stands before every feature, so blanks bound the entries."""
-    newlines = count_marks(data, NEWLINE)
-    blanks = count_marks(data, SPACE) + count_marks(data, TAB) + count_marks(data, RETURN)
-    return newlines, blanks, newlines + count_marks(data, COMMA)
+    marks = count_marks(data)
+    return marks.newlines, marks.blanks, marks.newlines + marks.commas
 
 
 MESSAGES = {
@@ -258,7 +284,9 @@ def _parser(options: ReadOptions, schema: Schema | None) -> Parser:
     bits = options.bits if schema is None else int(schema.settings["bits"])
     if not 1 <= bits <= MAX_BITS:
         raise OptionError(f"bits={bits} must lie between 1 and {MAX_BITS}")
-    return Parser(parse_chunk, _bounds, np.float64, Limits(U((1 << bits) - 1)), MESSAGES, options, MAX_NAMES)
+    return Parser(
+        parse_chunk, _bounds, np.float64, Limits(U((1 << bits) - 1), NO_SEEDS, True), MESSAGES, options, MAX_NAMES
+    )
 
 
 def _schema(facts: Facts, options: ReadOptions) -> Schema:

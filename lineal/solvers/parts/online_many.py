@@ -65,10 +65,11 @@ def rescale(table: Any, row: Any, width: Any, growth: float, power: float) -> No
 
 
 @kernel
-def touch_many(table: Any, inverses: Any, scratch: Any, count: int, many: Any, rule: Any) -> float:
+def touch_many(table: Any, inverses: Any, scratch: Any, length: int, count: int, many: Any, rule: Any) -> float:
     """Sums of squares, scales and rates of the features of an example; Σ z². Sensitivities go to `many.q`.
 
-    The values of the example become z.
+    The values of the example become z. Behind the first `length` are products, whose sums start at a share of the
+    constant's.
     """
     width = U(many.scores.shape[0])
     q, squares, rates = many.q, many.squares, scratch.rates
@@ -76,6 +77,7 @@ def touch_many(table: Any, inverses: Any, scratch: Any, count: int, many: Any, r
     norms = 0.0
     power = 1.0 - 2.0 * rule.power_t if rule.adaptive else 1.0
     one = np.float32(1.0)
+    constant = U(scratch.slots[count - 1]) * U(2) * width + width
     for p in range(U(count)):
         j = U(scratch.slots[p])
         row = j * U(2) * width
@@ -88,6 +90,9 @@ def touch_many(table: Any, inverses: Any, scratch: Any, count: int, many: Any, r
             if abs(z) > one or inverses[j] == np.float32(0.0):
                 if abs(z) > one:
                     rescale(table, row, width, wide(abs(z)), power)
+                elif rule.caution > 0.0 and p >= U(length):
+                    for c in range(width):
+                        table[sums + c] = max(table[sums + c], np.float32(rule.caution) * table[constant + c])
                 inverses[j] = one / max(abs(x), SMALLEST)
                 z = one if x > np.float32(0.0) else -one
         scratch.values[p] = z
@@ -115,7 +120,9 @@ def touch_many(table: Any, inverses: Any, scratch: Any, count: int, many: Any, r
 
 
 @kernel
-def learn_many(table: Any, inverses: Any, scratch: Any, count: int, h: float, many: Any, rule: Any) -> None:
+def learn_many(
+    table: Any, inverses: Any, scratch: Any, length: int, count: int, h: float, many: Any, rule: Any
+) -> None:
     """Update all columns after their scores were given; `many.labels` are −1 or 1."""
     width = U(many.scores.shape[0])
     common = many.totals[0]
@@ -130,7 +137,7 @@ def learn_many(table: Any, inverses: Any, scratch: Any, count: int, h: float, ma
     if not moved and not rule.theorem:
         return
     common[IMPORTANCE] += h
-    norms = touch_many(table, inverses, scratch, count, many, rule)
+    norms = touch_many(table, inverses, scratch, length, count, many, rule)
     N = sensitivity(norms, h, common, rule)
     for c in range(many.k):
         slope, score = many.slopes[c], wide(many.scores[c])
@@ -211,7 +218,7 @@ def learn_many_rows(rows: Any, first: int, last: int, table: Any, inverses: Any,
                 for c in range(many.k):
                     square += loss_slope(rule.kind, wide(many.scores[c]), many.labels[c], rule.tau) ** 2
                 note_evidence(expansion, scratch, count, math.sqrt(square), h)
-            learn_many(table, inverses, scratch, count, h, many, rule)
+            learn_many(table, inverses, scratch, rows.starts[i + 1] - rows.starts[i], count, h, many, rule)
 
 
 @kernel

@@ -66,8 +66,11 @@ def score_one(table: Any, slots: Any, values: Any, count: int, gravity: float) -
 
 
 @kernel
-def touch_default(table: Any, slots: Any, values: Any, count: int, square: Any) -> Any:
-    """G, s and rates of the features of an example, with the usual settings: (Σ z²·r, Σ z²). `values` become z."""
+def touch_default(table: Any, slots: Any, values: Any, length: int, count: int, square: Any, start: Any) -> Any:
+    """G, s and rates of the features of an example, with the usual settings: (Σ z²·r, Σ z²). `values` become z.
+
+    Behind the first `length` are products, whose G starts at `start`.
+    """
     q, norms = 0.0, 0.0
     one = np.float32(1.0)
     for p in range(U(count)):
@@ -76,6 +79,8 @@ def touch_default(table: Any, slots: Any, values: Any, count: int, square: Any) 
         if abs(z) > one or table[j, INVERSE] == np.float32(0.0):
             table[j, INVERSE] = one / max(abs(values[p]), SMALLEST)
             table[j, G] /= max(z * z, one)
+            if p >= U(length) and z == np.float32(0.0):
+                table[j, G] = max(table[j, G], start)
             z = one if values[p] > np.float32(0.0) else -one
         values[p] = z
         z *= z
@@ -89,7 +94,7 @@ def touch_default(table: Any, slots: Any, values: Any, count: int, square: Any) 
 
 
 @kernel
-def touch(table: Any, slots: Any, values: Any, count: int, square: Any, rule: Any) -> Any:
+def touch(table: Any, slots: Any, values: Any, length: int, count: int, square: Any, start: Any, rule: Any) -> Any:
     """The same with any settings."""
     q, norms = 0.0, 0.0
     power = 1.0 - 2.0 * rule.power_t if rule.adaptive else 1.0
@@ -102,6 +107,8 @@ def touch(table: Any, slots: Any, values: Any, count: int, square: Any, rule: An
             z = x
         elif abs(z) > 1.0 or table[j, INVERSE] == np.float32(0.0):
             growth = max(abs(z), 1.0)
+            if p >= U(length) and z == 0.0:
+                table[j, G] = max(table[j, G], start)
             table[j, INVERSE] = 1.0 / max(abs(x), wide(SMALLEST))
             table[j, G] /= growth * growth
             table[j, W] /= growth**power
@@ -145,8 +152,10 @@ def step_length(h: float, totals: Any, rule: Any) -> float:
 
 
 @kernel
-def learn_one(table: Any, scratch: Any, count: int, p: float, y: float, h: float, totals: Any, rule: Any) -> None:
-    """Update after the score p was given."""
+def learn_one(
+    table: Any, scratch: Any, length: int, count: int, p: float, y: float, h: float, totals: Any, rule: Any
+) -> None:
+    """Update after the score p was given; `length` of the features are the example's own."""
     slope = loss_slope(rule.kind, p, y, rule.tau)
     a = step_length(h, totals, rule)
     totals[SEEN] += h
@@ -154,10 +163,11 @@ def learn_one(table: Any, scratch: Any, count: int, p: float, y: float, h: float
         return
     totals[IMPORTANCE] += h
     square = np.float32(min(max(h * slope * slope, wide(LEAST_SQUARE)), wide(LARGEST_SUM)))
+    start = np.float32(rule.caution) * table[U(scratch.slots[count - 1]), G]
     if is_default(rule):
-        q, norms = touch_default(table, scratch.slots, scratch.values, count, square)
+        q, norms = touch_default(table, scratch.slots, scratch.values, length, count, square, start)
     else:
-        q, norms = touch(table, scratch.slots, scratch.values, count, square, rule)
+        q, norms = touch(table, scratch.slots, scratch.values, length, count, square, start, rule)
     N = sensitivity(norms, h, totals, rule)
     if rule.invariant:
         u = invariant_step(rule.kind, p, y, rule.tau, a, N * q)
@@ -212,7 +222,7 @@ def learn_rows(rows: Any, first: int, last: int, table: Any, totals: Any, rule: 
         if not held:
             if expansion.evidence_kind != NO_EVIDENCE:
                 note_evidence(expansion, scratch, count, loss_slope(rule.kind, p, y, rule.tau), h)
-            learn_one(table, scratch, count, p, y, h, totals, rule)
+            learn_one(table, scratch, rows.starts[i + 1] - rows.starts[i], count, p, y, h, totals, rule)
 
 
 @kernel

@@ -36,7 +36,8 @@ LIMITS = {"logistic": 50.0, "hinge": 1.0, "squared": 1.0}
 
 
 class Rule(NamedTuple):
-    """How to learn. `period`: every so manieth example is held out (0 for none)."""
+    """How to learn. `period`: every so manieth example is held out (0 for none). `caution`: G of a new product starts
+    at this share of the constant's."""
 
     kind: int
     tau: float
@@ -50,6 +51,7 @@ class Rule(NamedTuple):
     invariant: bool
     theorem: bool
     period: int
+    caution: float
 
 
 class Rows(NamedTuple):

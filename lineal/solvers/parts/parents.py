@@ -57,11 +57,11 @@ class Parents:
         parent, column = (origin >> 32) - 1, (origin & 0xFFFFFFFF) - 1
         return (column,) if parent < 0 else tuple(sorted((*self.monomials[parent], column)))
 
-    def best(self, scores: np.ndarray, origin: np.ndarray, count: int) -> list[Monomial]:
-        """So many monomials with the largest scores that are no parents yet; ties go to the lowest slot."""
+    def best(self, slots: np.ndarray, scores: np.ndarray, origin: np.ndarray, count: int) -> list[Monomial]:
+        """So many monomials of these slots with the largest scores that are no parents yet; ties go to the lowest."""
         known = set(self.monomials)
         chosen: list[Monomial] = []
-        for slot in _descending(scores, origin, 4 * (count + len(known))):
+        for slot in _descending(slots, scores, count + len(known)):
             monomial = self.monomial_of(int(origin[slot]))
             if len(chosen) == count:
                 break
@@ -85,10 +85,9 @@ class Parents:
         return found
 
 
-def _descending(scores: np.ndarray, origin: np.ndarray, count: int) -> np.ndarray:
-    """Slots of the largest positive scores that have a monomial, at least `count` of them, the largest first."""
-    slots = np.flatnonzero((origin != 0) & (scores > 0.0))
-    if len(slots) > count:
-        bound = np.partition(scores[slots], len(slots) - count)[len(slots) - count]
-        slots = slots[scores[slots] >= bound]
-    return slots[np.argsort(-scores[slots], kind="stable")]
+def _descending(slots: np.ndarray, scores: np.ndarray, count: int) -> np.ndarray:
+    """Slots of the largest positive scores, at least `count` of them if there are, the largest first."""
+    kept = scores > 0.0
+    if kept.sum() > count:
+        kept &= scores >= np.partition(scores, len(scores) - count)[len(scores) - count]
+    return slots[kept][np.argsort(-scores[kept], kind="stable")]

@@ -1,0 +1,284 @@
+"""`lineal train --online`: a stream of examples becomes a model, in one pass and constant memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from typing import Any
+
+from lineal.cli import show
+from lineal.cli.shell import INTERRUPTED, say
+from lineal.cli.training import Clock
+from lineal.data.options import ReadOptions
+from lineal.errors import DataError, OptionError
+from lineal.online_options import OnlineOptions
+
+
+@dataclasses.dataclass
+class Request:
+    """What the command line asks for beside the options."""
+
+    data: str
+    model: str
+    validate: str | None
+    history: str | None
+    plot: str | None
+    is_number: bool
+    has_sets: bool
+    classes: str | None
+    resume: str | None
+    verbose: bool | None
+    json: bool
+
+    def check(self, options: OnlineOptions, holdout: float | None, given: dict[str, Any]) -> None:
+        """Refuse what cannot be done, before anything is read."""
+        if holdout is not None:
+            raise OptionError(
+                "--holdout is not for --online, whose progressive loss is of examples that were not learned from yet: "
+                "leave it out, or --validate a file"
+            )
+        if options.passes > 1 and self.data == "-":
+            raise OptionError(
+                f"--passes {options.passes} of standard input, which can be read once: write it to a file first, for "
+                "example with `lineal convert - rows.lineal`, and train on that"
+            )
+        if self.resume is not None and given:
+            flags = ", ".join("--" + name.replace("_", "-") for name in given)
+            raise OptionError(f"--resume goes on with the options of {self.resume}: leave out {flags}")
+        if self.resume is not None and (self.classes is not None or self.is_number):
+            raise OptionError("--resume goes on with the classes of its model: leave out --classes and --regression")
+        if self.is_number and (self.classes is not None or self.has_sets):
+            raise OptionError("--classes and --label-sets are for classes, --regression is for numbers: choose")
+        if self.has_sets and self.classes is None:
+            raise OptionError("--label-sets of a stream need --classes: the numbers that can be labels")
+
+
+def train_online(request: Request, options: OnlineOptions, reading: dict[str, Any]) -> int | None:
+    """Learn from the stream, write the model, say how it went."""
+    from lineal.online_fit import fit_online
+
+    clock = Clock()
+    rows = _Rows(request, options, reading)
+    start = rows.start()
+    clock.lap("open")
+    lines = _Lines(request.verbose if request.verbose is not None else sys.stderr.isatty())
+    trainer, run = fit_online(
+        rows.blocks, start.options, start.kind, classes=start.classes, n_examples=start.n_examples, width=start.width,
+        show=lines.show, start=start.trainer,
+    )  # fmt: skip
+    clock.lap("learn")
+    model = trainer.model(
+        run.status, feature_names=rows.first.feature_names, schema=_schema(rows.first.schema, trainer)
+    )
+    model = dataclasses.replace(model, classes=_whole(trainer.classes))
+    model.save(request.model)
+    _write(request, run.history)
+    clock.lap("save")
+    if rows.bad_lines:
+        say(f"warning: {rows.bad_lines} malformed lines were skipped")
+    if run.status == "interrupted":
+        say(f"{run.message}; the model so far is in {request.model}")
+    elif run.status != "converged":
+        say(f"warning: {run.message}")
+    if request.verbose is not False or request.json:
+        result = _result(request, model, trainer, run, rows, reading)
+        clock.lap("measure")
+        _show(result | {"seconds": clock.seconds}, request.json, run.history)
+    return INTERRUPTED if run.status == "interrupted" else None
+
+
+@dataclasses.dataclass
+class _Start:
+    """What a learner begins with."""
+
+    options: OnlineOptions
+    kind: str
+    classes: Any
+    n_examples: int | None
+    width: int
+    trainer: Any
+
+
+class _Rows:
+    """The stream, once a pass; its first block tells what the labels are."""
+
+    def __init__(self, request: Request, options: OnlineOptions, reading: dict[str, Any]) -> None:
+        from lineal import interactions
+
+        self.request, self.options = request, options
+        self.reading = ReadOptions(**{**reading, "bits": options.bits})
+        self.bad_lines = 0
+        products = None if options.interactions is None else interactions.parse(options.interactions)
+        self.namespaces = [] if products is None else interactions.names_of(products)
+        self.class_names = None if request.classes is None else [_label(text) for text in request.classes.split(",")]
+        self.model: Any = None
+        if request.resume is not None:
+            from lineal.model import load
+
+            self.model = load(request.resume)
+            if self.model.kind != "online":
+                raise OptionError(f"--resume {request.resume}: it is a {self.model.kind} model, not one of --online")
+            self.options = self.model.learner.options
+            self.namespaces = self.model.namespaces
+        self._stream = self._open(None if self.model is None else self.model.schema)
+        try:
+            self.first = next(self._stream)
+        except StopIteration:
+            raise DataError(f"{request.data} has no examples") from None
+        self._is_first_pass = True
+
+    def _open(self, schema: Any) -> Iterator[Any]:
+        from lineal.data.stream import stream
+
+        return stream(
+            self.request.data, self.reading, schema, namespaces=self.namespaces,
+            merge=self.options.expansion == "adaptive",
+            class_names=self.class_names if self.request.has_sets else None,
+        )  # fmt: skip
+
+    def start(self) -> _Start:
+        """Kind of the labels, classes, number of examples where it is known."""
+        from lineal.online_fit import CLASSES, NUMBERS, SETS, Trainer
+
+        first = self.first
+        if first.y is None:
+            raise DataError(f"{self.request.data} has no labels; name the label column of a table with --label")
+        if self.model is not None:
+            trainer = Trainer.of(self.model)
+            return _Start(self.options, trainer.kind, trainer.classes, None, trainer.width, trainer)
+        kind = NUMBERS if self.request.is_number else SETS if first.is_multilabel else CLASSES
+        if kind == NUMBERS and first.is_multilabel:
+            raise DataError(f"{self.request.data} has several labels a row, and --regression is for one number")
+        classes = self.class_names if kind == CLASSES else first.class_names if kind == SETS else None
+        if kind == CLASSES and classes is not None:
+            import numpy as np
+
+            classes = np.unique(np.asarray(classes))
+        return _Start(self.options, kind, classes, self._count(), int(first.X.shape[1]), None)
+
+    def _count(self) -> int | None:
+        """Examples of a plain file, for equal epochs; None where only reading tells."""
+        if self.options.expansion != "adaptive" or self.options.schedule == "doubling":
+            return None
+        import os
+
+        from lineal.data.source import expand, line_count
+
+        paths = expand(self.request.data)
+        if self.first.schema is None or not all(map(os.path.isfile, paths)):
+            return None
+        counts = [line_count(path) or 0 for path in paths]
+        return sum(counts) if all(counts) else None
+
+    def blocks(self) -> Iterable[Any]:
+        """One pass."""
+        from lineal.online_fit import Block
+
+        is_first, self._is_first_pass = self._is_first_pass, False
+        blocks = self._stream if is_first else self._open(self.first.schema)
+        with closing(blocks):  # type: ignore[type-var]
+            for data in [self.first] if is_first else []:
+                self.bad_lines += data.bad_lines
+                yield Block(data.X, data.y, data.weights, data.kinds)
+            for data in blocks:
+                self.bad_lines += data.bad_lines if is_first else 0
+                yield Block(data.X, data.y, data.weights, data.kinds)
+
+
+class _Lines:
+    """The progressive loss, a line whenever the number of examples has doubled."""
+
+    def __init__(self, wanted: bool) -> None:
+        self.wanted, self.done = wanted, 0
+
+    def show(self, trainer: Any) -> None:
+        """The lines that are new."""
+        history = trainer.learner.history
+        if self.wanted and self.done == 0 and history:
+            print(f"{'average':>10} {'since':>10} {'examples':>12} {'pass':>6} {'parents':>8}", file=sys.stderr)
+        for row in history[self.done :] if self.wanted else ():
+            print(
+                f"{row['average_loss']:>10.6f} {row['since_last']:>10.6f} {row['examples']:>12.0f} {row['pass']:>6.0f} "
+                f"{row['parents']:>8.0f}",
+                file=sys.stderr,
+                flush=True,
+            )
+        self.done = len(history)
+
+
+def _label(text: str) -> Any:
+    try:
+        return float(text)
+    except ValueError:
+        return text.strip()
+
+
+def _whole(classes: Any) -> Any:
+    """Numbers without a fraction as integers: a stream's labels are read as floats."""
+    import numpy as np
+
+    if classes.dtype.kind == "f" and len(classes) and np.array_equal(classes, np.round(classes)):
+        return classes.astype(np.int64)
+    return classes
+
+
+def _schema(schema: Any, trainer: Any) -> Any:
+    """How other files are read: with labels of the type that the classes have."""
+    if schema is None or schema.settings.get("labels") != "float" or trainer.kind != "classes":
+        return schema
+    kind = "int" if _whole(trainer.classes).dtype.kind == "i" else "float"
+    return dataclasses.replace(schema, settings={**schema.settings, "labels": kind})
+
+
+def _write(request: Request, history: list[dict[str, float]]) -> None:
+    if request.history is not None:
+        import json
+
+        from lineal.files import whole_file
+
+        with whole_file(request.history) as file:
+            file.write(json.dumps(show.plain(history)).encode() + b"\n")
+    if request.plot is not None:
+        from lineal.report import plot_progress
+
+        plot_progress(history, request.plot)
+
+
+def _result(
+    request: Request, model: Any, trainer: Any, run: Any, rows: _Rows, reading: dict[str, Any]
+) -> dict[str, Any]:
+    learner = trainer.learner
+    last = run.history[-1] if run.history else {}
+    result = {
+        "model": request.model,
+        "examples": learner.examples,
+        "features": model.n_features,
+        "classes": len(model.classes),
+        "status": run.status,
+        "message": run.message,
+        "progressive_loss": last.get("average_loss"),
+        "held_out_loss": last.get("held_out_loss"),
+        "passes": max(1, learner.passes),
+        "rate": learner.options.rate,
+        "parents": len(learner.parents),
+        "bad_lines": rows.bad_lines,
+    }
+    if request.validate is not None:
+        from lineal.cli.evaluate import measure, rows_for
+
+        measured = measure(model, rows_for(model, request.validate, reading))
+        name = next(name for name in ("accuracy", "mean_squared_error", "subset_accuracy") if name in measured)
+        result |= {f"validation_{name}": measured[name], "validation_rows": measured["rows"]}
+    return result
+
+
+def _show(result: dict[str, Any], as_json: bool, history: list[dict[str, float]]) -> None:
+    if as_json:
+        show.as_json(result | {"history": history})
+        return
+    hidden = ("message", "bad_lines", "seconds", "held_out_loss" if result["passes"] == 1 else "")
+    entries = {name.replace("_", " "): value for name, value in result.items() if name not in hidden}
+    entries["seconds"] = ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in result["seconds"].items())
+    show.pairs("lineal train --online", entries)
