@@ -30,9 +30,8 @@ from sklearn.utils.validation import (
 )
 
 from lineal.core import threads
-from lineal.core.jit import kernel
-from lineal.core.maths import wide
 from lineal.errors import DataError, OptionError
+from lineal.features.monomial_values import count_of_rows, products_of_dense, products_of_rows
 from lineal.online_fit import CLASSES, NUMBERS, SETS, array_blocks, fit_online
 from lineal.online_options import OnlineOptions
 
@@ -47,7 +46,8 @@ class AdaptivePolynomial(TransformerMixin, BaseEstimator):
     ----------
     growth : every epoch but the last ends with (mean features an example)**growth new parents, each of which is
         multiplied by every column.
-    epochs : epochs of equal length.
+    epochs : how many there are.
+    schedule : they end at halves, quarters, … of the rows ("halving", which "auto" is), or at equal steps ("equal").
     heuristic : "weight", parents have the largest weights; or "ssm", by the slopes of the loss.
     fallback : whether one of the new parents is of the least degree not yet chosen.
     loss : of the online learner; None means logistic for classes, squared for numbers.
@@ -72,6 +72,7 @@ class AdaptivePolynomial(TransformerMixin, BaseEstimator):
         self,
         growth: float = 1.0,
         epochs: int = 6,
+        schedule: str = "auto",
         heuristic: str = "weight",
         fallback: bool = False,
         loss: str | None = None,
@@ -86,6 +87,7 @@ class AdaptivePolynomial(TransformerMixin, BaseEstimator):
     ) -> None:
         self.growth = growth
         self.epochs = epochs
+        self.schedule = schedule
         self.heuristic = heuristic
         self.fallback = fallback
         self.loss = loss
@@ -136,7 +138,7 @@ class AdaptivePolynomial(TransformerMixin, BaseEstimator):
         return OnlineOptions(
             expansion="adaptive", growth=self.growth, epochs=self.epochs, heuristic=self.heuristic,
             fallback=self.fallback, loss=self.loss, rate=self.rate, passes=self.passes, bits=self.bits,
-            n_jobs=self.n_jobs, schedule="equal",
+            n_jobs=self.n_jobs, schedule=self.schedule,
         ).checked()  # fmt: skip
 
     def _keep(self, counts: np.ndarray) -> None:
@@ -253,67 +255,3 @@ def _check_finite(values: np.ndarray) -> None:
 def _named(known: np.ndarray, monomial: tuple[int, ...]) -> str:
     powers = {column: monomial.count(column) for column in monomial}
     return "*".join(known[c] if power == 1 else f"{known[c]}^{power}" for c, power in powers.items())
-
-
-@kernel
-def products_of_dense(X: Any, first: int, last: int, factors: Any, out: Any) -> None:
-    """Values of all monomials of some rows."""
-    for i in range(first, last):
-        for m in range(factors.shape[0]):
-            value = wide(X[i, factors[m, 0]])
-            for f in range(1, factors.shape[1]):
-                if factors[m, f] < 0:
-                    break
-                value *= wide(X[i, factors[m, f]])
-            out[i, m] = value
-
-
-@kernel
-def product_at(row: Any, m: int, factors: Any) -> float:
-    """The value of a monomial of a row that was spread out; zero where a column is missing."""
-    value = 1.0
-    for f in range(factors.shape[1]):
-        if factors[m, f] < 0:
-            break
-        value *= row[factors[m, f]]
-        if value == 0.0:
-            break
-    return value
-
-
-@kernel
-def count_of_rows(columns: Any, values: Any, starts: Any, first: int, last: int, width: int, factors: Any, members: Any,
-                  member_starts: Any, counts: Any) -> None:  # fmt: skip
-    """How many monomials of each row are not zero, to counts[row + 1]."""
-    row = np.zeros(width)
-    for i in range(first, last):
-        for e in range(starts[i], starts[i + 1]):
-            row[columns[e]] = wide(values[e])
-        found = 0
-        for e in range(starts[i], starts[i + 1]):
-            for p in range(member_starts[columns[e]], member_starts[columns[e] + 1]):
-                if product_at(row, members[p], factors) != 0.0:
-                    found += 1
-        counts[i + 1] = found
-        for e in range(starts[i], starts[i + 1]):
-            row[columns[e]] = 0.0
-
-
-@kernel
-def products_of_rows(columns: Any, values: Any, starts: Any, first: int, last: int, width: int, factors: Any,
-                     members: Any, member_starts: Any, out_starts: Any, out_columns: Any,
-                     out_values: Any) -> None:  # fmt: skip
-    """The monomials of each row that are not zero, those of row i from out_starts[i] on."""
-    row = np.zeros(width)
-    for i in range(first, last):
-        for e in range(starts[i], starts[i + 1]):
-            row[columns[e]] = wide(values[e])
-        place = out_starts[i]
-        for e in range(starts[i], starts[i + 1]):
-            for p in range(member_starts[columns[e]], member_starts[columns[e] + 1]):
-                value = product_at(row, members[p], factors)
-                if value != 0.0:
-                    out_columns[place], out_values[place] = members[p], value
-                    place += 1
-        for e in range(starts[i], starts[i + 1]):
-            row[columns[e]] = 0.0
