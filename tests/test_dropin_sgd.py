@@ -187,6 +187,7 @@ def test_slopes_are_derivatives():
         {"loss": "perceptron", "learning_rate": "constant", "eta0": 1.0, "penalty": None},
         {"loss": "hinge", "learning_rate": "pa1", "penalty": None},
         {"loss": "log_loss", "early_stopping": True, "validation_fraction": 0.2},
+        {"loss": "log_loss", "class_weight": {1: 0.0}},
     ],
     ids=str,
 )

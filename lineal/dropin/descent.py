@@ -19,9 +19,12 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
+from sklearn.utils import check_random_state
 
 from lineal.core.jit import kernel
 from lineal.core.maths import wide
+from lineal.errors import OptionError
 
 LOSSES = (
     "hinge", "perceptron", "squared_hinge", "modified_huber", "log_loss", "squared_error", "huber",
@@ -37,6 +40,12 @@ T, SCALE, PULL, LOSS = range(4)
 
 #: Slopes are cut at this; a smaller factor of all weights is multiplied out.
 MAX_SLOPE, MIN_SCALE = 1e12, 1e-9
+
+#: Intercepts of sparse rows go by smaller steps, as in scikit-learn.
+_SPARSE_DECAY = 0.01
+
+#: "adaptive" divides its steps by this, down to the smallest.
+_LESS, _SMALLEST_STEP = 5.0, 1e-6
 
 
 class Steps(NamedTuple):
@@ -199,3 +208,74 @@ def settle(columns: Any, W: Any, received: Any, state: Any) -> None:
         shrink_row(columns, 0, columns.shape[0], W, received, state[SCALE], state[PULL])
     W *= state[SCALE]
     state[SCALE] = 1.0
+
+
+class Descent:
+    """Rows, weights and steps of a descent."""
+
+    def __init__(
+        self, given: Any, X: Any, numbers: np.ndarray, s: np.ndarray, factors: np.ndarray, W: np.ndarray,
+        b: np.ndarray,
+    ) -> None:  # fmt: skip
+        if given.average:
+            raise OptionError(
+                f"average={given.average!r} is refused in partial_fit and where fit descends: use average=False, or a "
+                "loss and penalty whose minimum fit finds, which averages approach"
+            )
+        self.X, self.dtype, self.numbers, self.s = X, X.dtype, numbers, s
+        self.rows = X if sparse.issparse(X) else sparse.csr_array(X)
+        self.W, self.b = W, b
+        k = W.shape[1]
+        is_binary = k == 1
+        self.labels: np.ndarray = (numbers - 1 if is_binary else numbers).astype(np.int32)
+        negative = factors[:1] if is_binary else np.ones(k)
+        self.factors: np.ndarray = np.stack([negative, factors[-k:]])
+        share, alpha = given._l1_share(), given._strength()
+        self.received: np.ndarray = np.zeros(W.shape if share > 0.0 else (0, k))
+        rate = RATES.index(given.learning_rate)
+        self.steps = Steps(
+            LOSSES.index(given.loss), float(given.epsilon), rate, float(given.eta0), float(given.power_t),
+            0.0 if given.alpha == 0.0 else given.alpha**-0.75, float(given.alpha), float(1.0 - share) * (alpha > 0.0),
+            float(share), bool(given.fit_intercept), _SPARSE_DECAY if sparse.issparse(X) else 1.0,
+        )  # fmt: skip
+        self.state: np.ndarray = np.array([given.t_, 1.0, 0.0, 0.0])
+        self.random = check_random_state(given.random_state) if given.shuffle else None
+
+    def order(self, rows: np.ndarray) -> np.ndarray:
+        """The rows, shuffled where that is asked for."""
+        return rows if self.random is None else self.random.permutation(rows)
+
+    def go(self, order: np.ndarray) -> None:
+        """One pass."""
+        self.state[LOSS] = 0.0
+        descend(
+            self.rows.indices, self.rows.data, self.rows.indptr, order, self.labels, self.s, self.factors, self.W,
+            self.b, self.received, self.steps, self.state,
+        )  # fmt: skip
+
+    def objective(self, n: int) -> float:
+        """Mean over rows and classes of the losses met in the last pass, and the penalty of what it ended with."""
+        value = self.state[LOSS] / (n * self.W.shape[1])
+        if self.steps.rate < PA1:
+            W = self.W * self.state[SCALE]
+            norms = 0.5 * self.steps.l2 * np.vdot(W, W) + self.steps.l1 * np.abs(W).sum()
+            value += self.steps.alpha * float(norms) / W.shape[1]
+        return float(value)
+
+    def error(self, held: np.ndarray) -> float:
+        """Share of the rows set aside that are wrong."""
+        scores = self.rows[held] @ self.W * self.state[SCALE] + self.b
+        found = (scores[:, 0] > 0.0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
+        return float(np.average(found != self.numbers[held], weights=self.s[held]))
+
+    def shorter(self) -> bool:
+        """Go on by shorter steps; False where there are none."""
+        if self.steps.rate != ADAPTIVE or self.steps.eta <= _SMALLEST_STEP:
+            return False
+        self.steps = self.steps._replace(eta=self.steps.eta / _LESS)
+        return True
+
+    def settled(self) -> tuple[np.ndarray, np.ndarray]:
+        """Weights and intercepts."""
+        settle(np.arange(self.W.shape[0], dtype=self.rows.indices.dtype), self.W, self.received, self.state)
+        return self.W, self.b

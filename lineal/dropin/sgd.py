@@ -27,8 +27,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from lineal.dropin import descent
-from lineal.dropin.descent import ADAPTIVE, LOSS, PA1, RATES, SCALE, Steps
+from lineal.dropin.descent import Descent
 from lineal.dropin.problem import (
     checked_weights,
     class_factors,
@@ -39,7 +38,7 @@ from lineal.dropin.problem import (
     warn_unless_converged,
     worst,
 )
-from lineal.errors import DataError, OptionError
+from lineal.errors import DataError
 from lineal.options import TrainOptions
 from lineal.solution import NO_CERTIFICATE
 from lineal.targets import encode
@@ -49,12 +48,6 @@ _SOLVED = {"hinge": "hinge", "log_loss": "logistic", "squared_hinge": "squared_h
 
 #: No relative gap above this is asked for.
 _LARGEST_GAP = 1e-2
-
-#: Intercepts of sparse rows go by smaller steps, as in scikit-learn.
-_SPARSE_DECAY = 0.01
-
-#: "adaptive" divides its steps by this, down to the smallest.
-_LESS, _SMALLEST_STEP = 5.0, 1e-6
 
 
 class SGDClassifier(linear_model.SGDClassifier):
@@ -66,9 +59,10 @@ class SGDClassifier(linear_model.SGDClassifier):
       objective is minimised. `tol` is a relative duality gap, 1e-2 at most (None: as small as rounding allows), and
       `max_iter` bounds the solver's iterations. `shuffle`, `learning_rate`, `eta0`, `power_t`, `n_iter_no_change` and
       `average` are checked; they describe ways to this minimum and do not change it.
-    - other losses, "hinge" with another penalty, early_stopping=True, learning_rate="pa1" or "pa2": descent by
-      scikit-learn's rules, where all parameters count. All classes stop together, by their mean objective or by the
-      score of all of them on the rows set aside; average=True is refused.
+    - other losses, "hinge" with another penalty, early_stopping=True, learning_rate="pa1" or "pa2", a class whose rows
+      have no weight (no intercept is best then): descent by scikit-learn's rules, where all parameters count. All
+      classes stop together, by their mean objective or by the score of all of them on the rows set aside; average=True
+      is refused.
 
     `partial_fit` is descent, too: the same steps as in scikit-learn (rows are shuffled by another generator).
     `n_jobs` is a number of threads of the solver, `verbose` shows its progress.
@@ -103,7 +97,8 @@ class SGDClassifier(linear_model.SGDClassifier):
         factors = class_factors(self.class_weight, self.classes_, y, sample_weight)
         W, b = self._start(coef_init, intercept_init, X.shape[1], encoded.n_columns)
         self.t_ = 1.0
-        if self._is_solved():
+        shares = np.bincount(encoded.class_numbers, weights * factors[encoded.class_numbers], len(self.classes_))
+        if self._is_solved() and ((shares > 0.0).all() or not self.fit_intercept):
             has_start = coef_init is not None or intercept_init is not None
             self._minimised(X, encoded, weights, factors, np.vstack([W, b]) if has_start else None)
         else:
@@ -130,11 +125,10 @@ class SGDClassifier(linear_model.SGDClassifier):
             raise DataError(f"y[{unknown[0]}] is {y[unknown[0]]!r}, which is not among the classes")
         weights = checked_weights(sample_weight, X)
         factors = class_factors(self.class_weight, self.classes_, y, sample_weight)
-        known = (self.coef_, self.intercept_) if hasattr(self, "coef_") else (None, None)
-        W, b = self._start(*known, X.shape[1], k)
+        W, b = self._start(getattr(self, "coef_", None), getattr(self, "intercept_", None), X.shape[1], k)
         if not hasattr(self, "t_"):
             self.t_ = 1.0
-        run = _Descent(self, X, numbers, weights, factors, W, b)
+        run = Descent(self, X, numbers, weights, factors, W, b)
         run.go(run.order(np.arange(len(y))))
         self._keep_descent(run, 1, len(y))
         return self
@@ -155,10 +149,11 @@ class SGDClassifier(linear_model.SGDClassifier):
 
     def _minimised(self, X: Any, encoded: Any, weights: np.ndarray, factors: np.ndarray, start: Any) -> None:
         share, strength = self._l1_share(), self._strength()
-        penalty = {"penalty": {0.0: "l2", 1.0: "l1"}.get(share, "elastic_net")}
+        penalty: dict[str, Any] = {"penalty": {0.0: "l2", 1.0: "l1"}.get(share, "elastic_net")}
+        if 0.0 < share < 1.0:
+            penalty["l1_ratio"] = share
         options = TrainOptions(
-            **penalty, **({"l1_ratio": share} if 0.0 < share < 1.0 else {}),
-            loss=_SOLVED[self.loss], tol=0.0 if self.tol is None else min(self.tol, _LARGEST_GAP),
+            **penalty, loss=_SOLVED[self.loss], tol=0.0 if self.tol is None else min(self.tol, _LARGEST_GAP),
             fit_intercept=self.fit_intercept, max_iter=self.max_iter, n_jobs=self.n_jobs, verbose=int(self.verbose),
             random_state=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
         )  # fmt: skip
@@ -182,7 +177,7 @@ class SGDClassifier(linear_model.SGDClassifier):
 
     def _descended(self, X: Any, numbers: np.ndarray, weights: np.ndarray, factors: np.ndarray, W: Any, b: Any) -> None:
         held = self._make_validation_split(numbers, sample_mask=weights > 0)
-        run = _Descent(self, X, numbers, weights, factors, W, b)
+        run = Descent(self, X, numbers, weights, factors, W, b)
         rows, is_over = np.flatnonzero(~held), False
         best, since, epoch = math.inf, 0, 0
         least = math.inf if self.tol is None else float(self.tol)  # without tol nothing counts as "no change"
@@ -205,7 +200,7 @@ class SGDClassifier(linear_model.SGDClassifier):
                 stacklevel=4,
             )
 
-    def _keep_descent(self, run: _Descent, epochs: int, n: int) -> None:
+    def _keep_descent(self, run: Descent, epochs: int, n: int) -> None:
         W, b = run.settled()
         if not (np.isfinite(W).all() and np.isfinite(b).all()):
             raise ValueError(
@@ -247,74 +242,3 @@ class SGDClassifier(linear_model.SGDClassifier):
         tags = super().__sklearn_tags__()
         tags.array_api_support = False
         return tags
-
-
-class _Descent:
-    """Rows, weights and steps of a descent."""
-
-    def __init__(
-        self, given: SGDClassifier, X: Any, numbers: np.ndarray, s: np.ndarray, factors: np.ndarray, W: np.ndarray,
-        b: np.ndarray,
-    ) -> None:  # fmt: skip
-        if given.average:
-            raise OptionError(
-                f"average={given.average!r} is refused in partial_fit and where fit descends: use average=False, or a "
-                "loss and penalty whose minimum fit finds, which averages approach"
-            )
-        self.X, self.dtype, self.numbers, self.s = X, X.dtype, numbers, s
-        self.rows = X if sparse.issparse(X) else sparse.csr_array(X)
-        self.W, self.b = W, b
-        k = W.shape[1]
-        is_binary = k == 1
-        self.labels: np.ndarray = (numbers - 1 if is_binary else numbers).astype(np.int32)
-        negative = factors[:1] if is_binary else np.ones(k)
-        self.factors: np.ndarray = np.stack([negative, factors[-k:]])
-        share, alpha = given._l1_share(), given._strength()
-        self.received: np.ndarray = np.zeros(W.shape if share > 0.0 else (0, k))
-        rate = RATES.index(given.learning_rate)
-        self.steps = Steps(
-            descent.LOSSES.index(given.loss), float(given.epsilon), rate, float(given.eta0), float(given.power_t),
-            0.0 if given.alpha == 0.0 else given.alpha**-0.75, float(given.alpha), float(1.0 - share) * (alpha > 0.0),
-            float(share), bool(given.fit_intercept), _SPARSE_DECAY if sparse.issparse(X) else 1.0,
-        )  # fmt: skip
-        self.state: np.ndarray = np.array([given.t_, 1.0, 0.0, 0.0])
-        self.random = check_random_state(given.random_state) if given.shuffle else None
-
-    def order(self, rows: np.ndarray) -> np.ndarray:
-        """The rows, shuffled where that is asked for."""
-        return rows if self.random is None else self.random.permutation(rows)
-
-    def go(self, order: np.ndarray) -> None:
-        """One pass."""
-        self.state[LOSS] = 0.0
-        descent.descend(
-            self.rows.indices, self.rows.data, self.rows.indptr, order, self.labels, self.s, self.factors, self.W,
-            self.b, self.received, self.steps, self.state,
-        )  # fmt: skip
-
-    def objective(self, n: int) -> float:
-        """Mean over rows and classes of the losses met in the last pass, and the penalty of what it ended with."""
-        value = self.state[LOSS] / (n * self.W.shape[1])
-        if self.steps.rate < PA1:
-            W = self.W * self.state[SCALE]
-            norms = 0.5 * self.steps.l2 * np.vdot(W, W) + self.steps.l1 * np.abs(W).sum()
-            value += self.steps.alpha * float(norms) / W.shape[1]
-        return float(value)
-
-    def error(self, held: np.ndarray) -> float:
-        """Share of the rows set aside that are wrong."""
-        scores = self.rows[held] @ self.W * self.state[SCALE] + self.b
-        found = (scores[:, 0] > 0.0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
-        return float(np.average(found != self.numbers[held], weights=self.s[held]))
-
-    def shorter(self) -> bool:
-        """Go on by shorter steps; False where there are none."""
-        if self.steps.rate != ADAPTIVE or self.steps.eta <= _SMALLEST_STEP:
-            return False
-        self.steps = self.steps._replace(eta=self.steps.eta / _LESS)
-        return True
-
-    def settled(self) -> tuple[np.ndarray, np.ndarray]:
-        """Weights and intercepts."""
-        descent.settle(np.arange(self.W.shape[0], dtype=self.rows.indices.dtype), self.W, self.received, self.state)
-        return self.W, self.b
