@@ -1,4 +1,4 @@
-"""Online learning: one pass from a file that arrives in blocks, products that grow, and a batch solver on top of them."""
+"""Online learning: one pass over a file that arrives in blocks, products that grow, and a batch solver on top."""
 
 from __future__ import annotations
 

@@ -53,6 +53,6 @@ def test_clones_pickles_searches_and_pipelines():
     assert not hasattr(clone(classifier), "model_")
     search = GridSearchCV(OnlineClassifier(), {"rate": [0.1, 1.0], "loss": ["logistic", "hinge"]}, cv=3).fit(X, y)
     assert search.best_score_ > 0.85
-    I, z = load_iris(return_X_y=True)
+    F, z = load_iris(return_X_y=True)
     order = np.random.default_rng(0).permutation(150)
-    assert make_pipeline(StandardScaler(), OnlineClassifier()).fit(I[order], z[order]).score(I, z) > 0.8
+    assert make_pipeline(StandardScaler(), OnlineClassifier()).fit(F[order], z[order]).score(F, z) > 0.8
