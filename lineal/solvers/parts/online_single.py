@@ -44,13 +44,13 @@ SMALLEST = np.float32(1e-30)
 LEAST_SQUARE, LARGEST_SUM = np.float32(1e-30), np.float32(1e37)
 
 
-@kernel
+@kernel(forceinline=True)
 def shrunk(w: float, gravity: float) -> float:
     """A weight, drawn to zero by `gravity`."""
     return w - gravity if w > gravity else w + gravity if w < -gravity else 0.0
 
 
-@kernel
+@kernel(forceinline=True)
 def score_one(table: Any, slots: Any, values: Any, count: int, gravity: float) -> float:
     """Σ w·x, before contraction."""
     total = 0.0
@@ -65,7 +65,7 @@ def score_one(table: Any, slots: Any, values: Any, count: int, gravity: float) -
     return total
 
 
-@kernel
+@kernel(forceinline=True)
 def touch_default(table: Any, slots: Any, values: Any, length: int, count: int, square: Any, start: Any) -> Any:
     """G, s and rates of the features of an example, with the usual settings: (Σ z²·r, Σ z²). `values` become z.
 
@@ -125,13 +125,13 @@ def touch(table: Any, slots: Any, values: Any, length: int, count: int, square: 
     return q, norms
 
 
-@kernel
+@kernel(forceinline=True)
 def is_default(rule: Any) -> bool:
     """Whether `touch_default` does it."""
     return rule.adaptive and rule.normalised and rule.power_t == 0.5
 
 
-@kernel
+@kernel(forceinline=True)
 def sensitivity(norms: float, h: float, totals: Any, rule: Any) -> float:
     """N, after its sums have grown by this example."""
     if not rule.normalised:
@@ -141,7 +141,7 @@ def sensitivity(norms: float, h: float, totals: Any, rule: Any) -> float:
     return (totals[NORMS] / totals[IMPORTANCE]) ** norm_power if totals[NORMS] > 0.0 else 1.0
 
 
-@kernel
+@kernel(forceinline=True)
 def step_length(h: float, totals: Any, rule: Any) -> float:
     """a: rate times importance, falling with the examples so far where the rates of features do not."""
     if rule.theorem:
@@ -151,7 +151,7 @@ def step_length(h: float, totals: Any, rule: Any) -> float:
     return rule.rate * h * (rule.initial_t + totals[SEEN] + h) ** -rule.power_t
 
 
-@kernel
+@kernel(forceinline=True)
 def learn_one(
     table: Any, scratch: Any, length: int, count: int, p: float, y: float, h: float, totals: Any, rule: Any
 ) -> None:
@@ -188,7 +188,7 @@ def learn_one(
         table[j, W] += length * scratch.values[i] * table[j, RATE]
 
 
-@kernel
+@kernel(forceinline=True)
 def fetch_row(columns: Any, start: Any, stop: Any, table: Any, mask: Any, stride: Any) -> None:
     """Begin to bring what the table has of a row: the rows of a large table come from far."""
     for p in range(U(start), U(stop)):
