@@ -346,9 +346,7 @@ class Learner:
         if o.picky:
             self._admit(count)
         slots = np.flatnonzero(self.origin)
-        chosen = self.parents.best(
-            slots, self._parent_scores(slots), self.origin, count - 1 if o.fallback else count
-        )
+        chosen = self.parents.best(slots, self._parent_scores(slots), self.origin, count - 1 if o.fallback else count)
         if o.fallback:
             chosen += self.parents.smallest(self.origin, chosen)
         self.parents.add(chosen)

@@ -61,7 +61,7 @@ class Parents:
         """So many monomials of these slots with the largest scores that are no parents yet; ties go to the lowest."""
         known = set(self.monomials)
         chosen: list[Monomial] = []
-        for slot in _descending(slots, scores, count + len(known)):
+        for slot in _descending(slots, scores, 4 * (count + len(known)) + 1):
             monomial = self.monomial_of(int(origin[slot]))
             if len(chosen) == count:
                 break
