@@ -65,7 +65,8 @@ def open_layout(path: str | os.PathLike[str], trusted: bool = False) -> Dataset:
     return _open(os.fspath(path), trusted)[0]
 
 
-def _open(path: str, trusted: bool) -> tuple[Dataset, mmap.mmap]:
+def _open(path: str, trusted: bool, by_blocks: bool = False) -> tuple[Dataset, mmap.mmap]:
+    """The mapped dataset and its map; with `by_blocks` the caller checks the rows himself, as he comes to them."""
     try:
         with open(path, "rb") as file:
             pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -78,7 +79,7 @@ def _open(path: str, trusted: bool) -> tuple[Dataset, mmap.mmap]:
         opened = _Opened(path, batch, about, pages)
         data = opened.dataset()
         if not trusted:
-            opened.check_contents()
+            opened.check_contents(not by_blocks)
     except DataError as error:
         if str(error).startswith("the stored schema"):
             raise DataError(f"{path} is damaged: {error}") from None
@@ -105,6 +106,21 @@ def read_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = 
         data, pages = _open(path, options.trusted)
         _agree(data, schema, path)
         for block in blocks_of(data, options.block_bytes):
+            yield block
+            drop_pages(pages)
+
+
+def stream_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Iterator[Dataset]:
+    """As `read_blocks`, but a block is checked when it is made, so that the first one does not wait for the others.
+
+    That its indices ascend is not looked at: whoever learns from a stream does not depend on it.
+    """
+    for path in paths:
+        data, pages = _open(path, options.trusted, by_blocks=True)
+        _agree(data, schema, path)
+        for block in blocks_of(data, options.block_bytes):
+            if not options.trusted:
+                validate_full(block, path)
             yield block
             drop_pages(pages)
 
@@ -238,10 +254,11 @@ class _Opened:
         array.validate(full=True)
         return np.array(array.dictionary.to_pylist(), dtype=np.str_)[self._view(array.indices, np.int32)]
 
-    def check_contents(self) -> None:
-        """Read offsets and indices from the file, past the map, and check each of them."""
+    def check_contents(self, rows: bool) -> None:
+        """Read offsets and indices from the file, past the map, and check each of them; without `rows`, only that
+        the offsets of indices and values are the same."""
         with open(self.path, "rb", buffering=0) as file:
-            for offsets, indices, bound in self.sections:
+            for offsets, indices, bound in self.sections if rows else ():
                 check_rows(self._reader(file, offsets), len(offsets), self._reader(file, indices), len(indices), bound,
                            self.path)  # fmt: skip
             for one, other in self.twins:

@@ -105,10 +105,15 @@ class _Joined(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        got = self._head[: len(buffer)] or self._stream.read(len(buffer)) or b""
+        got = self._head[: len(buffer)] or self._some(len(buffer))
         self._head = self._head[len(got) :]
         buffer[: len(got)] = got
         return len(got)
+
+    def _some(self, count: int) -> bytes:
+        """What a pipe has now, instead of waiting until it has all that was asked for."""
+        read = getattr(self._stream, "read1", self._stream.read)
+        return read(count) or b""
 
     def close(self) -> None:
         if self._stream is not getattr(sys.stdin, "buffer", None):

@@ -124,7 +124,8 @@ def _blocks(
     """Blocks of the other formats, made narrow."""
     row = 0
     kinds: np.ndarray | None = None
-    for whole in reader.read_blocks(paths, settings, schema):
+    make = getattr(reader, "stream_blocks", reader.read_blocks)
+    for whole in make(paths, settings, schema):
         block = whole.in_columns_of(wanted)
         if not len(block):
             continue

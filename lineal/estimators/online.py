@@ -62,6 +62,7 @@ class _Online(BaseEstimator):
         fallback: bool = False,
         picky: bool = False,
         schedule: str = "auto",
+        caution: float = 0.3,
         max_time: float | None = None,
         n_jobs: int | None = None,
         theorem: bool = False,
@@ -90,6 +91,7 @@ class _Online(BaseEstimator):
         self.fallback = fallback
         self.picky = picky
         self.schedule = schedule
+        self.caution = caution
         self.max_time = max_time
         self.n_jobs = n_jobs
         self.theorem = theorem

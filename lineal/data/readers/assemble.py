@@ -8,7 +8,7 @@ parsed a block at a time, so that their text is never in memory whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from lineal.data.readers.text import Found, Rows
 from lineal.data.source import Chunk, display_name, line_chunks
 from lineal.errors import DataError, OptionError, unknown_value
 
-#: Text that one kernel call parses. Fixed, so that results do not depend on the number of threads.
+#: Text that one kernel call parses at most. Fixed, so that results do not depend on the number of threads.
 CHUNK_BYTES = 4 << 20
 
 #: From this many entries on, index arrays are int64 (SciPy wants indptr and indices of one type).
@@ -136,29 +136,38 @@ def parse_all(parser: Parser, paths: list[str]) -> Parsed:
     return _join(parts)
 
 
-def parse_blocks(parser: Parser, paths: list[str]) -> Iterator[Parsed]:
-    """The files in pieces of about `block_bytes` of text, each with at least one example."""
-    seen = NO_FACTS
-    for group in _groups(paths, parser.options.block_bytes, count_mapped=True):
+def parse_blocks(parser: Parser, paths: list[str], chunks: int = 4) -> Iterator[Parsed]:
+    """The files in pieces of about `block_bytes` of text, each parsed as so many chunks.
+
+    Each has at least one example, but one more may follow for the malformed lines after the last of them.
+    """
+    seen, skipped = NO_FACTS, 0
+    for group in _groups(paths, parser.options.block_bytes, True, chunks):
         block = parse_group(parser, group, seen.bad)
         group.clear()
         seen += block.facts
+        skipped += block.facts.bad
         if block.facts.rows:
+            block.facts, skipped = replace(block.facts, bad=skipped), 0
             yield block
         del block  # the reader may still hold it, but not we, while the next one is made
+    if skipped and seen.rows:
+        none = parse_group(parser, [Chunk("", np.zeros(0, np.uint8))], 0)
+        none.facts = replace(none.facts, bad=skipped)
+        yield none
     if not seen.rows:
         raise _no_examples(paths, seen.bad)
 
 
-def _groups(paths: list[str], group_bytes: int, count_mapped: bool) -> Iterator[list[Chunk]]:
+def _groups(paths: list[str], group_bytes: int, count_mapped: bool, chunks: int = 4) -> Iterator[list[Chunk]]:
     """Chunks together, until they take `group_bytes` of memory (or of text, mapped or not)."""
     group: list[Chunk] = []
-    size = 0
+    size, step = 0, min(CHUNK_BYTES, max(group_bytes // chunks, 1))
     for path in paths:
-        for chunk in line_chunks(path, min(CHUNK_BYTES, max(group_bytes // 4, 1))):
+        for chunk in line_chunks(path, step):
             group.append(chunk)
             size += chunk.data.size if count_mapped or not chunk.is_mapped else 0
-            if size >= group_bytes:
+            if size > group_bytes - step:  # chunks end with a line, somewhat before `step`
                 yield group
                 group, size = [], 0
     if group:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lineal.core.threads import thread_count
 from lineal.data.dataset import Dataset, Schema
 from lineal.data.options import ReadOptions
 from lineal.data.readers.assemble import Parsed, Parser, parse_blocks
@@ -74,7 +75,7 @@ def _seed(name: str) -> int:
 
 def _blocks(reader: TextReader, paths: list[str], parser: Parser, schema: Schema, wish: Wish) -> Iterator[Dataset]:
     room = parser.options.max_bad_lines
-    for parsed in parse_blocks(parser, paths):
+    for parsed in parse_blocks(parser, paths, chunks=thread_count(parser.options.n_jobs)):
         wish.seen |= parsed.facts.names
         if "" in wish.namespaces and (parsed.kinds == 1 + wish.namespaces.index("")).any():
             wish.seen.add("")  # names are noted where there is one

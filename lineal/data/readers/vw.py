@@ -96,6 +96,13 @@ def name_end(data: Any, p: Any) -> Any:
         p += U1  # another control character, or the byte after a word without marks
 
 
+@kernel
+def long_name(data: Any, start: Any, p: Any, seed: Any) -> Any:
+    """The name from `start` on, which does not end before p: (position after it, its hash)."""
+    stop = name_end(data, p)
+    return stop, hash_name(data, start, stop, seed)
+
+
 @kernel(forceinline=True)
 def parse_name(data: Any, p: Any, seed: Any) -> Any:
     """The name at p: (position after it, its hash). One of up to seven bytes is looked at as a whole."""
@@ -103,8 +110,7 @@ def parse_name(data: Any, p: Any, seed: Any) -> Any:
     length = count_trailing_zeros(name_marks(word)) >> U3
     stop = p + length
     if length == U8 or not ENDS_NAME[data[stop]]:
-        stop = name_end(data, stop)
-        return stop, hash_name(data, p, stop, seed)
+        return long_name(data, p, stop, seed)
     digits, number = leading_digits(word)
     return stop, number + seed if digits == length else murmur3_of_word(word, length, seed)
 
