@@ -226,52 +226,54 @@ def learn_child(memo: Any, place: Any, parent: int, column: Any, expansion: Any)
 
 
 @kernel
-def children(parent: int, value: Any, columns: Any, start: int, length: int, expansion: Any, scratch: Any, count: int,
-             n_waiting: int) -> Any:  # fmt: skip
-    """Append the products of a parent with the entries, but for those of earlier parents; parents among them wait."""
-    slots, values, memo = scratch.slots, scratch.values, expansion.memo
-    last, spread = U(memo.shape[0] - 1), U(parent) * U(_SPREAD)
-    one = np.float32(1.0)
-    clashes, begin = 0, count
+def waiting_entries(entry_keys: Any, values: Any, length: int, places: Any, numbers: Any, waiting: Any,
+                    waiting_values: Any) -> int:  # fmt: skip
+    """Put the example's own entries that are parents into `waiting`; how many there are."""
+    count = 0
     for i in range(U(length)):
-        column, x = columns[U(start) + i], values[i]
-        place = (U(column) + spread) & last
-        if memo[place, 0] != parent + 1 or memo[place, 1] != column:
-            parents = expansion.parents
-            if x == one and has_factor(parent, int(parents.degrees[parent]), column, parents.factors):
-                continue
-            learn_child(memo, place, parent, column, expansion)
-        code = int(memo[place, 3])
-        if code & FIRST == 0 or (x == one and code & FACTOR):
-            continue
-        slots[count], values[count] = memo[place, 2], bounded(value * x)
-        clashes += (code & CLASH) // CLASH
-        if code >= NUMBER:
-            scratch.waiting[n_waiting], scratch.waiting_values[n_waiting] = code // NUMBER - 1, values[count]
-            n_waiting += 1
-        count += 1
-    expansion.clashes[0] += clashes
-    expansion.clashes[1] += count - begin
-    return count, n_waiting
+        number = find(entry_keys[i], places, numbers)
+        if number >= 0:
+            waiting[count], waiting_values[count] = number, values[i]
+            count += 1
+    return count
 
 
 @kernel
 def expand_parents(rows: Any, start: int, length: int, expansion: Any, scratch: Any, count: int) -> int:
-    """Append what grows from the parents that occur in the example."""
-    parents, n_waiting = expansion.parents, 0
-    if parents.keys.shape[0] == 0:
+    """Append what grows from the parents that occur in the example: their products with its entries, but for those of
+    earlier parents; parents among them are multiplied on. One loop, as parents often have few products each."""
+    parents, memo, clashes = expansion.parents, expansion.memo, 0
+    columns, slots, values = rows.columns, scratch.slots, scratch.values
+    waiting, waiting_values = scratch.waiting, scratch.waiting_values
+    if memo.shape[0] == 0:
         return count
-    for i in range(length):
-        number = find(scratch.entry_keys[i], parents.places, parents.numbers)
-        if number >= 0:
-            scratch.waiting[n_waiting] = number
-            scratch.waiting_values[n_waiting] = scratch.values[i]
-            n_waiting += 1
-    done = 0
+    n_waiting = waiting_entries(
+        scratch.entry_keys, values, length, parents.places, parents.numbers, waiting, waiting_values
+    )
+    last, one, begin, done = U(memo.shape[0] - 1), np.float32(1.0), count, 0
     while done < n_waiting:
-        parent, value = int(scratch.waiting[done]), scratch.waiting_values[done]
+        parent, value = int(waiting[done]), waiting_values[done]
+        spread = U(parent) * U(_SPREAD)
         done += 1
-        count, n_waiting = children(parent, value, rows.columns, start, length, expansion, scratch, count, n_waiting)
+        for i in range(U(length)):
+            column, x = columns[U(start) + i], values[i]
+            place = (U(column) + spread) & last
+            if memo[place, 0] != parent + 1 or memo[place, 1] != column:
+                if x == one and has_factor(parent, int(parents.degrees[parent]), column, parents.factors):
+                    continue
+                learn_child(memo, place, parent, column, expansion)
+            code = int(memo[place, 3])
+            if code & FIRST == 0 or (x == one and code & FACTOR):
+                continue
+            product = bounded(value * x)
+            slots[count], values[count] = memo[place, 2], product
+            clashes += code & CLASH
+            if code >= NUMBER:
+                waiting[n_waiting], waiting_values[n_waiting] = code // NUMBER - 1, product
+                n_waiting += 1
+            count += 1
+    expansion.clashes[0] += clashes // CLASH
+    expansion.clashes[1] += count - begin
     return count
 
 
