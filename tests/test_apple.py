@@ -12,9 +12,10 @@ from scipy.optimize import minimize
 from lineal.errors import OptionError
 from lineal.online_options import OnlineOptions
 from lineal.solvers.online import Learner
-from lineal.solvers.parts.monomials import column_key, expand, slot_of
+from lineal.solvers.parts.monomials import expand
 from lineal.solvers.parts.online_state import G, Rows
 from lineal.solvers.parts.parents import Parents
+from lineal.solvers.parts.products import column_key, slot_of
 
 BITS = 18
 
@@ -307,7 +308,7 @@ def test_the_theorem_bounds_the_regret():
         chosen = np.random.default_rng(seed).integers(0, len(y), steps)
         learner = Learner(
             options(
-                loss="logistic", theorem=True, l2=strength, adaptive=False, normalised=False, invariant=False,
+                loss="logistic", bits=12, theorem=True, l2=strength, adaptive=False, normalised=False, invariant=False,
                 expansion="adaptive", schedule="equal", epochs=3, growth=0.0,
             ),
             n_examples=steps,

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from lineal.solvers.parts.monomials import MAX_DEGREE, ParentArrays, column_key
+from lineal.solvers.parts.monomials import MAX_DEGREE, ParentArrays
+from lineal.solvers.parts.products import column_key
 
 Monomial = tuple[int, ...]
 
