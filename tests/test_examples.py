@@ -16,6 +16,12 @@ EXAMPLES = sorted((Path(__file__).resolve().parent.parent / "examples").glob("*.
 SAYS = {
     "quick_start": ["converged", "relative duality gap", "accuracy on new rows: 0.9"],
     "multilabel": ["logistic: relative duality gap", "label ranking: relative duality gap", "threshold learned: 0."],
+    "online": [
+        "linear: progressive loss 0.",
+        "with products: progressive loss 0.",
+        "new rows 0.99",
+        "c0*c3",
+    ],
     "path_and_search": ["best alpha", "accuracy on new rows: 0.9"],
     "stagewise": ["softmax: ", "relative duality gap", "stagewise, patches: ", "held-out error by block", "kept"],
     "text_file_to_model": ["400 rows, 30 columns, float64", "accuracy on new.svm: 0.9"],

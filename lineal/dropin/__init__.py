@@ -1,8 +1,8 @@
 """scikit-learn's own linear classifiers, fitted by lineal: change one import line of a program, and nothing else.
 
-`LinearSVC`, `LogisticRegression` and `RidgeClassifier` are subclasses of scikit-learn's: parameters, attributes,
-predictions, tags and `isinstance` are theirs; only `fit` is lineal's. What it cannot honour raises an error that names
-it.
+`LinearSVC`, `LogisticRegression`, `RidgeClassifier` and `SGDClassifier` are subclasses of scikit-learn's: parameters,
+attributes, predictions, tags and `isinstance` are theirs; only `fit` (and `partial_fit`) is lineal's. What it cannot
+honour raises an error that names it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ _HOME = {
     "LinearSVC": "lineal.dropin.svc",
     "LogisticRegression": "lineal.dropin.logistic",
     "RidgeClassifier": "lineal.dropin.ridge",
+    "SGDClassifier": "lineal.dropin.sgd",
 }
 
-__all__ = ["LinearSVC", "LogisticRegression", "RidgeClassifier"]
+__all__ = ["LinearSVC", "LogisticRegression", "RidgeClassifier", "SGDClassifier"]
 
 if TYPE_CHECKING:
     from lineal.dropin.logistic import LogisticRegression as LogisticRegression
     from lineal.dropin.ridge import RidgeClassifier as RidgeClassifier
+    from lineal.dropin.sgd import SGDClassifier as SGDClassifier
     from lineal.dropin.svc import LinearSVC as LinearSVC
 
 

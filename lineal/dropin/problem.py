@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +24,7 @@ from lineal.fit import Problem, assemble, blas_threads
 from lineal.options import TrainOptions
 from lineal.progress import Progress
 from lineal.solution import Certificate, Solution
-from lineal.targets import Encoded
+from lineal.targets import Encoded, encode
 
 #: No gap below this is asked for: rounding hides the rest.
 SMALLEST_GAP = {"f4": 1e-6, "f8": 1e-13}
@@ -78,6 +79,23 @@ def minimise(problem: Problem, start: np.ndarray | None = None) -> Solution:
     options = replace(options, tol=max(options.tol, SMALLEST_GAP[objective.engine.dtype.str[1:]]))
     with blas_threads(problem), Progress(options.verbose, options.tol) as progress:
         return replace(problem, options=options).solve(callbacks=progress.callbacks, start=start)
+
+
+def one_vs_rest(
+    encoded: Encoded, weights: np.ndarray, factors: np.ndarray, is_direct: bool = False
+) -> Iterator[tuple[Encoded, np.ndarray]]:
+    """Labels and row weights of each fit: one for all classes wherever the same weights serve them all.
+
+    Class weights of LIBLINEAR and of stochastic gradient descent with more than two classes weigh, in the problem of
+    class r, only the rows of class r.
+    """
+    numbers = encoded.class_numbers
+    if is_direct or encoded.n_columns == 1 or (factors == 1.0).all():
+        yield encoded, weights * factors[numbers]
+        return
+    for r, factor in enumerate(factors):
+        is_own = numbers == r
+        yield encode(is_own.astype(np.int32), direct=False), weights * np.where(is_own, factor, 1.0)
 
 
 def liblinear_gap(tol: float) -> float:

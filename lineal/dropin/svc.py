@@ -13,7 +13,6 @@ Memory: X in float64 with one more column, and what lineal's solver for the loss
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -31,13 +30,14 @@ from lineal.dropin.problem import (
     iterations,
     liblinear_gap,
     minimise,
+    one_vs_rest,
     problem_of,
     warn_unless_converged,
     with_bias,
     worst,
 )
 from lineal.options import TrainOptions
-from lineal.targets import Encoded, encode
+from lineal.targets import encode
 
 
 class LinearSVC(svm.LinearSVC):
@@ -75,7 +75,7 @@ class LinearSVC(svm.LinearSVC):
         )  # fmt: skip
         solutions = [
             minimise(problem_of(features, part, s, float(self.C), options))
-            for part, s in _problems(encoded, weights, factors, joint)
+            for part, s in one_vs_rest(encoded, weights, factors, joint)
         ]
         self._keep(np.hstack([solution.weights for solution in solutions]))
         self.certificate_ = worst(solutions)
@@ -92,16 +92,3 @@ class LinearSVC(svm.LinearSVC):
         else:
             self.intercept_ = 0.0
         self.coef_ = W.T
-
-
-def _problems(
-    encoded: Encoded, weights: np.ndarray, factors: np.ndarray, is_direct: bool
-) -> Iterator[tuple[Encoded, np.ndarray]]:
-    """Labels and row weights of each fit: one for all classes wherever the same weights serve them all."""
-    numbers = encoded.class_numbers
-    if is_direct or encoded.n_columns == 1 or (factors == 1.0).all():
-        yield encoded, weights * factors[numbers]
-        return
-    for r, factor in enumerate(factors):
-        is_own = numbers == r
-        yield encode(is_own.astype(np.int32), direct=False), weights * np.where(is_own, factor, 1.0)

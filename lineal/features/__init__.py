@@ -26,6 +26,9 @@ _HOME = {
 }
 _CLASSES = {attribute: module for module, attribute in _HOME.values()}
 
+#: A transformer only: it learns from labels and has no blocks that a stagewise model could ask for.
+_CLASSES["AdaptivePolynomial"] = "adaptive"
+
 #: A plus between steps, not within a number such as 1e+3.
 _BETWEEN_STEPS = re.compile(r"\+(?!\s*\d)")
 
@@ -33,6 +36,7 @@ _BETWEEN_STEPS = re.compile(r"\+(?!\s*\d)")
 _REGISTERED: dict[str, Any] = {}
 
 __all__ = [
+    "AdaptivePolynomial",
     "Chain",
     "FrequencyOrdered",
     "GreedyResidual",
@@ -48,6 +52,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from lineal.features.adaptive import AdaptivePolynomial as AdaptivePolynomial
     from lineal.features.chain import Chain as Chain
     from lineal.features.components import PrincipalComponents as PrincipalComponents
     from lineal.features.convolution import PatchConvolution as PatchConvolution

@@ -16,7 +16,7 @@ from lineal import memory
 from lineal.errors import OptionError
 
 #: Algorithms that minimise no `Objective`: their estimators call them.
-OF_THEIR_OWN = ("calibrated", "stagewise")
+OF_THEIR_OWN = ("calibrated", "online", "stagewise")
 
 
 def names() -> list[str]:
