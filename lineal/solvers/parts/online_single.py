@@ -66,10 +66,10 @@ def score_one(table: Any, slots: Any, values: Any, count: int, gravity: float) -
 
 
 @kernel(forceinline=True)
-def touch_default(table: Any, slots: Any, values: Any, length: int, count: int, square: Any, start: Any) -> Any:
+def touch_default(table: Any, slots: Any, values: Any, own: int, count: int, square: Any, start: Any) -> Any:
     """G, s and rates of the features of an example, with the usual settings: (Σ z²·r, Σ z²). `values` become z.
 
-    Behind the first `length` are products, whose G starts at `start`.
+    Behind the example's own features are products, whose G starts at `start`.
     """
     q, norms = 0.0, 0.0
     one = np.float32(1.0)
@@ -79,7 +79,7 @@ def touch_default(table: Any, slots: Any, values: Any, length: int, count: int, 
         if abs(z) > one or table[j, INVERSE] == np.float32(0.0):
             table[j, INVERSE] = one / max(abs(values[p]), SMALLEST)
             table[j, G] /= max(z * z, one)
-            if p >= U(length) and z == np.float32(0.0):
+            if p >= U(own) and z == np.float32(0.0):
                 table[j, G] = max(table[j, G], start)
             z = one if values[p] > np.float32(0.0) else -one
         values[p] = z
@@ -94,7 +94,7 @@ def touch_default(table: Any, slots: Any, values: Any, length: int, count: int, 
 
 
 @kernel
-def touch(table: Any, slots: Any, values: Any, length: int, count: int, square: Any, start: Any, rule: Any) -> Any:
+def touch(table: Any, slots: Any, values: Any, own: int, count: int, square: Any, start: Any, rule: Any) -> Any:
     """The same with any settings."""
     q, norms = 0.0, 0.0
     power = 1.0 - 2.0 * rule.power_t if rule.adaptive else 1.0
@@ -107,7 +107,7 @@ def touch(table: Any, slots: Any, values: Any, length: int, count: int, square: 
             z = x
         elif abs(z) > 1.0 or table[j, INVERSE] == np.float32(0.0):
             growth = max(abs(z), 1.0)
-            if p >= U(length) and z == 0.0:
+            if p >= U(own) and z == 0.0:
                 table[j, G] = max(table[j, G], start)
             table[j, INVERSE] = 1.0 / max(abs(x), wide(SMALLEST))
             table[j, G] /= growth * growth
@@ -153,9 +153,9 @@ def step_length(h: float, totals: Any, rule: Any) -> float:
 
 @kernel(forceinline=True)
 def learn_one(
-    table: Any, scratch: Any, length: int, count: int, p: float, y: float, h: float, totals: Any, rule: Any
+    table: Any, scratch: Any, own: int, count: int, p: float, y: float, h: float, totals: Any, rule: Any
 ) -> None:
-    """Update after the score p was given; `length` of the features are the example's own."""
+    """Update after the score p was given; `own` of the features are the example's own."""
     slope = loss_slope(rule.kind, p, y, rule.tau)
     a = step_length(h, totals, rule)
     totals[SEEN] += h
@@ -165,9 +165,9 @@ def learn_one(
     square = np.float32(min(max(h * slope * slope, wide(LEAST_SQUARE)), wide(LARGEST_SUM)))
     start = np.float32(rule.caution) * table[U(scratch.slots[count - 1]), G]
     if is_default(rule):
-        q, norms = touch_default(table, scratch.slots, scratch.values, length, count, square, start)
+        q, norms = touch_default(table, scratch.slots, scratch.values, own, count, square, start)
     else:
-        q, norms = touch(table, scratch.slots, scratch.values, length, count, square, start, rule)
+        q, norms = touch(table, scratch.slots, scratch.values, own, count, square, start, rule)
     N = sensitivity(norms, h, totals, rule)
     if rule.invariant:
         u = invariant_step(rule.kind, p, y, rule.tau, a, N * q)
