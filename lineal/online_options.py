@@ -55,11 +55,12 @@ class OnlineOptions(Options):
     picky: bool = option(False, "adaptive expansion: monomials are tested one by one before they count (slow)")
     schedule: str = option(
         "auto",
-        "adaptive expansion: epochs end at halves, quarters, … of all examples (halving), at equal steps (equal), or at "
-        "1000, 2000, 4000, … (doubling); auto is halving where the number of examples is known, and else doubling",
+        "adaptive expansion: epochs end at a half, a quarter, … of all examples (halving), at equal steps (equal), or "
+        "at 1000, 2000, 4000, … (doubling); auto is halving where the number of examples is known, and else doubling",
     )
     caution: float = option(
-        0.3, "adaptive expansion: new monomials learn as slowly as if they had been in this share of the examples so far"
+        0.3,
+        "adaptive expansion: new monomials learn as if they had been in this share of the examples so far",
     )
     max_time: float | None = option(None, "seconds at most; what was learned so far is kept")
     n_jobs: int | None = option(None, "threads that read or try rates; learning itself is one. None means all cores")

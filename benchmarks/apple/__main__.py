@@ -1,4 +1,4 @@
-"""Products of features that grow while learning: lineal against Vowpal Wabbit, and the figures of Agarwal et al. (2014).
+"""Products of features that grow while learning: lineal against Vowpal Wabbit, as in Agarwal et al. (2014).
 
     python -m benchmarks.apple [--data DIR] [--json PATH] [--plots DIR] [--only PART,…] [--match TEXT] [--quick]
 

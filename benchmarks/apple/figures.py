@@ -80,7 +80,9 @@ def _tables(found: list[dict[str, Any]]) -> list[Table]:
     if not found:
         return []
     return [
-        Table("errors", "Test errors: per cent of wrong classes, or mean squares", ERRORS, [_errors(one) for one in found]),
+        Table(
+            "errors", "Test errors: per cent of wrong classes, or mean squares", ERRORS, [_errors(one) for one in found]
+        ),
         Table("features", "Features an example", FEATURES, [_features(one) for one in found]),
         Table("relative", _title(found), RELATIVE, _relative(found)),
         Table("against", "apple(1) of lineal and of VW, on sets that do not tie", ("", "sets"), _against(found)),

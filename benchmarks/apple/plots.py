@@ -34,7 +34,10 @@ def _trade_off(folder: Path, sets: list[dict[str, Any]]) -> Path:
     """Medians of relative error and time, with quartiles."""
     picture, (axes,) = _figure(1, "medians and quartiles over the sets")
     axes.set(xlabel="relative time", ylabel="relative error", xscale="log")
-    for who, names in (("lineal", ("lin", "quad", "cubic", *APPLES, "published")), ("vw", ("quad", "cubic", "apple(1)"))):
+    for who, names in (
+        ("lineal", ("lin", "quad", "cubic", *APPLES, "published")),
+        ("vw", ("quad", "cubic", "apple(1)")),
+    ):
         points = relative.curves(sets, who)
         for name in names:
             if name in points:
@@ -71,7 +74,9 @@ def _top(folder: Path, sets: list[dict[str, Any]]) -> Path:
         curves = relative.curves(kept)
         for name in ("lin", "quad", "cubic", *APPLES):
             if name in curves:
-                axes.plot([point[2] for point in curves[name]], [point[which] for point in curves[name]], "o", label=name)
+                axes.plot(
+                    [point[2] for point in curves[name]], [point[which] for point in curves[name]], "o", label=name
+                )
         axes.tick_params(axis="x", rotation=30)
     panels[0].set_ylabel("relative error")
     panels[1].set(ylabel="relative time", yscale="log")

@@ -1,10 +1,10 @@
 """The data sets, fixed beforehand, and how their rows reach an online learner.
 
-Rows are drawn at random with a fixed seed (many files are sorted), at most `MAX_ROWS` of a set (fewer where rows are long
-and classes many: `MAX_PRODUCTS`); one in five is for the
-test. Numbers are as they are; categories are 0 or 1; texts are counts of their first `MAX_WORDS` words, hashed to 2^18
-columns (long texts would have 10^6 triples and more). Images are averaged to few pixels for the same reason. Sets of
-many labels, images and long texts ask one question of two answers; the others have all their classes.
+Rows are drawn at random with a fixed seed (many files are sorted), at most `MAX_ROWS` of a set, fewer where rows are
+long and classes many (`MAX_PRODUCTS`); one in five is for the test. Numbers are as they are; categories are 0 or 1;
+texts are counts of their first `MAX_WORDS` words, hashed to 2^18 columns (long texts would have 10^6 triples and more).
+Images are averaged to few pixels for the same reason. Sets of many labels, images and long texts ask one question of
+two answers; the others have all their classes.
 """
 
 from __future__ import annotations

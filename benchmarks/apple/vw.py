@@ -28,7 +28,7 @@ TRIPLES = (*PAIRS, "--interactions", ":::")
 
 def methods(n: int) -> dict[str, tuple[str, ...]]:
     """Options by name, for n rows."""
-    batch = max(1, n // 6)
+    batch = n // 6 + 1  # five expansions, none at the very end
     return {
         "lin": (), "quad": PAIRS, "cubic": TRIPLES,
         "apple(1)": ("--stage_poly", "--batch_sz", str(batch), "--batch_sz_no_doubling"),

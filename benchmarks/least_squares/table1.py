@@ -22,6 +22,7 @@ PAPER = {"pixels": (14.1, 7.8, 8.1), "4000": (1.83, 1.48, 1.54), "8000": (1.48, 
 ASKED = {"pixels": (14.5, 8.2, 8.5), "4000": (1.9, 1.55, 1.6), "8000": (1.5, 1.35, 1.4)}
 
 ALPHAS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
+PIXEL_ALPHAS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 
 #: Iterations of the logistic method at most, and the relative gap where it ends.
 MAX_ITER, TOL = 150, 1e-2
@@ -85,7 +86,7 @@ def _made(sets: Sets, size: int, seed: int, on_pixels: bool) -> Sets:
 def _alphas(plan: Plan, size: int) -> tuple[float, ...]:
     if plan.is_quick:
         return (1e-6, 1e-4)
-    return ALPHAS[2:] if not size else ALPHAS[:-1] if size <= 4000 else ALPHAS[1:-2]
+    return PIXEL_ALPHAS if not size else ALPHAS[:-1] if size <= 4000 else ALPHAS[1:-2]
 
 
 def _fit(rows: Sets, name: str, options: dict[str, Any], alpha: float) -> tuple[float, Any]:

@@ -42,7 +42,7 @@ class Request:
         if options.passes > 1 and self.data == "-":
             raise OptionError(
                 f"--passes {options.passes} of standard input, which can be read once: write it to a file first, for "
-                "example with `lineal convert - rows.lineal`, and train on that"
+                "example with `lineal convert - rows.arrow`, and train on that"
             )
         if self.resume is not None and given:
             flags = ", ".join("--" + name.replace("_", "-") for name in given)

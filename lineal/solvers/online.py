@@ -264,7 +264,9 @@ class Learner:
         """(n, k) scores; nothing is learned. `clashes`, if given, are counted as in `Expansion`."""
         n = len(rows.starts) - 1
         expansion = self._expansion._replace(
-            clashes=np.zeros(2, np.int64) if clashes is None else clashes, origin=np.zeros(len(self.origin), np.int64)
+            clashes=np.zeros(2, np.int64) if clashes is None else clashes,
+            origin=np.zeros(len(self.origin), np.int64),
+            memo=self._memo(),  # several threads may ask at once
         )
         scratch = self._room(rows)
         if self.k == 1:
@@ -346,9 +348,7 @@ class Learner:
         if o.picky:
             self._admit(count)
         slots = np.flatnonzero(self.origin)
-        chosen = self.parents.best(
-            slots, self._parent_scores(slots), self.origin, count - 1 if o.fallback else count
-        )
+        chosen = self.parents.best(slots, self._parent_scores(slots), self.origin, count - 1 if o.fallback else count)
         if o.fallback:
             chosen += self.parents.smallest(self.origin, chosen)
         self.parents.add(chosen)
@@ -385,8 +385,12 @@ class Learner:
             evidence_kind = monomials.SQUARES if o.heuristic == "ssm" else monomials.PRODUCTS
         return Expansion(
             _KINDS[o.expansion], np.int32(self.slots - 1), np.int32(self.slots), self.pairs, self.triples,
-            self.parents.arrays, self.origin, self.clashes, self.active, self.evidence, evidence_kind,
+            self.parents.arrays, self.origin, self.clashes, self.active, self.evidence, evidence_kind, self._memo(),
         )  # fmt: skip
+
+    def _memo(self) -> np.ndarray:
+        """Nothing known yet of children."""
+        return np.zeros((monomials.MEMO if len(self.parents) else 0, 4), np.int32)
 
     def _make_room(self, rows: Rows) -> None:
         """Scratch arrays that hold the longest row after its expansion."""
@@ -414,13 +418,11 @@ class Learner:
     def _room(self, rows: Rows) -> Scratch:
         longest, count = self._capacity(rows)
         rates = count * self.width if self.k > 1 else 0
-        is_adaptive = self.options.expansion == "adaptive"
         waiting = max(longest, len(self.parents))
         return Scratch(
             np.empty(count, np.int32), np.empty(count, np.float32), np.empty(rates, np.float32),
-            np.empty(longest, np.uint64), np.empty(longest, np.int32), np.empty(count if is_adaptive else 0, np.uint64),
-            np.empty(count if is_adaptive else 0, np.int32), np.empty(waiting, np.int32),
-            np.empty(waiting, np.float32), np.zeros(1, np.int64),
+            np.empty(longest, np.uint64), np.empty(waiting, np.int32), np.empty(waiting, np.float32),
+            np.zeros(1, np.int64),
         )  # fmt: skip
 
 

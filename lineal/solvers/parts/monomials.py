@@ -17,21 +17,24 @@ import numpy as np
 
 from lineal.core.jit import kernel
 from lineal.core.maths import wide
-from lineal.core.rng import mix
+from lineal.solvers.parts.products import bounded, column_key, expand_pairs, expand_triples, slot_of
 
 U = np.uintp
 U64 = np.uint64
 NONE, QUADRATIC, CUBIC, ADAPTIVE = range(4)
 NO_EVIDENCE, SQUARES, PRODUCTS = range(3)
 
-_STEP = U64(0x9E3779B97F4A7C15)
 _ONE = U64(1)
-
-#: Values of monomials stay within this, so that their inverses are normal numbers in float32.
-LARGEST = np.float32(1e30)
 
 #: Factors of a monomial at most.
 MAX_DEGREE = 8
+
+#: Places of the memo, and what spreads parents over them.
+MEMO = 1 << 16
+_SPREAD = 0x9E3779B1
+
+#: Bits of what the memo knows of a child; above them is its number as a parent, plus one.
+FIRST, FACTOR, CLASH, NUMBER = 1, 2, 4, 8
 
 
 class ParentArrays(NamedTuple):
@@ -59,6 +62,9 @@ class Expansion(NamedTuple):
     evidence : what is known of a slot's monomial m beside its weight, sums over examples with slope r and importance h:
         h·r²·m² and h·m², or for candidates of the weight heuristic h·r·m and h·m². Empty: not wanted.
     evidence_kind : `NO_EVIDENCE`, `SQUARES` or `PRODUCTS`.
+    memo : (places, 4), what was found out of a parent times a column: parent + 1, column, slot and a code of whether no
+        earlier parent makes it, whether the column is a factor of the parent, whether its slot was taken, and its
+        number as a parent. Where two come to a place the later one stays: nothing depends on what is remembered.
     """
 
     kind: int
@@ -72,38 +78,23 @@ class Expansion(NamedTuple):
     active: Any
     evidence: Any
     evidence_kind: int
+    memo: Any
 
 
 class Scratch(NamedTuple):
     """One example after its expansion: slots and values of its monomials and of the constant; rates of many classes.
 
-    entry_keys and entry_numbers are those of the example's own entries, where the latter are parents; keys and
-    from_columns those of its monomials; `waiting` numbers the parents found in it, with their values. Candidates stand
-    behind the constant; n_candidates is an array of one number.
+    entry_keys are those of the example's own entries; `waiting` numbers the parents found in it, with their values.
+    Candidates stand behind the constant; n_candidates is an array of one number.
     """
 
     slots: Any
     values: Any
     rates: Any
     entry_keys: Any
-    entry_numbers: Any
-    keys: Any
-    from_columns: Any
     waiting: Any
     waiting_values: Any
     n_candidates: Any
-
-
-@kernel
-def column_key(column: Any) -> Any:
-    """64 bits of a column."""
-    return mix((U64(column) + _ONE) * _STEP)
-
-
-@kernel
-def slot_of(key: Any, mask: Any) -> Any:
-    """Where the weight of a monomial of several factors is."""
-    return np.int32(mix(key) & U64(mask))
 
 
 @kernel
@@ -119,65 +110,12 @@ def find(key: Any, places: Any, numbers: Any) -> int:
 
 
 @kernel
-def bounded(value: Any) -> Any:
-    """Within ±`LARGEST`."""
-    return min(max(value, -LARGEST), LARGEST)
-
-
-@kernel
-def note_origins(origin: Any, clashes: Any, slots: Any, columns: Any, parent: int, first: int, last: int) -> None:
-    """Remember who came first to the slots of a parent's products; count who came later."""
-    clashes[1] += last - first
-    for p in range(U(first), U(last)):
-        own = (np.int64(parent + 1) << 32) | np.int64(columns[p] + 1)
-        there = origin[U(slots[p])]
-        if there != own:
-            if there == 0:
-                origin[U(slots[p])] = own
-            else:
-                clashes[0] += 1
-
-
-@kernel
-def expand_pairs(rows: Any, start: int, length: int, expansion: Any, scratch: Any, count: int) -> int:
-    """Append the products of two entries."""
-    everything = expansion.pairs.shape[0] == 0
-    for i in range(length):
-        key, x = scratch.entry_keys[i], scratch.values[i]
-        for j in range(i, length):
-            if i == j and x == np.float32(1.0):
-                continue
-            if not everything and not expansion.pairs[rows.kinds[start + i], rows.kinds[start + j]]:
-                continue
-            scratch.slots[count] = slot_of(key + scratch.entry_keys[j], expansion.mask)
-            scratch.values[count] = bounded(x * scratch.values[j])
-            count += 1
-    return count
-
-
-@kernel
-def expand_triples(rows: Any, start: int, length: int, expansion: Any, scratch: Any, count: int) -> int:
-    """Append the products of three entries."""
-    everything = expansion.triples.shape[0] == 0
-    one = np.float32(1.0)
-    for i in range(length):
-        x = scratch.values[i]
-        for j in range(i, length):
-            if i == j and x == one:
-                continue
-            key, xy = scratch.entry_keys[i] + scratch.entry_keys[j], x * scratch.values[j]
-            for k in range(j, length):
-                z = scratch.values[k]
-                if j == k and z == one:
-                    continue
-                if not everything:
-                    a, b, c = rows.kinds[start + i], rows.kinds[start + j], rows.kinds[start + k]
-                    if not expansion.triples[a, b, c]:
-                        continue
-                scratch.slots[count] = slot_of(key + scratch.entry_keys[k], expansion.mask)
-                scratch.values[count] = bounded(xy * z)
-                count += 1
-    return count
+def note_origin(origin: Any, slot: Any, parent: int, column: Any) -> int:
+    """Remember who came first to a slot; 1 if that was somebody else."""
+    own = (np.int64(parent + 1) << 32) | np.int64(column + 1)
+    if origin[U(slot)] == 0:
+        origin[U(slot)] = own
+    return 0 if origin[U(slot)] == own else 1
 
 
 @kernel
@@ -201,54 +139,77 @@ def has_factor(parent: int, degree: int, column: Any, factors: Any) -> bool:
 
 
 @kernel
-def children(
-    parent: int, value: Any, columns: Any, start: int, length: int, parents: Any, scratch: Any, mask: Any, count: int
-) -> int:
-    """Append to slots, values and keys the products of a parent with the entries, but for those of earlier parents."""
-    slots, values, keys, entry_keys = scratch.slots, scratch.values, scratch.keys, scratch.entry_keys
-    entry_numbers = scratch.entry_numbers
-    own_key, degree = parents.keys[parent], int(parents.degrees[parent])
-    one = np.float32(1.0)
+def learn_child(memo: Any, place: Any, parent: int, column: Any, expansion: Any) -> None:
+    """Find out all about a parent times a column, and keep it in the memo."""
+    parents = expansion.parents
+    degree = int(parents.degrees[parent])
+    column_bits = column_key(column)
+    key = parents.keys[parent] + column_bits
+    slot = slot_of(key, expansion.mask)
+    if degree == 1:
+        number = find(column_bits, parents.places, parents.numbers)
+        first = not 0 <= number < parent
+    else:
+        first = is_first(parent, degree, key, column, parents)
+    code = 0
+    if first:
+        code = FIRST + CLASH * note_origin(expansion.origin, slot, parent, column)
+        if parents.is_parent_degree[degree + 1]:
+            code += NUMBER * (find(key, parents.places, parents.numbers) + 1)
+    if has_factor(parent, degree, column, parents.factors):
+        code += FACTOR
+    memo[place, 0], memo[place, 1], memo[place, 2], memo[place, 3] = parent + 1, column, slot, code
+
+
+@kernel
+def waiting_entries(entry_keys: Any, values: Any, length: int, places: Any, numbers: Any, waiting: Any,
+                    waiting_values: Any) -> int:  # fmt: skip
+    """Put the example's own entries that are parents into `waiting`; how many there are."""
+    count = 0
     for i in range(U(length)):
-        column, x = columns[U(start) + i], values[i]
-        if x == one and has_factor(parent, degree, column, parents.factors):
-            continue
-        key = own_key + entry_keys[i]
-        if degree == 1:
-            if 0 <= entry_numbers[i] < parent:
-                continue
-        elif not is_first(parent, degree, key, column, parents):
-            continue
-        slots[count], values[count], keys[count] = slot_of(key, mask), bounded(value * x), key
-        scratch.from_columns[count] = column
-        count += 1
+        number = find(entry_keys[i], places, numbers)
+        if number >= 0:
+            waiting[count], waiting_values[count] = number, values[i]
+            count += 1
     return count
 
 
 @kernel
 def expand_parents(rows: Any, start: int, length: int, expansion: Any, scratch: Any, count: int) -> int:
-    """Append what grows from the parents that occur in the example."""
-    parents, n_waiting = expansion.parents, 0
-    for i in range(length):
-        number = find(scratch.entry_keys[i], parents.places, parents.numbers)
-        scratch.entry_numbers[i] = number
-        if number >= 0:
-            scratch.waiting[n_waiting] = number
-            scratch.waiting_values[n_waiting] = scratch.values[i]
-            n_waiting += 1
-    done = 0
+    """Append what grows from the parents that occur in the example: their products with its entries, but for those of
+    earlier parents; parents among them are multiplied on. One loop, as parents often have few products each."""
+    parents, memo, clashes = expansion.parents, expansion.memo, 0
+    columns, slots, values = rows.columns, scratch.slots, scratch.values
+    waiting, waiting_values = scratch.waiting, scratch.waiting_values
+    if memo.shape[0] == 0:
+        return count
+    n_waiting = waiting_entries(
+        scratch.entry_keys, values, length, parents.places, parents.numbers, waiting, waiting_values
+    )
+    last, one, begin, done = U(memo.shape[0] - 1), np.float32(1.0), count, 0
     while done < n_waiting:
-        parent, value = int(scratch.waiting[done]), scratch.waiting_values[done]
+        parent, value = int(waiting[done]), waiting_values[done]
+        spread = U(parent) * U(_SPREAD)
         done += 1
-        last = children(parent, value, rows.columns, start, length, parents, scratch, expansion.mask, count)
-        note_origins(expansion.origin, expansion.clashes, scratch.slots, scratch.from_columns, parent, count, last)
-        if parents.is_parent_degree[parents.degrees[parent] + 1]:
-            for p in range(count, last):
-                number = find(scratch.keys[p], parents.places, parents.numbers)
-                if number >= 0:
-                    scratch.waiting[n_waiting], scratch.waiting_values[n_waiting] = number, scratch.values[p]
-                    n_waiting += 1
-        count = last
+        for i in range(U(length)):
+            column, x = columns[U(start) + i], values[i]
+            place = (U(column) + spread) & last
+            if memo[place, 0] != parent + 1 or memo[place, 1] != column:
+                if x == one and has_factor(parent, int(parents.degrees[parent]), column, parents.factors):
+                    continue
+                learn_child(memo, place, parent, column, expansion)
+            code = int(memo[place, 3])
+            if code & FIRST == 0 or (x == one and code & FACTOR):
+                continue
+            product = bounded(value * x)
+            slots[count], values[count] = memo[place, 2], product
+            clashes += code & CLASH
+            if code >= NUMBER:
+                waiting[n_waiting], waiting_values[n_waiting] = code // NUMBER - 1, product
+                n_waiting += 1
+            count += 1
+    expansion.clashes[0] += clashes // CLASH
+    expansion.clashes[1] += count - begin
     return count
 
 
@@ -309,9 +270,9 @@ def expand(rows: Any, i: int, expansion: Any, scratch: Any) -> int:
         scratch.entry_keys[p] = column_key(column)
     count = length
     if expansion.kind == ADAPTIVE:
+        expansion.clashes[1] += length
         for p in range(length):
-            scratch.from_columns[p] = rows.columns[start + p]
-        note_origins(expansion.origin, expansion.clashes, scratch.slots, scratch.from_columns, -1, 0, length)
+            expansion.clashes[0] += note_origin(expansion.origin, scratch.slots[p], -1, rows.columns[start + p])
         count = expand_parents(rows, start, length, expansion, scratch, count)
         if expansion.active.shape[0] > 0:
             total = count

@@ -65,10 +65,10 @@ def rescale(table: Any, row: Any, width: Any, growth: float, power: float) -> No
 
 
 @kernel
-def touch_many(table: Any, inverses: Any, scratch: Any, length: int, count: int, many: Any, rule: Any) -> float:
+def touch_many(table: Any, inverses: Any, scratch: Any, own: int, count: int, many: Any, rule: Any) -> float:
     """Sums of squares, scales and rates of the features of an example; Σ z². Sensitivities go to `many.q`.
 
-    The values of the example become z. Behind the first `length` are products, whose sums start at a share of the
+    The values of the example become z. Behind its own features are products, whose sums start at a share of the
     constant's.
     """
     width = U(many.scores.shape[0])
@@ -90,7 +90,7 @@ def touch_many(table: Any, inverses: Any, scratch: Any, length: int, count: int,
             if abs(z) > one or inverses[j] == np.float32(0.0):
                 if abs(z) > one:
                     rescale(table, row, width, wide(abs(z)), power)
-                elif rule.caution > 0.0 and p >= U(length):
+                elif rule.caution > 0.0 and p >= U(own):
                     for c in range(width):
                         table[sums + c] = max(table[sums + c], np.float32(rule.caution) * table[constant + c])
                 inverses[j] = one / max(abs(x), SMALLEST)
@@ -120,9 +120,7 @@ def touch_many(table: Any, inverses: Any, scratch: Any, length: int, count: int,
 
 
 @kernel
-def learn_many(
-    table: Any, inverses: Any, scratch: Any, length: int, count: int, h: float, many: Any, rule: Any
-) -> None:
+def learn_many(table: Any, inverses: Any, scratch: Any, own: int, count: int, h: float, many: Any, rule: Any) -> None:
     """Update all columns after their scores were given; `many.labels` are −1 or 1."""
     width = U(many.scores.shape[0])
     common = many.totals[0]
@@ -137,7 +135,7 @@ def learn_many(
     if not moved and not rule.theorem:
         return
     common[IMPORTANCE] += h
-    norms = touch_many(table, inverses, scratch, length, count, many, rule)
+    norms = touch_many(table, inverses, scratch, own, count, many, rule)
     N = sensitivity(norms, h, common, rule)
     for c in range(many.k):
         slope, score = many.slopes[c], wide(many.scores[c])

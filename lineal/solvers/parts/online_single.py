@@ -44,13 +44,13 @@ SMALLEST = np.float32(1e-30)
 LEAST_SQUARE, LARGEST_SUM = np.float32(1e-30), np.float32(1e37)
 
 
-@kernel
+@kernel(forceinline=True)
 def shrunk(w: float, gravity: float) -> float:
     """A weight, drawn to zero by `gravity`."""
     return w - gravity if w > gravity else w + gravity if w < -gravity else 0.0
 
 
-@kernel
+@kernel(forceinline=True)
 def score_one(table: Any, slots: Any, values: Any, count: int, gravity: float) -> float:
     """Σ w·x, before contraction."""
     total = 0.0
@@ -65,11 +65,11 @@ def score_one(table: Any, slots: Any, values: Any, count: int, gravity: float) -
     return total
 
 
-@kernel
-def touch_default(table: Any, slots: Any, values: Any, length: int, count: int, square: Any, start: Any) -> Any:
+@kernel(forceinline=True)
+def touch_default(table: Any, slots: Any, values: Any, own: int, count: int, square: Any, start: Any) -> Any:
     """G, s and rates of the features of an example, with the usual settings: (Σ z²·r, Σ z²). `values` become z.
 
-    Behind the first `length` are products, whose G starts at `start`.
+    Behind the example's own features are products, whose G starts at `start`.
     """
     q, norms = 0.0, 0.0
     one = np.float32(1.0)
@@ -79,7 +79,7 @@ def touch_default(table: Any, slots: Any, values: Any, length: int, count: int, 
         if abs(z) > one or table[j, INVERSE] == np.float32(0.0):
             table[j, INVERSE] = one / max(abs(values[p]), SMALLEST)
             table[j, G] /= max(z * z, one)
-            if p >= U(length) and z == np.float32(0.0):
+            if p >= U(own) and z == np.float32(0.0):
                 table[j, G] = max(table[j, G], start)
             z = one if values[p] > np.float32(0.0) else -one
         values[p] = z
@@ -94,7 +94,7 @@ def touch_default(table: Any, slots: Any, values: Any, length: int, count: int, 
 
 
 @kernel
-def touch(table: Any, slots: Any, values: Any, length: int, count: int, square: Any, start: Any, rule: Any) -> Any:
+def touch(table: Any, slots: Any, values: Any, own: int, count: int, square: Any, start: Any, rule: Any) -> Any:
     """The same with any settings."""
     q, norms = 0.0, 0.0
     power = 1.0 - 2.0 * rule.power_t if rule.adaptive else 1.0
@@ -107,7 +107,7 @@ def touch(table: Any, slots: Any, values: Any, length: int, count: int, square: 
             z = x
         elif abs(z) > 1.0 or table[j, INVERSE] == np.float32(0.0):
             growth = max(abs(z), 1.0)
-            if p >= U(length) and z == 0.0:
+            if p >= U(own) and z == 0.0:
                 table[j, G] = max(table[j, G], start)
             table[j, INVERSE] = 1.0 / max(abs(x), wide(SMALLEST))
             table[j, G] /= growth * growth
@@ -125,13 +125,13 @@ def touch(table: Any, slots: Any, values: Any, length: int, count: int, square: 
     return q, norms
 
 
-@kernel
+@kernel(forceinline=True)
 def is_default(rule: Any) -> bool:
     """Whether `touch_default` does it."""
     return rule.adaptive and rule.normalised and rule.power_t == 0.5
 
 
-@kernel
+@kernel(forceinline=True)
 def sensitivity(norms: float, h: float, totals: Any, rule: Any) -> float:
     """N, after its sums have grown by this example."""
     if not rule.normalised:
@@ -141,7 +141,7 @@ def sensitivity(norms: float, h: float, totals: Any, rule: Any) -> float:
     return (totals[NORMS] / totals[IMPORTANCE]) ** norm_power if totals[NORMS] > 0.0 else 1.0
 
 
-@kernel
+@kernel(forceinline=True)
 def step_length(h: float, totals: Any, rule: Any) -> float:
     """a: rate times importance, falling with the examples so far where the rates of features do not."""
     if rule.theorem:
@@ -151,11 +151,11 @@ def step_length(h: float, totals: Any, rule: Any) -> float:
     return rule.rate * h * (rule.initial_t + totals[SEEN] + h) ** -rule.power_t
 
 
-@kernel
+@kernel(forceinline=True)
 def learn_one(
-    table: Any, scratch: Any, length: int, count: int, p: float, y: float, h: float, totals: Any, rule: Any
+    table: Any, scratch: Any, own: int, count: int, p: float, y: float, h: float, totals: Any, rule: Any
 ) -> None:
-    """Update after the score p was given; `length` of the features are the example's own."""
+    """Update after the score p was given; `own` of the features are the example's own."""
     slope = loss_slope(rule.kind, p, y, rule.tau)
     a = step_length(h, totals, rule)
     totals[SEEN] += h
@@ -165,9 +165,9 @@ def learn_one(
     square = np.float32(min(max(h * slope * slope, wide(LEAST_SQUARE)), wide(LARGEST_SUM)))
     start = np.float32(rule.caution) * table[U(scratch.slots[count - 1]), G]
     if is_default(rule):
-        q, norms = touch_default(table, scratch.slots, scratch.values, length, count, square, start)
+        q, norms = touch_default(table, scratch.slots, scratch.values, own, count, square, start)
     else:
-        q, norms = touch(table, scratch.slots, scratch.values, length, count, square, start, rule)
+        q, norms = touch(table, scratch.slots, scratch.values, own, count, square, start, rule)
     N = sensitivity(norms, h, totals, rule)
     if rule.invariant:
         u = invariant_step(rule.kind, p, y, rule.tau, a, N * q)
@@ -188,7 +188,7 @@ def learn_one(
         table[j, W] += length * scratch.values[i] * table[j, RATE]
 
 
-@kernel
+@kernel(forceinline=True)
 def fetch_row(columns: Any, start: Any, stop: Any, table: Any, mask: Any, stride: Any) -> None:
     """Begin to bring what the table has of a row: the rows of a large table come from far."""
     for p in range(U(start), U(stop)):

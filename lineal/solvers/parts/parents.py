@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from lineal.solvers.parts.monomials import MAX_DEGREE, ParentArrays, column_key
+from lineal.solvers.parts.monomials import MAX_DEGREE, ParentArrays
+from lineal.solvers.parts.products import column_key
 
 Monomial = tuple[int, ...]
 
@@ -61,7 +62,7 @@ class Parents:
         """So many monomials of these slots with the largest scores that are no parents yet; ties go to the lowest."""
         known = set(self.monomials)
         chosen: list[Monomial] = []
-        for slot in _descending(slots, scores, count + len(known)):
+        for slot in _descending(slots, scores, 4 * (count + len(known)) + 1):
             monomial = self.monomial_of(int(origin[slot]))
             if len(chosen) == count:
                 break
