@@ -71,11 +71,11 @@ TIES = "at the minimum of the hinge loss a row can have the score -1 for all cla
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
-    [SGDClassifier(), SGDClassifier(loss="log_loss"), SGDClassifier(loss="huber", max_iter=50)],
+    [SGDClassifier(), SGDClassifier(loss="log_loss"), SGDClassifier(penalty="l1")],
     expected_failed_checks=lambda estimator: {
         "check_sample_weight_equivalence_on_dense_data": NOT_ONE,
         "check_sample_weight_equivalence_on_sparse_data": NOT_ONE,
-        **({"check_methods_subset_invariance": TIES} if estimator.loss == "hinge" else {}),
+        **({"check_methods_subset_invariance": TIES} if (estimator.loss, estimator.penalty) == ("hinge", "l2") else {}),
     },
 )
 def test_scikit_learn_checks(estimator, check):
@@ -117,8 +117,9 @@ def test_class_weights_weigh_as_in_scikit_learn(data, weighted):
     given = {"loss": "log_loss", "alpha": 1e-2, "class_weight": {0: 4.0, 1: 0.5}}
     s = WEIGHTS[: len(y)] if weighted else None
     mine = fitted(SGDClassifier, X, y, s, tol=1e-8, **given)
-    theirs = fitted(linear_model.SGDClassifier, X, y, s, tol=1e-9, max_iter=3000, **given)
-    np.testing.assert_allclose(mine.coef_, theirs.coef_, atol=0.1 * np.abs(mine.coef_).max())
+    slow = {"learning_rate": "constant", "eta0": 3e-3, "tol": None, "max_iter": 2000, "average": 1000 * len(y)}
+    theirs = fitted(linear_model.SGDClassifier, X, y, s, **slow, **given)
+    np.testing.assert_allclose(mine.coef_, theirs.coef_, atol=0.03 * np.abs(mine.coef_).max())
     if data == "three":
         factors = np.array([4.0, 0.5, 1.0])
         assert objective(mine, X, y, s, factors) <= objective(theirs, X, y, s, factors) * (1.0 + 1e-6)
