@@ -10,7 +10,6 @@ from typing import Any
 
 from lineal.data.options import option
 from lineal.errors import OptionError, unknown_value
-from lineal.interactions import parse
 from lineal.options import Options
 
 LOSSES = ("logistic", "squared", "hinge", "quantile")
@@ -119,6 +118,8 @@ class OnlineOptions(Options):
         if self.interactions is not None and self.expansion not in ("quadratic", "cubic"):
             raise OptionError("interactions name what a quadratic or cubic expansion multiplies: set expansion")
         if self.interactions is not None:
+            from lineal.interactions import parse  # it needs NumPy, which help texts do without
+
             longest = max(len(product) for product in parse(self.interactions))
             if longest == 3 and self.expansion != "cubic":
                 raise OptionError("interactions of three namespaces need expansion='cubic'")

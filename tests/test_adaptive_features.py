@@ -29,6 +29,7 @@ def by_hand(X, monomials):
     return np.stack([np.prod(X[:, list(monomial)], axis=1) for monomial in monomials], axis=1)
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [AdaptivePolynomial()],
     expected_failed_checks=lambda estimator: {

@@ -35,7 +35,7 @@ FILE = "# file: "
 NOT_RUN = re.compile(r"<!-- not run: \S.*-->")
 
 #: Pages that compile kernels which nothing else needs.
-LONG = ("CONTRIBUTING.md", "multi-label.md")
+LONG = ("which-model.md", "small-models.md", "CONTRIBUTING.md", "multi-label.md")
 
 #: Seconds that a page may take, kernels compiled anew included.
 TIMEOUT = 600

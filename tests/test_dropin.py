@@ -75,6 +75,7 @@ def test_signatures(ours, theirs):
 
 # The checks on weights compare scores to seven digits, hence the tolerance.
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         LinearSVC(tol=1e-12, max_iter=10_000),

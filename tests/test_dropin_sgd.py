@@ -70,6 +70,7 @@ TIES = "at the minimum of the hinge loss a row can have the score -1 for all cla
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.slow
 @parametrize_with_checks(
     [SGDClassifier(), SGDClassifier(loss="log_loss"), SGDClassifier(penalty="l1")],
     expected_failed_checks=lambda estimator: {

@@ -102,7 +102,9 @@ def _tell_defaults(made: dict[str, inspect.Parameter], groups: dict[str, type]) 
                 if field.name == name:
                     found[group] = field.default
         first, *rest = found.items()
-        others = [f"{group} {default}" for group, default in rest if default != first[1]]
+        others = [
+            f"{group.removesuffix('_learning')} {default}" for group, default in rest if default not in (first[1], None)
+        ]
         if others:
             info = typing.get_args(parameter.annotation)[1]
             info.help = f"{info.help.removesuffix(']')}; {', '.join(others)}]" if info.help.endswith("]") else info.help

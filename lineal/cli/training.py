@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from lineal.cli.flags import flag_of, parse_class_weight
+from lineal.data.options import ReadOptions
 from lineal.errors import OptionError, unknown_value
 from lineal.least_squares_options import LeastSquaresOptions, StagewiseOptions
 from lineal.online_options import TUNE, OnlineOptions
@@ -55,6 +56,7 @@ def options_of(kind: str, given: dict[str, dict[str, Any]], verbose: int, tune: 
     if tune and kind not in ("stagewise", "online"):
         raise OptionError(f"--tune is for --model-type stagewise and --online, not {kind}")
     known = {field.name for field in dataclasses.fields(KINDS[kind])}
+    known |= {field.name for field in dataclasses.fields(ReadOptions)}  # those are for whoever reads the file
     for other, values in given.items():
         for name in values:
             if name not in known:
