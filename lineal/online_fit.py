@@ -18,7 +18,7 @@ from lineal.errors import DataError
 from lineal.online_model import OnlineModel
 from lineal.online_options import RATES, TUNE, OnlineOptions
 from lineal.online_rows import importances, label_columns, rows_of
-from lineal.solution import NO_CERTIFICATE
+from lineal.solution import NO_CERTIFICATE, Run
 from lineal.solvers.online import Learner
 from lineal.solvers.parts.online_state import HELD_LOSS, HELD_WEIGHT, LOSS, WEIGHT
 
@@ -36,16 +36,6 @@ class Block:
     y: Any
     weights: Any = None
     kinds: Any = None
-
-
-@dataclass(frozen=True)
-class Run:
-    """How an online model came about."""
-
-    history: list[dict[str, float]]
-    status: str
-    message: str
-    certificate = NO_CERTIFICATE
 
 
 class Trainer:

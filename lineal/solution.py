@@ -65,6 +65,16 @@ class Certificate:
 NO_CERTIFICATE = Certificate("none", math.nan, math.nan)
 
 
+@dataclass(frozen=True)
+class Run:
+    """How a model came about that has no certificate: its history, status and a sentence about it."""
+
+    history: list[dict[str, float]]
+    status: str
+    message: str
+    certificate = NO_CERTIFICATE
+
+
 def _plain(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 

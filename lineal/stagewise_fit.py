@@ -18,22 +18,12 @@ from lineal.errors import DataError, OptionError
 from lineal.fit import checked_callbacks, row_weights
 from lineal.least_squares_options import StagewiseOptions, automatic
 from lineal.progress import Steps
-from lineal.solution import NO_CERTIFICATE, Snapshot
+from lineal.solution import NO_CERTIFICATE, Run, Snapshot
 from lineal.solvers import stagewise
 from lineal.solvers.parts.monitor import Callback
 from lineal.solvers.parts.stages import Labelled
 from lineal.stagewise_model import StagewiseModel
 from lineal.targets import Encoded, encode, zeros_and_ones
-
-
-@dataclass(frozen=True)
-class Run:
-    """How a stagewise model came about: history over all members, status and a sentence about it."""
-
-    history: list[dict[str, float]]
-    status: str
-    message: str
-    certificate = NO_CERTIFICATE
 
 
 def fit_stagewise(

@@ -285,3 +285,12 @@ def expand(rows: Any, i: int, expansion: Any, scratch: Any) -> int:
     scratch.slots[count] = expansion.constant
     scratch.values[count] = np.float32(1.0)
     return count + 1
+
+
+@kernel(forceinline=True)
+def example(rows: Any, i: int, expansion: Any, scratch: Any) -> int:
+    """Row i as it is learned from, with its products if there are any; how many features it has."""
+    if expansion.kind == NONE:
+        return copy_row(rows.columns, rows.values, rows.starts[i], rows.starts[i + 1], expansion.mask, scratch.slots,
+                        scratch.values, expansion.constant)  # fmt: skip
+    return expand(rows, i, expansion, scratch)

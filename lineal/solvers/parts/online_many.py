@@ -15,7 +15,7 @@ import numpy as np
 
 from lineal.core.jit import kernel
 from lineal.core.maths import wide
-from lineal.solvers.parts.monomials import NO_EVIDENCE, NONE, copy_row, expand, note_evidence
+from lineal.solvers.parts.monomials import NO_EVIDENCE, example, note_evidence
 from lineal.solvers.parts.online_loss import invariant_step, loss_slope, loss_value
 from lineal.solvers.parts.online_single import (
     LARGEST_SUM,
@@ -182,11 +182,7 @@ def learn_many_rows(rows: Any, first: int, last: int, table: Any, inverses: Any,
     summed is whether it was wrong; of label sets, the loss over all columns.
     """
     for i in range(first, last):
-        if expansion.kind == NONE:
-            count = copy_row(rows.columns, rows.values, rows.starts[i], rows.starts[i + 1], expansion.mask,
-                             scratch.slots, scratch.values, expansion.constant)  # fmt: skip
-        else:
-            count = expand(rows, i, expansion, scratch)
+        count = example(rows, i, expansion, scratch)
         score_many(table, inverses, scratch, count, many)
         choice = best_column(many.scores, many.k)
         choices[i] = choice
@@ -224,11 +220,7 @@ def score_many_rows(rows: Any, first: int, last: int, table: Any, inverses: Any,
                     scratch: Any, scores: Any) -> None:  # fmt: skip
     """Scores alone, (n, k)."""
     for i in range(first, last):
-        if expansion.kind == NONE:
-            count = copy_row(rows.columns, rows.values, rows.starts[i], rows.starts[i + 1], expansion.mask,
-                             scratch.slots, scratch.values, expansion.constant)  # fmt: skip
-        else:
-            count = expand(rows, i, expansion, scratch)
+        count = example(rows, i, expansion, scratch)
         score_many(table, inverses, scratch, count, many)
         for c in range(many.k):
             scores[i, c] = many.scores[c]

@@ -14,7 +14,7 @@ import numpy as np
 from lineal.core.jit import kernel
 from lineal.core.maths import wide
 from lineal.core.simd import prefetch
-from lineal.solvers.parts.monomials import NO_EVIDENCE, NONE, copy_row, expand, note_evidence
+from lineal.solvers.parts.monomials import NO_EVIDENCE, example, note_evidence
 from lineal.solvers.parts.online_loss import invariant_step, loss_slope, loss_value
 from lineal.solvers.parts.online_state import (
     CONTRACTION,
@@ -202,11 +202,7 @@ def learn_rows(rows: Any, first: int, last: int, table: Any, totals: Any, rule: 
     for i in range(first, last):
         if i + 1 < last:
             fetch_row(rows.columns, rows.starts[i + 1], rows.starts[i + 2], table, expansion.mask, U(4))
-        if expansion.kind == NONE:
-            count = copy_row(rows.columns, rows.values, rows.starts[i], rows.starts[i + 1], expansion.mask,
-                             scratch.slots, scratch.values, expansion.constant)  # fmt: skip
-        else:
-            count = expand(rows, i, expansion, scratch)
+        count = example(rows, i, expansion, scratch)
         y, h = rows.labels[i], rows.importance[i]
         if not math.isnan(y):
             totals[LOWEST], totals[HIGHEST] = min(totals[LOWEST], y), max(totals[HIGHEST], y)
@@ -230,9 +226,5 @@ def score_rows(rows: Any, first: int, last: int, table: Any, totals: Any, expans
                scores: Any) -> None:  # fmt: skip
     """Scores alone."""
     for i in range(first, last):
-        if expansion.kind == NONE:
-            count = copy_row(rows.columns, rows.values, rows.starts[i], rows.starts[i + 1], expansion.mask,
-                             scratch.slots, scratch.values, expansion.constant)  # fmt: skip
-        else:
-            count = expand(rows, i, expansion, scratch)
+        count = example(rows, i, expansion, scratch)
         scores[i] = totals[CONTRACTION] * score_one(table, scratch.slots, scratch.values, count, totals[GRAVITY])
