@@ -35,7 +35,10 @@ FILE = "# file: "
 NOT_RUN = re.compile(r"<!-- not run: \S.*-->")
 
 #: Pages that compile kernels which nothing else needs.
-LONG = ("which-model.md", "small-models.md", "CONTRIBUTING.md", "multi-label.md")
+LONG = (
+    "which-model.md", "small-models.md", "CONTRIBUTING.md", "multi-label.md", "command-line.md", "probabilities.md",
+    "ill-conditioned.md",
+)  # fmt: skip
 
 #: Seconds that a page may take, kernels compiled anew included.
 TIMEOUT = 600
