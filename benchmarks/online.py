@@ -82,7 +82,7 @@ def speed(arguments: argparse.Namespace) -> list[list[Any]]:
         folder = Path(name)
         for kind in ("numbers", "names", "classes"):
             base = folder / f"{kind}.vw"
-            write_rows(base, kind, rows if kind != "classes" else rows // 4)
+            write_rows(base, kind, rows)
             sizes = [base.stat().st_size // 10**6] if kind == "classes" or arguments.quick else arguments.megabytes
             for size in sizes:
                 path = _repeated(base, folder / f"{kind}-{size}.vw", size * 10**6)

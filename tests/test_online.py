@@ -291,6 +291,21 @@ def test_classes_come_as_they_come():
     assert model.loss == "logistic"
 
 
+def test_columns_that_come_later_begin_with_nothing():
+    """Whether there was room for them or not: what was learned stays, and the new ones are zero."""
+    X, _, scores = problem(120)
+    y = np.digitize(scores, np.quantile(scores, [0.3, 0.6]))
+    for k in (4, 8, 9):
+        trainer = Trainer(options(), "classes", [0, 1, 2])
+        trainer.feed(Block(X, y))
+        before = trainer.learner.weights()
+        trainer.learner.grow(k)
+        after = trainer.learner.weights()
+        np.testing.assert_array_equal(after[:, :3], before)
+        assert after.shape[1] == k
+        assert not after[:, 3:].any()
+
+
 def test_a_second_class_that_sorts_first_keeps_the_sign():
     X, y, _ = problem()
     for order in (y, -y):

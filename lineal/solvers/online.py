@@ -154,13 +154,12 @@ class Learner:
         """More columns. A learner for two classes goes on as two columns, one the negative of the other."""
         if k <= self.k:
             return
-        old_k, old_table, old_inverses, old_totals, old_width = (
-            self.k,
-            self.table,
-            self.inverses,
-            self.totals,
-            self.width,
-        )
+        if self.k > 1 and k <= self.width:  # there is room: columns beyond the last are zero
+            self.totals = np.concatenate([self.totals, np.tile(fresh_totals(self.limit), (k - self.k, 1))])
+            self.k = k
+            return
+        old_k, old_width, old_table = self.k, self.width, self.table
+        old_inverses, old_totals = self.inverses, self.totals
         self.k = k
         self._make_tables()
         rows = self.table.reshape(self.slots + 1, 2 * self.width)
