@@ -38,9 +38,7 @@ def tables(products: list[tuple[str, ...]]) -> tuple[np.ndarray, np.ndarray]:
     names = names_of(products)
     size = len(names) + 1
     pairs: np.ndarray = np.zeros((size, size), np.uint8)
-    triples: np.ndarray = np.zeros(
-        (size,) * 3 if any(len(product) == 3 for product in products) else (1, 1, 1), np.uint8
-    )
+    triples: np.ndarray = np.zeros((size, size, size), np.uint8)
     for product in products:
         kinds = [names.index(name) + 1 for name in product]
         if len(kinds) == 2:

@@ -18,6 +18,7 @@ from lineal.errors import DataError
 from lineal.online_model import OnlineModel
 from lineal.online_options import RATES, TUNE, OnlineOptions
 from lineal.online_rows import importances, label_columns, rows_of
+from lineal.progress import ProgressiveLines
 from lineal.solution import NO_CERTIFICATE, Run
 from lineal.solvers.online import Learner
 from lineal.solvers.parts.online_state import HELD_LOSS, HELD_WEIGHT, LOSS, WEIGHT
@@ -30,12 +31,14 @@ NUMBERS, CLASSES, SETS = "numbers", "classes", "sets"
 
 @dataclass(frozen=True)
 class Block:
-    """Some labelled rows: X, labels (numbers, classes or an indicator matrix), importances, kinds of the entries."""
+    """Some labelled rows: X, labels (numbers, classes or an indicator matrix), importances, and the namespaces of the
+    entries or of the columns."""
 
     X: Any
     y: Any
     weights: Any = None
     kinds: Any = None
+    column_kinds: Any = None
 
 
 class Trainer:
@@ -64,7 +67,8 @@ class Trainer:
     def feed(self, block: Block) -> np.ndarray:
         """Learn from a block; what was said of its rows before: scores, or the best columns."""
         n = block.X.shape[0]
-        rows = rows_of(block.X, self.rows, block.kinds)._replace(importance=importances(block.weights, n))
+        rows = rows_of(block.X, self.rows, block.kinds, block.column_kinds)
+        rows = rows._replace(importance=importances(block.weights, n))
         self.rows += n
         if self.kind == NUMBERS:
             return self.learner.learn(rows._replace(labels=_numbers(block.y, n)))
@@ -87,7 +91,7 @@ class Trainer:
             labels = np.where(y == self.classes[-1], 1.0, -1.0) if len(self.classes) else np.full(len(y), np.nan)
             return self.learner.learn(rows._replace(labels=np.where(missing, np.nan, labels)))
         if not missing.any():
-            return self.learner.learn(rows, *label_columns(y, self.classes), )  # fmt: skip
+            return self.learner.learn(rows, *label_columns(y, self.classes))
         sets, _ = label_columns(y[~missing], self.classes)
         return self.learner.learn(rows, sets, np.concatenate(([0], np.cumsum(~missing))))
 
@@ -133,12 +137,12 @@ class Trainer:
 
 def fit_online(
     blocks: Callable[[], Iterable[Block]], options: OnlineOptions, kind: str, *, classes: Any = None,
-    n_examples: int | None = None, width: int = 0, show: Callable[[Trainer], Any] | None = None,
-    start: Trainer | None = None,
+    n_examples: int | None = None, width: int = 0, start: Trainer | None = None,
 ) -> tuple[Trainer, Run]:  # fmt: skip
-    """Learn from `blocks()`, which is called once a pass. A user's interrupt and `max_time` keep what was learned.
+    """Learn from `blocks()`, which is called once a pass; `start` is a trainer to go on with.
 
-    `show` is called after every block, `start` goes on from an earlier one.
+    A user's interrupt and `max_time` keep what was learned: the best whole pass, where there are several. With several
+    passes there are two copies of the weights.
     """
     options = options.checked()
     total = None if n_examples is None else n_examples * int(options.passes)
@@ -152,14 +156,14 @@ def fit_online(
     begin, status = time.monotonic(), "converged"
     period = int(options.hold_out) if options.passes > 1 else 0
     jobs = threads.thread_count(options.n_jobs)
+    lines = ProgressiveLines(options.verbose)
     try:
         for number in range(int(options.passes)):
             for trainer in trainers:
                 trainer.learner.start_pass(period)
             for block in blocks():
                 threads.run([partial(trainer.feed, block) for trainer in trainers], jobs)
-                if show is not None:
-                    show(trainers[0])
+                lines.show(trainers[0].learner.history)
                 if options.max_time is not None and time.monotonic() - begin > options.max_time:
                     status = "max_time"
                     break
@@ -169,9 +173,9 @@ def fit_online(
             if number == 0 and trainer.learner.examples == 0:
                 raise DataError("there are no examples to learn from")
             trainer.learner.report()
-            if status == "max_time" or not period:
-                if status == "max_time":
-                    break
+            if status == "max_time":
+                break
+            if not period:
                 continue
             held = trainer.loss(held=True)
             if held < best:
@@ -184,7 +188,8 @@ def fit_online(
         status = "interrupted"
     trainer = trainers[0] if len(trainers) == 1 else min(trainers, key=lambda trainer: _order(trainer.loss()))
     history = trainer.learner.history
-    if kept is not None and status == "converged":
+    lines.show(history)
+    if kept is not None:
         trainer = kept
     return trainer, Run(history, status, _words(status, trainer))
 
@@ -194,11 +199,11 @@ def _words(status: str, trainer: Trainer) -> str:
     return {"converged": learned, "max_time": f"max_time reached: {learned}"}.get(status, f"interrupted: {learned}")
 
 
-def array_blocks(X: Any, y: Any, weights: Any = None, kinds: Any = None) -> Iterable[Block]:
+def array_blocks(X: Any, y: Any, weights: Any = None, column_kinds: Any = None) -> Iterable[Block]:
     """The rows of arrays, some at a time."""
     for first in range(0, X.shape[0], CHUNK_ROWS):
         rows = slice(first, min(first + CHUNK_ROWS, X.shape[0]))
-        yield Block(X[rows], y[rows], None if weights is None else weights[rows], kinds)
+        yield Block(X[rows], y[rows], None if weights is None else weights[rows], column_kinds=column_kinds)
 
 
 def _order(loss: float) -> float:

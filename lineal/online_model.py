@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from lineal import interactions
 from lineal.data.dataset import Dataset, Schema
+from lineal.data.join import join
 from lineal.data.options import ReadOptions
 from lineal.errors import DataError
 from lineal.online_options import OnlineOptions
@@ -102,12 +102,8 @@ class OnlineModel(Predictor):
 
     def read_labelled(self, path: Any, **reading: Any) -> Dataset:
         """All rows of a file with their labels and the namespaces of their entries."""
-        blocks = list(self._stream(path, **reading))
-        return replace(
-            blocks[0], X=sparse.vstack([block.X for block in blocks], format="csr"),
-            y=np.concatenate([block.y for block in blocks]), weights=None,
-            kinds=np.concatenate([block.kinds for block in blocks]),
-        )  # fmt: skip
+        blocks = [replace(block, weights=None) for block in self._stream(path, **reading)]
+        return join(blocks, [str(path)] * len(blocks))
 
     def _stream(self, path: Any, **reading: Any) -> Iterator[Dataset]:
         from lineal.data.stream import stream
@@ -128,7 +124,7 @@ class OnlineModel(Predictor):
             return self.learner.scores(rows_of(X.X, kinds=X.kinds))
         if self.namespaces and self.kinds is None:
             raise DataError("the model multiplies features of namespaces, which a matrix does not have: predict a file")
-        return self.learner.scores(rows_of(X, kinds=self.kinds))
+        return self.learner.scores(rows_of(X, column_kinds=self.kinds))
 
     def summary(self) -> dict[str, Any]:
         """What is peculiar to it, in plain values."""
@@ -256,11 +252,18 @@ class OnlineModel(Predictor):
         learner = Learner(options, k, common["is_multilabel"], n_examples, is_number)
         learner.examples, learner.entries = _whole(own["examples"], 0), _whole(own["entries"], 0)
         learner.epoch, learner.passes = _whole(own["epoch"], 1), _whole(own["passes"], 0)
-        learner.restore(Parents(_monomials(own["parents"])), tensors)
-        return OnlineModel(
-            learner, common.pop("classes"), _whole(own["n_features"], 0), common.pop("is_multilabel"), is_number,
-            tensors.get("kinds"), **common,
+        width = _whole(own["n_features"], 0)
+        learner.restore(Parents(_monomials(own["parents"], width)), tensors, width)
+        model = OnlineModel(
+            learner, common.pop("classes"), width, common.pop("is_multilabel"), is_number, tensors.get("kinds"),
+            **common,
         )  # fmt: skip
+        kinds = model.kinds
+        if kinds is not None and not (
+            kinds.shape == (width,) and kinds.dtype == np.uint8 and kinds.max(initial=0) <= len(model.namespaces)
+        ):
+            raise ValueError("kinds are not those of namespaces")
+        return model
 
 
 def _whole(value: Any, least: int) -> int:
@@ -269,8 +272,8 @@ def _whole(value: Any, least: int) -> int:
     return value
 
 
-def _monomials(values: Any) -> list[tuple[int, ...]]:
+def _monomials(values: Any, width: int) -> list[tuple[int, ...]]:
     found = [tuple(_whole(column, 0) for column in monomial) for monomial in values]
-    if any(not 0 < len(one) < MAX_DEGREE or list(one) != sorted(one) or one[-1] >= 2**31 for one in found):
+    if any(not 0 < len(one) < MAX_DEGREE or list(one) != sorted(one) or one[-1] >= width for one in found):
         raise ValueError("parents are no monomials")
     return found

@@ -14,25 +14,23 @@ from lineal.solvers.parts.online_state import Rows
 LARGEST_VALUE = 1e30
 
 
-def rows_of(X: Any, first_row: int = 0, kinds: Any = None) -> Rows:
+def rows_of(X: Any, first_row: int = 0, kinds: Any = None, column_kinds: Any = None) -> Rows:
     """Rows without labels. No copy where X is CSR in float32 with int32 columns and no stored zeros.
 
-    `kinds` are the namespaces of the entries of X (CSR), or of its columns (an array as long as X is wide).
+    Namespaces are those of the stored entries of X (`kinds`), or of its columns (`column_kinds`).
     """
-    per_column = kinds is not None and len(kinds) == X.shape[1] and not sparse.issparse(X)
     X = X if sparse.issparse(X) and X.format == "csr" else sparse.csr_array(X)
     values = X.data
-    if values.size and not (np.abs(values).max() <= LARGEST_VALUE):  # NaN compares false
+    if values.size and not max(values.max(), -values.min()) <= LARGEST_VALUE:  # NaN compares false
         bad = int(np.flatnonzero(~(np.abs(values) <= LARGEST_VALUE))[0])
         row = first_row + int(np.searchsorted(X.indptr, bad, side="right")) - 1
         raise DataError(
             f"row {row} of X has the value {values[bad]:g}: online learning takes finite numbers up to "
             f"±{LARGEST_VALUE:g}; scale the column"
         )
-    entry_kinds: np.ndarray = np.empty(0, np.uint8)
-    if kinds is not None:
-        whole = per_column or len(kinds) != X.nnz
-        entry_kinds = np.asarray(kinds, np.uint8)[X.indices] if whole else np.asarray(kinds, np.uint8)
+    if column_kinds is not None:
+        kinds = column_kinds[X.indices]
+    entry_kinds: np.ndarray = np.empty(0, np.uint8) if kinds is None else np.asarray(kinds, np.uint8)
     columns, starts = X.indices, X.indptr
     values = values.astype(np.float32, copy=False)
     if not values.all():

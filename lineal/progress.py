@@ -92,6 +92,29 @@ class Steps:
         self.done += 1
 
 
+class ProgressiveLines:
+    """The progressive loss of an online learner: a line whenever the number of examples has doubled."""
+
+    def __init__(self, verbose: int) -> None:
+        self.verbose, self.done = int(verbose), 0
+
+    def show(self, history: list[dict[str, float]]) -> None:
+        """The lines of a history that are new."""
+        new, is_first = history[self.done :], self.done == 0
+        self.done = len(history)
+        if not self.verbose or not new:
+            return
+        if is_first:
+            print(f"{'average':>10} {'since':>10} {'examples':>12} {'pass':>6} {'parents':>8}", file=sys.stderr)
+        for row in new:
+            print(
+                f"{row['average_loss']:>10.6f} {row['since_last']:>10.6f} {row['examples']:>12.0f} {row['pass']:>6.0f} "
+                f"{row['parents']:>8.0f}",
+                file=sys.stderr,
+                flush=True,
+            )
+
+
 def _bar(title: str) -> Any:
     """A running progress bar on the terminal; None where standard error is none."""
     if not sys.stderr.isatty():

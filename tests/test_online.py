@@ -472,6 +472,41 @@ def test_interactions_among_namespaces():
         lineal.OnlineClassifier(namespaces=names).fit(X, y)
 
 
+def test_cubic_expansion_of_pairs_alone_makes_no_triples():
+    rng = np.random.default_rng(0)
+    X = rng.choice([-1.0, 1.0], size=(300, 4))
+    y = np.where(X[:, 0] * X[:, 2] > 0.0, 1, 0)
+    names = {"user": [0, 1], "ad": [2, 3]}
+    pairs, both = (
+        lineal.OnlineClassifier(bits=12, expansion=kind, interactions="user*ad", namespaces=names).fit(X, y)
+        for kind in ("quadratic", "cubic")
+    )
+    np.testing.assert_array_equal(both.decision_function(X), pairs.decision_function(X))
+
+
+def test_namespaces_of_columns_hold_whatever_a_block_has_stored():
+    """Also where a sparse block has as many entries as X has columns."""
+    X = np.zeros((4, 8))
+    X[np.arange(4), [0, 2, 4, 6]] = 1.0
+    X[np.arange(4), [1, 3, 5, 7]] = 2.0
+    kinds = np.array([1, 2, 2, 1, 0, 0, 1, 1], np.uint8)
+    dense, stored = (rows_of(matrix, column_kinds=kinds) for matrix in (X, sparse.csr_array(X)))
+    np.testing.assert_array_equal(dense.kinds, [1, 2, 2, 1, 0, 0, 1, 1])
+    np.testing.assert_array_equal(stored.kinds, dense.kinds)
+    turned = X[:, ::-1]
+    np.testing.assert_array_equal(rows_of(sparse.csr_array(turned), column_kinds=kinds).kinds, [1, 1, 0, 0, 2, 1, 1, 2])
+
+
+def test_verbose_shows_the_progressive_loss(capsys):
+    X, y, _ = problem(20)
+    lineal.OnlineClassifier(bits=12, verbose=1).fit(X, y)
+    head, *lines = capsys.readouterr().err.splitlines()
+    assert head.split()[:3] == ["average", "since", "examples"]
+    assert [int(line.split()[2]) for line in lines] == [1, 2, 4, 8, 16, 20]
+    lineal.OnlineClassifier(bits=12).fit(X, y)
+    assert capsys.readouterr().err == ""
+
+
 # --- bad input and edges
 
 
@@ -588,3 +623,21 @@ def test_damaged_parts_are_refused(tmp_path):
             _from_json(broken, dict(tensors))
     with pytest.raises(ModelFileError):
         lineal.load(tmp_path / "nothing")
+
+
+def test_damaged_namespaces_and_candidates_are_refused():
+    from lineal.model_file import _from_json, _other_to_json
+
+    X, y, _ = problem(100)
+    names = {"a": [0, 1], "b": [2]}
+    given = {"expansion": "quadratic", "interactions": "a*b", "namespaces": names}
+    model = lineal.OnlineClassifier(bits=12, **given).fit(X, y).model_
+    values, tensors = _other_to_json(model)
+    for wrong in (tensors["kinds"] + np.uint8(7), tensors["kinds"][:-1], tensors["kinds"].astype(np.int64)):
+        with pytest.raises(ValueError, match="kinds"):
+            _from_json(json.loads(json.dumps(values)), {**tensors, "kinds": wrong})
+    model = lineal.OnlineClassifier(bits=12, expansion="adaptive", picky=True).fit(X, y).model_
+    values, tensors = _other_to_json(model)
+    for wrong in (np.array([-1]), np.array([1 << 12]), np.array([3, 2])):
+        with pytest.raises(ValueError, match="active"):
+            _from_json(json.loads(json.dumps(values)), {**tensors, "active": wrong})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
@@ -59,6 +60,15 @@ def check_writable(path: str) -> None:
             pass
     except OSError as error:
         raise LinealError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def write_history(path: str, history: list[dict[str, Any]]) -> None:
+    """How a model came about, as a JSON file."""
+    from lineal.cli import show
+    from lineal.files import whole_file
+
+    with whole_file(path) as file:
+        file.write(json.dumps(show.plain(history)).encode() + b"\n")
 
 
 @contextmanager

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from typing import Any
 
 from lineal.cli import show
+from lineal.cli.files import write_history
 from lineal.cli.shell import INTERRUPTED, say
 from lineal.cli.training import Clock
 from lineal.data.options import ReadOptions
@@ -63,10 +63,9 @@ def train_online(request: Request, options: OnlineOptions, reading: dict[str, An
     rows = _Rows(request, options, reading)
     start = rows.start()
     clock.lap("open")
-    lines = _Lines(request.verbose if request.verbose is not None else sys.stderr.isatty())
     trainer, run = fit_online(
         rows.blocks, start.options, start.kind, classes=start.classes, n_examples=start.n_examples, width=start.width,
-        show=lines.show, start=start.trainer,
+        start=start.trainer,
     )  # fmt: skip
     clock.lap("learn")
     model = trainer.model(
@@ -74,7 +73,12 @@ def train_online(request: Request, options: OnlineOptions, reading: dict[str, An
     )
     model = dataclasses.replace(model, classes=_whole(trainer.classes))
     model.save(request.model)
-    _write(request, run.history)
+    if request.history is not None:
+        write_history(request.history, run.history)
+    if request.plot is not None:
+        from lineal.report import plot_progress
+
+        plot_progress(run.history, request.plot)
     clock.lap("save")
     if rows.bad_lines:
         say(f"warning: {rows.bad_lines} malformed lines were skipped")
@@ -120,7 +124,7 @@ class _Rows:
             self.model = load(request.resume)
             if self.model.kind != "online":
                 raise OptionError(f"--resume {request.resume}: it is a {self.model.kind} model, not one of --online")
-            self.options = self.model.learner.options
+            self.options = dataclasses.replace(self.model.learner.options, passes=1, verbose=options.verbose)
             self.namespaces = self.model.namespaces
         self._stream = self._open(None if self.model is None else self.model.schema)
         try:
@@ -187,27 +191,6 @@ class _Rows:
                 yield Block(data.X, data.y, data.weights, data.kinds)
 
 
-class _Lines:
-    """The progressive loss, a line whenever the number of examples has doubled."""
-
-    def __init__(self, wanted: bool) -> None:
-        self.wanted, self.done = wanted, 0
-
-    def show(self, trainer: Any) -> None:
-        """The lines that are new."""
-        history = trainer.learner.history
-        if self.wanted and self.done == 0 and history:
-            print(f"{'average':>10} {'since':>10} {'examples':>12} {'pass':>6} {'parents':>8}", file=sys.stderr)
-        for row in history[self.done :] if self.wanted else ():
-            print(
-                f"{row['average_loss']:>10.6f} {row['since_last']:>10.6f} {row['examples']:>12.0f} {row['pass']:>6.0f} "
-                f"{row['parents']:>8.0f}",
-                file=sys.stderr,
-                flush=True,
-            )
-        self.done = len(history)
-
-
 def _label(text: str) -> Any:
     try:
         return float(text)
@@ -230,20 +213,6 @@ def _schema(schema: Any, trainer: Any) -> Any:
         return schema
     kind = "int" if _whole(trainer.classes).dtype.kind == "i" else "float"
     return dataclasses.replace(schema, settings={**schema.settings, "labels": kind})
-
-
-def _write(request: Request, history: list[dict[str, float]]) -> None:
-    if request.history is not None:
-        import json
-
-        from lineal.files import whole_file
-
-        with whole_file(request.history) as file:
-            file.write(json.dumps(show.plain(history)).encode() + b"\n")
-    if request.plot is not None:
-        from lineal.report import plot_progress
-
-        plot_progress(history, request.plot)
 
 
 def _result(

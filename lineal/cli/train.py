@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lineal.cli import show
-from lineal.cli.files import check_writable, read_labelled, unseen_in, warn_unseen
+from lineal.cli.files import check_writable, read_labelled, unseen_in, warn_unseen, write_history
 from lineal.cli.flags import flags
 from lineal.cli.shell import INTERRUPTED, say
 from lineal.cli.training import KINDS, Clock, fit_rows, options_of
@@ -117,7 +116,7 @@ def train(
     clock.lap("fit")
     fitted.save(model)
     if history is not None:
-        _write_history(history, solution)
+        write_history(history, solution.history)
     if plot is not None:
         from lineal.report import plot_history
 
@@ -142,13 +141,6 @@ def _check_split(data: str, validate: str | None, holdout: float | None) -> None
         raise OptionError("DATA and --validate are both standard input, which can be read once: name a file")
     if holdout is not None and not 0.0 < holdout < 1.0:
         raise OptionError(f"--holdout {holdout:g} is not a share between 0 and 1")
-
-
-def _write_history(path: str, solution: Solution) -> None:
-    from lineal.files import whole_file
-
-    with whole_file(path) as file:
-        file.write(json.dumps(show.plain(solution.history)).encode() + b"\n")
 
 
 def _result(rows: Dataset, measured: Dataset | None, on: str, model: Model, solution: Solution) -> dict[str, Any]:

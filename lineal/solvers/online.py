@@ -176,8 +176,11 @@ class Learner:
             self.totals[:old_k] = old_totals
         self._scratch = None
 
-    def restore(self, parents: Parents, tensors: dict[str, np.ndarray]) -> None:
-        """Take what was learned from arrays, as model files have them; a ValueError where they do not fit."""
+    def restore(self, parents: Parents, tensors: dict[str, np.ndarray], width: int) -> None:
+        """Take what was learned from arrays, as model files have them, of rows with so many columns.
+
+        A ValueError where they do not fit: a file may be damaged.
+        """
         slots, m = tensors["slots"], len(tensors["slots"])
         shapes: dict[str, tuple[tuple[int, ...], Any]] = {
             "weights": ((m, self.k), np.float32), "squares": ((m, self.k), np.float32), "scales": ((m,), np.float32),
@@ -187,9 +190,9 @@ class Learner:
         for name, (shape, dtype) in shapes.items():
             if tensors[name].shape != shape or tensors[name].dtype != dtype or not np.isfinite(tensors[name]).all():
                 raise ValueError(f"{name} do not fit")
-        bounded = m == 0 or (slots[0] >= 0 and slots[-1] <= self.slots and bool((np.diff(slots) > 0).all()))
-        if slots.dtype != np.int64 or not bounded:
-            raise ValueError("slots are not ascending numbers of weights")
+        for name, highest in (("slots", self.slots), *((("active", self.slots - 1),) if len(self.active) else ())):
+            if not _are_ascending(tensors[name], highest):
+                raise ValueError(f"{name} are not ascending numbers of weights")
         rows = self.table.reshape(self.slots + 1, -1)
         if self.k == 1:
             rows[slots, W], rows[slots, G], rows[slots, INVERSE] = (
@@ -204,11 +207,9 @@ class Learner:
         if len(self.origin):
             inside = slots < self.slots
             known = tensors["origin"][inside]
-            if (
-                ((known >> 32) > len(parents)).any()
-                or (known < 0).any()
-                or ((known & 0xFFFFFFFF == 0) & (known != 0)).any()
-            ):
+            column = (known & 0xFFFFFFFF) - 1
+            is_named = (known > 0) & ((known >> 32) <= len(parents)) & (column >= 0) & (column < width)
+            if not (is_named | (known == 0)).all():
                 raise ValueError("origins name parents that there are not")
             self.origin[slots[inside]] = known
         if len(self.active):
@@ -423,6 +424,12 @@ class Learner:
             np.empty(longest, np.uint64), np.empty(waiting, np.int32), np.empty(waiting, np.float32),
             np.zeros(1, np.int64),
         )  # fmt: skip
+
+
+def _are_ascending(numbers: np.ndarray, highest: int) -> bool:
+    if numbers.dtype != np.int64 or numbers.ndim != 1:
+        return False
+    return len(numbers) == 0 or bool(numbers[0] >= 0 and numbers[-1] <= highest and (np.diff(numbers) > 0).all())
 
 
 def _ratio(total: float, weight: float) -> float:

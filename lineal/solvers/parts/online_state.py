@@ -1,4 +1,4 @@
-"""What an online learner is told (`Rule`), what it has learned (`State`), and the rows that its kernels see (`Rows`).
+"""What an online learner is told (`Rule`), what it keeps of many columns (`Many`), and the rows that its kernels see.
 
 Every feature j keeps its weight w, the sum G of squared slopes (AdaGrad: Duchi, Hazan & Singer 2011; McMahan &
 Streeter 2010) and the largest |x| seen, s (Ross, Mineiro & Langford 2013). An example with score p, label y and
