@@ -8,7 +8,7 @@ and with a free intercept only u with Σ_i s_i u_i = 0 count. u_i = ∇ℓ(z_i) 
 the loss repairs the rest (`repair`), the penalty may ask to scale it (`dual_scale`), and D(u) ≤ F* ≤ F(W, b) holds for
 whatever W and b, optimal or not. Certificates are computed in float64 also for float32 data.
 
-Memory: d·k sums C, and two blocks of scores (see the engine), all in float64.
+Memory: d·k sums C, and two blocks of scores (see the engine) or up to 64 MB of the scores of all rows, all in float64.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 #: Relative rounding error that a certificate allows for in a sum of float64 products.
 ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
 
+#: Bytes of the scores of all rows up to which they are kept from one pass over the rows to the next.
+KEPT_BYTES = 64 << 20
+
 #: Features of a piece of the rounding bounds.
 ROUNDING_ROWS = 8192
 
@@ -49,14 +52,34 @@ def certify(objective: Objective, theta: np.ndarray, tol: float, dual_point: Any
         dual = dual_value(objective, dual_point, W, b, primal)
         if math.isfinite(dual):
             return _gap(primal, dual)
-    primal, dual = primal_and_dual(objective, W, b)
+    scores = Scores(objective, W)
+    primal, bound = primal_and_bound(objective, W, b, scores)
+    dual = bound.value
     if not math.isfinite(dual):
         return _violation(objective, theta)
     if primal - dual > tol * primal and objective.fit_intercept and objective.loss.is_smooth:
-        nearer = objective.newton_intercept(W, b)
+        nearer = objective.newton_intercept(b, scores.at)
         if nearer is not None:
-            dual = max(dual, primal_and_dual(objective, W, nearer)[1])
+            dual = max(dual, primal_and_bound(objective, W, nearer, scores)[1].value)
     return _gap(primal, dual) if math.isfinite(dual) else _violation(objective, theta)
+
+
+class Scores:
+    """XW + b + o in float64 for some weights and whatever intercept, a block at a time."""
+
+    def __init__(self, objective: Objective, W: np.ndarray) -> None:
+        self.W = W
+        is_small = 8 * objective.engine.shape[0] * W.shape[1] <= KEPT_BYTES
+        self.kept: dict[tuple[int, int], np.ndarray] | None = {} if is_small else None
+
+    def at(self, block: Block, b: np.ndarray) -> np.ndarray:
+        """Of the rows of a block, with the intercept b."""
+        if self.kept is None:
+            return row_sums.scores(block, self.W, b, np.float64)
+        rows = block.first, block.X.shape[0]
+        if rows not in self.kept:
+            self.kept[rows] = row_sums.scores(block, self.W, np.zeros(len(b)), np.float64)
+        return self.kept[rows] + b
 
 
 class DualBound(NamedTuple):
@@ -76,19 +99,22 @@ def primal_and_dual(objective: Objective, W: np.ndarray, b: np.ndarray) -> tuple
     return primal, bound.value
 
 
-def primal_and_bound(objective: Objective, W: np.ndarray, b: np.ndarray) -> tuple[float, DualBound]:
-    """The same with the dual point of the bound."""
+def primal_and_bound(
+    objective: Objective, W: np.ndarray, b: np.ndarray, scores: Scores | None = None
+) -> tuple[float, DualBound]:
+    """The same with the dual point of the bound; `scores` are those of W, if they are known."""
     loss = objective.loss
+    scores = scores or Scores(objective, W)
 
     def slopes(block: Block) -> np.ndarray:
-        Z = row_sums.scores(block, W, b, np.float64)
+        Z = scores.at(block, b)
         U = np.empty_like(Z)
         row_sums.gradients(loss, block, np.ones(len(Z)), Z, U)
         return U
 
     def sums_of(repair: np.ndarray, scale: float) -> DualSums:
         def step(block: Block) -> DualSums:
-            return row_sums.duals_at(loss, block, row_sums.scores(block, W, b, np.float64), repair, scale)
+            return row_sums.duals_at(loss, block, scores.at(block, b), repair, scale)
 
         return DualSums(*objective.engine.sum(step))
 

@@ -8,6 +8,7 @@ Sample and class weights are in s, offsets o are base scores, the intercept b is
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -150,14 +151,14 @@ class Objective:
             out[d] = R.sum(axis=0, dtype=np.float64)
         return out
 
-    def newton_intercept(self, W: np.ndarray, b: np.ndarray) -> np.ndarray | None:
-        """b after one Newton step with W held; None where that costs too much or leads nowhere."""
+    def newton_intercept(self, b: np.ndarray, scores: Callable[[Block, np.ndarray], np.ndarray]) -> np.ndarray | None:
+        """b after one Newton step with W held, whose float64 `scores` are given; None where it leads nowhere."""
         k = len(b)
         if self.loss.is_direct and k * k * self.engine.shape[0] > MAX_INTERCEPT_WORK:
             return None
 
         def step(block: Block) -> tuple[np.ndarray, np.ndarray]:
-            return row_sums.intercept_curvature(self.loss, block, row_sums.scores(block, W, b, np.float64))
+            return row_sums.intercept_curvature(self.loss, block, scores(block, b))
 
         slope, bend = self.engine.sum(step)
         bend[np.diag_indices(k)] += 1e-12 * np.trace(bend) + np.finfo(np.float64).tiny

@@ -637,3 +637,20 @@ def test_factor_refuses_what_overflows():
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+def test_a_sample_of_the_rows_makes_the_matrix_and_the_same_model():
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((13_000, 6)).astype(np.float32) * np.float32([1, 1, 30, 1e-2, 1, 1]) + np.float32(2.0)
+    X[:, 5] = 0.0
+    X[7, 5] = 3.0  # hardly ever in a sample
+    y = np.argmax(X[:, :3] @ rng.standard_normal((3, 4)) + rng.gumbel(size=(13_000, 4)), axis=1)
+    fits = [
+        LeastSquaresClassifier("softmax", accelerated="quasi_newton", alpha=1e-4, tol=1e-7).fit(X, y) for _ in range(2)
+    ]
+    plain = LinearClassifier("softmax", alpha=1e-4, tol=1e-7).fit(X.astype(np.float64), y)
+    assert np.array_equal(fits[0].coef_, fits[1].coef_)
+    for fitted in fits:
+        assert fitted.status_ == "converged"
+        assert len(fitted.history_) < 60
+        np.testing.assert_allclose(fitted.decision_function(X), plain.decision_function(X), atol=0.02)

@@ -39,7 +39,7 @@ class UnequalBlocks:
     def __getattr__(self, name):
         return getattr(self.local, name)
 
-    def sum(self, step):
+    def sum(self, step, rows=1):
         (whole,) = replace(self.local, block_rows=10**9).blocks()
         starts = np.concatenate([[0], np.cumsum(self.sizes)])
         assert starts[-1] == self.shape[0]
@@ -55,7 +55,7 @@ class UnequalBlocks:
                     weights=whole.weights[start:stop],
                     offsets=None if whole.offsets is None else whole.offsets[start:stop],
                 )
-                yield step(piece.blocks()[0])
+                yield step(replace(piece.blocks()[0], first=int(start)))
 
         return add_in_order(parts())
 

@@ -63,8 +63,11 @@ class Engine(Protocol):
         """Threads for work that is not over rows."""
         ...
 
-    def sum(self, step: Callable[[Block], Summands]) -> Summands:
-        """Σ over blocks of step(block), added in the order of the blocks."""
+    def sum(self, step: Callable[[Block], Summands], rows: int = 1) -> Summands:
+        """Σ over blocks of step(block), added in the order of the blocks.
+
+        A step whose answer is large (d × d) asks for blocks of at least so many `rows`.
+        """
         ...
 
 

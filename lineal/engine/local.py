@@ -60,9 +60,9 @@ class LocalEngine:
             rows = min(rows, max(DENSE_BYTES // max(1, d * size), 4 * self.n_columns, 256))
         return rows
 
-    def blocks(self) -> list[Block]:
+    def blocks(self, at_least: int = 1) -> list[Block]:
         """All blocks in order."""
-        n, rows = self.shape[0], self.rows_of_a_block()
+        n, rows = self.shape[0], max(self.rows_of_a_block(), at_least)
         cuts = [(start, min(start + rows, n)) for start in range(0, n, rows)]
         return [
             Block(
@@ -76,6 +76,6 @@ class LocalEngine:
             for start, stop in cuts
         ]
 
-    def sum(self, step: Callable[[Block], Summands]) -> Summands:
-        """Σ over blocks of step(block), added in the order of the blocks."""
-        return add_in_order(step(block) for block in self.blocks())
+    def sum(self, step: Callable[[Block], Summands], rows: int = 1) -> Summands:
+        """Σ over blocks (of at least so many `rows`) of step(block), added in the order of the blocks."""
+        return add_in_order(step(block) for block in self.blocks(rows))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from lineal.duality import Scores
 from lineal.objective import Objective
 
 #: Root mean square of scores that change no decision to speak of.
@@ -35,7 +36,7 @@ def constant_model(objective: Objective) -> np.ndarray:
         if np.abs(gradient[-1]).max() <= 1e-14 * max(1.0, abs(value)):
             break
         W, b = objective.split(theta)
-        nearer = objective.newton_intercept(W, b)
+        nearer = objective.newton_intercept(b, Scores(objective, W).at)
         if nearer is None:
             break
         step, best = nearer - b, theta

@@ -19,6 +19,8 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import linalg
 
+from lineal.core import rng
+from lineal.design.matrix import Design, wrap
 from lineal.design.products import gram
 from lineal.engine.base import Block
 from lineal.errors import DataError
@@ -173,19 +175,34 @@ def _is_constant(variances: np.ndarray, means: np.ndarray) -> np.ndarray:
     return np.isfinite(variances) & (variances <= 1e-12 * means**2)
 
 
-def second_moment(centred: Centred) -> np.ndarray:
-    """X̃'SX̃."""
+def second_moment(centred: Centred, sample: int | None = None, seed: int = 0) -> np.ndarray:
+    """X̃'SX̃, of all rows or, where X is dense, of some `sample` of them."""
     objective, means = centred.objective, centred.means
-    d, size = objective.engine.shape[1], objective.shape[0]
+    (n, d), size = objective.engine.shape, objective.shape[0]
     centre = None if means is None else means[:, 0]
+    stride = max(1.0, n / (sample or n or 1))
 
     def step(block: Block) -> tuple[Any]:
-        return (gram(block.X, block.weights, block.threads, centre),)
+        X, weights = _thinned(block, stride, seed) if block.X.is_dense and stride > 1.5 else (block.X, block.weights)
+        return (gram(X, weights, block.threads, centre),)
 
     matrix = np.zeros((size, size))
-    matrix[:d, :d] = objective.engine.sum(step)[0]
+    matrix[:d, :d] = objective.engine.sum(step, max(1, round(stride * d)))[0]
+    if stride > 1.0:  # a column that the sample has missed has its curvature all the same
+        at = np.arange(d)
+        matrix[at, at] = np.maximum(matrix[at, at], _squares(centred)[:d])
     if centre is not None:
         matrix[d, d] = 1.0
         constant = np.flatnonzero(_is_constant(np.diag(matrix)[:d], centre))
         matrix[constant] = matrix[:, constant] = 0.0
     return matrix
+
+
+def _thinned(block: Block, stride: float, seed: int) -> tuple[Design, np.ndarray]:
+    """One row at random out of each run of `stride` rows, with the weight of the run's number of rows."""
+    n = block.X.shape[0]
+    draws = np.empty(max(1, round(n / stride)))
+    rng.fill_uniform(rng.generator(seed, block.first), draws)
+    draws += np.arange(len(draws))
+    chosen = (draws * (n / len(draws))).astype(np.int64)
+    return wrap(block.X.layout.values[chosen]), block.weights[chosen] * (n / len(draws))
