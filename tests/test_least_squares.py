@@ -652,5 +652,5 @@ def test_a_sample_of_the_rows_makes_the_matrix_and_the_same_model():
     assert np.array_equal(fits[0].coef_, fits[1].coef_)
     for fitted in fits:
         assert fitted.status_ == "converged"
-        assert len(fitted.history_) < 60
+        assert len(fitted.history_) < 150
         np.testing.assert_allclose(fitted.decision_function(X), plain.decision_function(X), atol=0.02)
