@@ -19,7 +19,8 @@ from lineal.online_fit import Block, Trainer, array_blocks, fit_online
 from lineal.online_options import RATES, OnlineOptions
 from lineal.online_rows import rows_of
 from lineal.solvers.online import Learner
-from lineal.solvers.parts.online_loss import KINDS, invariant_step, loss_slope, loss_value
+from lineal.solvers.parts.online_loss import KINDS, LOGISTIC, invariant_step, loss_slope, loss_value
+from lineal.solvers.parts.online_many import logistic_moves, logistic_slopes
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "vw_predictions.json").read_text())
 
@@ -641,3 +642,24 @@ def test_damaged_namespaces_and_candidates_are_refused():
     for wrong in (np.array([-1]), np.array([1 << 12]), np.array([3, 2])):
         with pytest.raises(ValueError, match="active"):
             _from_json(json.loads(json.dumps(values)), {**tensors, "active": wrong})
+
+
+def test_steps_of_all_columns_at_once_are_those_of_one():
+    scores = np.linspace(-20.0, 20.0, 41)
+    a, n = 0.7, len(scores) // 8 * 8
+    many = Learner(OnlineOptions(loss="logistic").checked(), n, False, None, False)._many(None, None)
+    many.scores[:] = scores[:n]
+    many.labels[:] = np.where(np.arange(n) % 3 == 0, 1.0, -1.0)
+    made = 0
+    for q in (1e-9, 1e-4, 0.03, 1.0, 5.0):
+        many.q[:] = q
+        logistic_slopes(many)
+        logistic_moves(many, a, 2.0)
+        for c in range(n):
+            p, y = float(many.scores[c]), float(many.labels[c])
+            assert many.slopes[c] == pytest.approx(loss_slope(LOGISTIC, p, y, 0.5), rel=1e-12)
+            if many.moves[c] != 0.0:
+                made += 1
+                wanted = invariant_step(LOGISTIC, p, y, 0.5, a, 2.0 * float(many.q[c]))
+                assert many.moves[c] == pytest.approx(wanted, rel=1e-6 if q < 1e-6 else 1e-9)
+    assert made > 150

@@ -22,25 +22,29 @@ from lineal.core.jit import IS_PLAIN
 #: Tile widths, widest first; a row of k columns is cut into them greedily.
 WIDTHS = (16, 8, 4, 2, 1)
 
-_FLAGS = ("reassoc", "contract", "nsz", "arcp")
+FLAGS = ("reassoc", "contract", "nsz", "arcp")
 
 
-def _pointer(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
+def pointer(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
+    """Where the data of an array begins."""
     return context.make_array(array_type)(context, builder, value=array).data
 
 
-def _vector_at(builder: Any, pointer: Any, offset: Any, vector: Any) -> Any:
-    return builder.bitcast(builder.gep(pointer, [offset]), vector.as_pointer())
+def vector_at(builder: Any, place: Any, offset: Any, vector: Any) -> Any:
+    """The elements from an offset on, as a vector in memory."""
+    return builder.bitcast(builder.gep(place, [offset]), vector.as_pointer())
 
 
-def _splat(builder: Any, scalar: Any, vector: Any) -> Any:
+def splat(builder: Any, scalar: Any, vector: Any) -> Any:
+    """A number in all lanes."""
     one = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
     lanes = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
     return builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), lanes)
 
 
-def _element(context: Any, builder: Any, array_type: Any, pointer: Any, index: Any, wanted: Any) -> Any:
-    value = builder.load(builder.gep(pointer, [index]))
+def element(context: Any, builder: Any, array_type: Any, place: Any, index: Any, wanted: Any) -> Any:
+    """One element, as the wanted type."""
+    value = builder.load(builder.gep(place, [index]))
     return context.cast(builder, value, array_type.dtype, wanted)
 
 
@@ -59,19 +63,19 @@ def _make_gather(width: int) -> Any:
 
         def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
             data_, indices_, start_, stop_, V_, k_, column_, out_, at_ = arguments
-            values = _pointer(context, builder, data, data_)
-            columns = _pointer(context, builder, indices, indices_)
-            matrix = _pointer(context, builder, V, V_)
+            values = pointer(context, builder, data, data_)
+            columns = pointer(context, builder, indices, indices_)
+            matrix = pointer(context, builder, V, V_)
             vector, narrow = (ir.VectorType(context.get_value_type(array.dtype), width) for array in (out, V))
             totals = [cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * width)) for _ in range(unrolled)]
 
             def add(p: Any, total: Any) -> None:
-                x = _splat(builder, _element(context, builder, data, values, p, out.dtype), vector)
-                row = _element(context, builder, indices, columns, p, types.uintp)
+                x = splat(builder, element(context, builder, data, values, p, out.dtype), vector)
+                row = element(context, builder, indices, columns, p, types.uintp)
                 offset = builder.add(builder.mul(row, k_), column_)
-                v = builder.load(_vector_at(builder, matrix, offset, narrow), align=V.dtype.bitwidth // 8)
-                product = builder.fmul(x, _widened(builder, v, vector), flags=_FLAGS)
-                builder.store(builder.fadd(builder.load(total), product, flags=_FLAGS), total)
+                v = builder.load(vector_at(builder, matrix, offset, narrow), align=V.dtype.bitwidth // 8)
+                product = builder.fmul(x, _widened(builder, v, vector), flags=FLAGS)
+                builder.store(builder.fadd(builder.load(total), product, flags=FLAGS), total)
 
             def number(value: int) -> Any:
                 return ir.Constant(start_.type, value)
@@ -85,8 +89,8 @@ def _make_gather(width: int) -> Any:
                 add(p, totals[0])
             result = builder.load(totals[0])
             for total in totals[1:]:
-                result = builder.fadd(result, builder.load(total), flags=_FLAGS)
-            target = _vector_at(builder, _pointer(context, builder, out, out_), at_, vector)
+                result = builder.fadd(result, builder.load(total), flags=FLAGS)
+            target = vector_at(builder, pointer(context, builder, out, out_), at_, vector)
             builder.store(result, target, align=out.dtype.bitwidth // 8)
             return context.get_dummy_value()
 
@@ -104,19 +108,19 @@ def _make_scatter(width: int) -> Any:
 
         def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
             data_, indices_, start_, stop_, U_, at_, out_, k_, column_ = arguments
-            values = _pointer(context, builder, data, data_)
-            columns = _pointer(context, builder, indices, indices_)
-            matrix = _pointer(context, builder, out, out_)
+            values = pointer(context, builder, data, data_)
+            columns = pointer(context, builder, indices, indices_)
+            matrix = pointer(context, builder, out, out_)
             size = out.dtype.bitwidth // 8
             vector, narrow = (ir.VectorType(context.get_value_type(array.dtype), width) for array in (out, U))
-            source = _vector_at(builder, _pointer(context, builder, U, U_), at_, narrow)
+            source = vector_at(builder, pointer(context, builder, U, U_), at_, narrow)
             u = _widened(builder, builder.load(source, align=U.dtype.bitwidth // 8), vector)
             with cgutils.for_range_slice(builder, start_, stop_, ir.Constant(start_.type, 1), start_.type) as (p, _):
-                x = _splat(builder, _element(context, builder, data, values, p, out.dtype), vector)
-                row = _element(context, builder, indices, columns, p, types.uintp)
-                target = _vector_at(builder, matrix, builder.add(builder.mul(row, k_), column_), vector)
-                product = builder.fmul(x, u, flags=_FLAGS)
-                builder.store(builder.fadd(builder.load(target, align=size), product, flags=_FLAGS), target, align=size)
+                x = splat(builder, element(context, builder, data, values, p, out.dtype), vector)
+                row = element(context, builder, indices, columns, p, types.uintp)
+                target = vector_at(builder, matrix, builder.add(builder.mul(row, k_), column_), vector)
+                product = builder.fmul(x, u, flags=FLAGS)
+                builder.store(builder.fadd(builder.load(target, align=size), product, flags=FLAGS), target, align=size)
             return context.get_dummy_value()
 
         return signature, generate
@@ -204,7 +208,7 @@ def _prefetch(typing: Any, array: Any, offset: Any):
 
     def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
         array_, offset_ = arguments
-        place = builder.gep(_pointer(context, builder, array, array_), [offset_])
+        place = builder.gep(pointer(context, builder, array, array_), [offset_])
         byte = ir.IntType(8).as_pointer()
         word = ir.IntType(32)
         call = builder.module.declare_intrinsic("llvm.prefetch", [byte], ir.FunctionType(

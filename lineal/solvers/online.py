@@ -21,6 +21,7 @@ from lineal.errors import DataError, OptionError
 from lineal.online_options import OnlineOptions
 from lineal.solvers.parts import monomials
 from lineal.solvers.parts.monomials import Expansion, Scratch
+from lineal.solvers.parts.online_lanes import LANES
 from lineal.solvers.parts.online_loss import KINDS
 from lineal.solvers.parts.online_many import learn_many_rows, score_many_rows
 from lineal.solvers.parts.online_single import learn_rows, score_rows
@@ -43,9 +44,6 @@ from lineal.solvers.parts.online_state import (
     fresh_totals,
 )
 from lineal.solvers.parts.parents import Parents
-
-#: Scores of a feature are kept for a multiple of this many columns: whole vector registers.
-LANES = 8
 
 #: Monomials of one example at most: beyond, products are not the way.
 MAX_MONOMIALS = 1 << 27
@@ -314,7 +312,8 @@ class Learner:
         nothing = np.zeros(1, np.int64)
         return Many(
             self.k, self.has_sets, self.totals, vector(), vector(np.float64), vector(np.float64), vector(), vector(),
-            vector(), np.zeros(0, np.int32) if sets is None else sets, nothing if set_starts is None else set_starts,
+            vector(np.float64), vector(), np.zeros(0, np.int32) if sets is None else sets,
+            nothing if set_starts is None else set_starts,
         )  # fmt: skip
 
     def _pieces(self, n: int) -> Iterator[tuple[int, int]]:

@@ -15,42 +15,48 @@ import numpy as np
 
 from lineal.core.jit import kernel
 from lineal.core.maths import wide
+from lineal.core.simd import gather8, lane_exp
 from lineal.solvers.parts.monomials import NO_EVIDENCE, example, note_evidence
-from lineal.solvers.parts.online_loss import invariant_step, loss_slope, loss_value
-from lineal.solvers.parts.online_single import (
+from lineal.solvers.parts.online_lanes import LANES, advance, grow
+from lineal.solvers.parts.online_loss import LOGISTIC, invariant_step, loss_slope, loss_value
+from lineal.solvers.parts.online_single import SMALLEST, TINY, sensitivity, shrunk, step_length
+from lineal.solvers.parts.online_state import (
+    CONTRACTION,
+    GRAVITY,
+    HELD_LOSS,
+    HIGHEST,
+    IMPORTANCE,
     LARGEST_SUM,
     LEAST_SQUARE,
-    SMALLEST,
-    TINY,
-    sensitivity,
-    shrunk,
-    step_length,
+    LOSS,
+    LOWEST,
+    SEEN,
 )
-from lineal.solvers.parts.online_state import CONTRACTION, GRAVITY, HELD_LOSS, HIGHEST, IMPORTANCE, LOSS, LOWEST, SEEN
 
 U = np.uintp
 
 
-@kernel
+@kernel(forceinline=True)
 def score_many(table: Any, inverses: Any, scratch: Any, count: int, many: Any) -> None:
     """Scores of all columns, to `many.scores`."""
-    width = U(many.scores.shape[0])
+    width, stride = U(many.scores.shape[0]), U(2 * many.scores.shape[0])
     scores = many.scores
-    scores[:] = np.float32(0.0)
     any_gravity = False
     for c in range(many.k):
         any_gravity = any_gravity or many.totals[c, GRAVITY] > 0.0
-    for p in range(U(count)):
-        j = U(scratch.slots[p])
-        row, x, inverse = j * U(2) * width, scratch.values[p], inverses[j]
-        if any_gravity:
+    if any_gravity:
+        scores[:] = np.float32(0.0)
+        for p in range(U(count)):
+            j = U(scratch.slots[p])
             for c in range(U(many.k)):
-                w = shrunk(wide(table[row + c]) * wide(inverse), many.totals[c, GRAVITY])
-                scores[c] += np.float32(w * wide(x))
-        else:
-            x *= inverse
-            for c in range(width):
-                scores[c] += table[row + c] * x
+                w = shrunk(wide(table[j * stride + c]) * wide(inverses[j]), many.totals[c, GRAVITY])
+                scores[c] += np.float32(w * wide(scratch.values[p]))
+    else:
+        z = scratch.rates  # there is room, and no rates yet
+        for p in range(U(count)):
+            z[p] = scratch.values[p] * inverses[U(scratch.slots[p])]
+        for at in range(U(0), width, U(LANES)):
+            gather8(z, scratch.slots, U(0), U(count), table, stride, at, scores, at)
     for c in range(U(many.k)):
         scores[c] *= many.totals[c, CONTRACTION]
 
@@ -64,62 +70,88 @@ def rescale(table: Any, row: Any, width: Any, growth: float, power: float) -> No
         table[row + width + c] *= square
 
 
-@kernel
-def touch_many(table: Any, inverses: Any, scratch: Any, own: int, count: int, many: Any, rule: Any) -> float:
-    """Sums of squares, scales and rates of the features of an example; Σ z². Sensitivities go to `many.q`.
+@kernel(forceinline=True)
+def scale_many(table: Any, inverses: Any, scratch: Any, own: int, count: int, width: Any, rule: Any) -> float:
+    """Scales of the features of an example, whose values become z; Σ z².
 
-    The values of the example become z. Behind its own features are products, whose sums start at a share of the
-    constant's.
+    Behind its own features are products: the sums of squared slopes of new ones start at a share of the constant's.
     """
-    width = U(many.scores.shape[0])
-    q, squares, rates = many.q, many.squares, scratch.rates
-    q[:] = np.float32(0.0)
-    norms = 0.0
-    power = 1.0 - 2.0 * rule.power_t if rule.adaptive else 1.0
     one = np.float32(1.0)
+    power = 1.0 - 2.0 * rule.power_t if rule.adaptive else 1.0
     constant = U(scratch.slots[count - 1]) * U(2) * width + width
     for p in range(U(count)):
-        j = U(scratch.slots[p])
-        row = j * U(2) * width
-        sums, at = row + width, p * width
-        x, z = scratch.values[p], scratch.values[p]
+        j, x = U(scratch.slots[p]), abs(scratch.values[p])
         if not rule.normalised:
             inverses[j] = one
-        else:
-            z = x * inverses[j]
-            if abs(z) > one or inverses[j] == np.float32(0.0):
-                if abs(z) > one:
-                    rescale(table, row, width, wide(abs(z)), power)
-                elif rule.caution > 0.0 and p >= U(own):
-                    for c in range(width):
-                        table[sums + c] = max(table[sums + c], np.float32(rule.caution) * table[constant + c])
-                inverses[j] = one / max(abs(x), SMALLEST)
-                z = one if x > np.float32(0.0) else -one
+        elif inverses[j] == np.float32(0.0):
+            sums = j * U(2) * width + width
+            if rule.caution > 0.0 and p >= U(own):
+                for c in range(width):
+                    table[sums + c] = max(table[sums + c], np.float32(rule.caution) * table[constant + c])
+            inverses[j] = one / max(x, SMALLEST)
+        elif x * inverses[j] > one:
+            rescale(table, j * U(2) * width, width, wide(x * inverses[j]), power)
+            inverses[j] = one / x
+    norms = 0.0
+    for p in range(U(count)):
+        z = scratch.values[p] * inverses[U(scratch.slots[p])]
         scratch.values[p] = z
-        z *= z
-        norms += wide(z)
-        if not rule.adaptive:
-            for c in range(width):
-                rates[at + c] = one
-                q[c] += z
-        elif rule.power_t == 0.5:
-            for c in range(width):
-                total = min(table[sums + c] + squares[c] * z, LARGEST_SUM)
-                table[sums + c] = total
-                rate = one / math.sqrt(max(total, LEAST_SQUARE))
-                rates[at + c] = rate
-                q[c] += z * rate
-        else:
-            for c in range(width):
-                total = min(table[sums + c] + squares[c] * z, LARGEST_SUM)
-                table[sums + c] = total
-                rate = np.float32(wide(max(total, LEAST_SQUARE)) ** -rule.power_t)
-                rates[at + c] = rate
-                q[c] += z * rate
+        norms += wide(z * z)
     return norms
 
 
-@kernel
+@kernel(forceinline=True)
+def touch_many(table: Any, scratch: Any, count: int, many: Any, rule: Any) -> None:
+    """Sums of squares and rates of the features of an example; sensitivities go to `many.q`."""
+    width, stride = U(many.scores.shape[0]), U(2 * many.scores.shape[0])
+    q, squares, rates = many.q, many.squares, scratch.rates
+    if rule.adaptive and rule.power_t == 0.5:
+        for at in range(U(0), width, U(LANES)):
+            grow(scratch.slots, scratch.values, U(count), table, stride, width + at, squares, q, rates, width, at)
+        return
+    q[:] = np.float32(0.0)
+    for p in range(U(count)):
+        sums, at = U(scratch.slots[p]) * stride + width, p * width
+        z = scratch.values[p] * scratch.values[p]
+        for c in range(width):
+            rate = np.float32(1.0)
+            if rule.adaptive:
+                total = min(table[sums + c] + squares[c] * z, LARGEST_SUM)
+                table[sums + c] = total
+                rate = np.float32(wide(max(total, LEAST_SQUARE)) ** -rule.power_t)
+            rates[at + c] = rate
+            q[c] += z * rate
+
+
+@kernel(forceinline=True)
+def logistic_slopes(many: Any) -> None:
+    """Slopes of the logistic loss of all columns, without branches: a loop over vectors."""
+    for c in range(U(many.scores.shape[0])):
+        y = many.labels[c]
+        many.slopes[c] = -y / (1.0 + lane_exp(y * wide(many.scores[c])))
+
+
+@kernel(forceinline=True)
+def logistic_moves(many: Any, a: float, N: float) -> None:
+    """`invariant_step` for the logistic loss of all columns, to `many.moves`; zero where that has to be asked itself.
+
+    With e = eᵐ and the root of (1 + e)δ + ½eδ² = a·q to begin with, which is not below, two steps of fourth order solve
+    δ + e(e^δ − 1) = a·q to 1e-12 where δ ≤ 1. Only new features move a score further.
+    """
+    for c in range(U(many.scores.shape[0])):
+        y, q = many.labels[c], N * wide(many.q[c])
+        aq = a * q * abs(y)
+        e = lane_exp(y * wide(many.scores[c]))
+        first = 2.0 * aq / (1.0 + e + math.sqrt((1.0 + e) * (1.0 + e) + 2.0 * e * aq))
+        delta = min(first, 1.0)
+        for _ in range(2):
+            grown = e * lane_exp(delta)
+            f, g = (delta + (grown - e) - aq) / (1.0 + grown), grown / (1.0 + grown)
+            delta -= f * (1.0 - 0.5 * f * g) / (1.0 - f * g + f * f * g / 6.0)
+        many.moves[c] = y * delta / q if first <= 1.0 and delta > 0.0 else 0.0
+
+
+@kernel(forceinline=True)
 def learn_many(table: Any, inverses: Any, scratch: Any, own: int, count: int, h: float, many: Any, rule: Any) -> None:
     """Update all columns after their scores were given; `many.labels` are −1 or 1."""
     width = U(many.scores.shape[0])
@@ -127,22 +159,31 @@ def learn_many(table: Any, inverses: Any, scratch: Any, own: int, count: int, h:
     a = step_length(h, common, rule)
     common[SEEN] += h
     moved = False
+    if rule.kind == LOGISTIC:
+        logistic_slopes(many)
     for c in range(many.k):
-        slope = loss_slope(rule.kind, wide(many.scores[c]), many.labels[c], rule.tau)
-        many.slopes[c] = slope
+        if rule.kind != LOGISTIC:
+            many.slopes[c] = loss_slope(rule.kind, wide(many.scores[c]), many.labels[c], rule.tau)
+        slope = many.slopes[c]
         many.squares[c] = 0.0 if slope == 0.0 else min(max(h * slope * slope, LEAST_SQUARE), LARGEST_SUM)
         moved = moved or slope != 0.0
     if not moved and not rule.theorem:
         return
     common[IMPORTANCE] += h
-    norms = touch_many(table, inverses, scratch, own, count, many, rule)
+    norms = scale_many(table, inverses, scratch, own, count, width, rule)
+    touch_many(table, scratch, count, many, rule)
     N = sensitivity(norms, h, common, rule)
+    many.moves[:] = 0.0
+    if rule.invariant and rule.kind == LOGISTIC:
+        logistic_moves(many, a, N)
     for c in range(many.k):
         slope, score = many.slopes[c], wide(many.scores[c])
         if slope == 0.0 and not rule.theorem:
             many.steps[c] = 0.0
             continue
-        if rule.invariant:
+        if many.moves[c] != 0.0:
+            u = many.moves[c]
+        elif rule.invariant:
             u = invariant_step(rule.kind, score, many.labels[c], rule.tau, a, N * wide(many.q[c]))
         else:
             u = -a * slope
@@ -156,14 +197,11 @@ def learn_many(table: Any, inverses: Any, scratch: Any, own: int, count: int, h:
             table[U(c) :: U(2) * width] = np.float32(0.0)
             many.totals[c, CONTRACTION] = 1.0
         many.steps[c] = N * u / many.totals[c, CONTRACTION]
-    steps, rates = many.steps, scratch.rates
-    for p in range(U(count)):
-        row, x, at = U(scratch.slots[p]) * U(2) * width, scratch.values[p], p * width
-        for c in range(width):
-            table[row + c] += steps[c] * x * rates[at + c]
+    for at in range(U(0), width, U(LANES)):
+        advance(scratch.slots, scratch.values, U(count), table, U(2) * width, many.steps, scratch.rates, width, at)
 
 
-@kernel
+@kernel(forceinline=True)
 def best_column(scores: Any, k: int) -> int:
     """The column with the largest score, the first of them."""
     best = 0

@@ -23,6 +23,8 @@ from lineal.solvers.parts.online_state import (
     HIGHEST,
     IMPORTANCE,
     INVERSE,
+    LARGEST_SUM,
+    LEAST_SQUARE,
     LOSS,
     LOWEST,
     NORMS,
@@ -39,9 +41,6 @@ TINY = 1e-8
 
 #: The scale of a feature is at least this, so that its inverse is finite.
 SMALLEST = np.float32(1e-30)
-
-#: Bounds of squared slopes and of their sums, which float32 must hold.
-LEAST_SQUARE, LARGEST_SUM = np.float32(1e-30), np.float32(1e37)
 
 
 @kernel(forceinline=True)

@@ -31,6 +31,9 @@ IMPORTANCE, NORMS, CONTRACTION, GRAVITY, LOWEST, HIGHEST, SEEN = range(7)
 #: Entries of `sums`: weighted losses and importances of rows learned from and of rows held out.
 LOSS, WEIGHT, HELD_LOSS, HELD_WEIGHT = range(4)
 
+#: Bounds of squared slopes and of their sums, which float32 must hold.
+LEAST_SQUARE, LARGEST_SUM = np.float32(1e-30), np.float32(1e37)
+
 #: Scores of numbers stay within the labels seen; those of classes count as these at most while learning.
 LIMITS = {"logistic": 50.0, "hinge": 1.0, "squared": 1.0}
 
@@ -80,6 +83,7 @@ class Many(NamedTuple):
     slopes: Any
     squares: Any
     q: Any
+    moves: Any
     steps: Any
     sets: Any
     set_starts: Any
