@@ -661,5 +661,5 @@ def test_steps_of_all_columns_at_once_are_those_of_one():
             if many.moves[c] != 0.0:
                 made += 1
                 wanted = invariant_step(LOGISTIC, p, y, 0.5, a, 2.0 * float(many.q[c]))
-                assert many.moves[c] == pytest.approx(wanted, rel=1e-6 if q < 1e-6 else 1e-9)
+                assert many.moves[c] == pytest.approx(wanted, rel=1e-10)
     assert made > 150

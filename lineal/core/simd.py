@@ -199,7 +199,7 @@ def _plain_exp(x: Any) -> Any:
 
 #: lane_exp(x): eˣ in the precision of x, without branches, so that a loop over it becomes vector instructions. The
 #: relative error is below 1e-6 (float32) and 5e-14; arguments beyond ±87 (float32) or ±708 are taken for those.
-lane_exp = _plain_exp if IS_PLAIN else _lane_exp
+lane_exp: Any = _plain_exp if IS_PLAIN else _lane_exp
 
 
 @intrinsic
