@@ -74,10 +74,14 @@ def gram(
                 block = block * np.sqrt(weights[start : start + rows, None]).astype(X.dtype)
             total += block.T @ block  # NumPy sends A'A to the symmetric BLAS routine
         return total
-    layout = by_rows(X, threads).layout
+    X_rows = by_rows(X, threads)
     weights = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
     pieces = pool.ranges(d, 4 * threads if threads > 1 else 1)
-    pool.run([partial(_gram_rows, layout, weights, total, *piece) for piece in pieces], threads)
+    pool.run(
+        [partial(_gram_rows, X_rows.layout, weights, total, X_rows.is_sorted, *piece) for piece in pieces], threads
+    )
+    if X_rows.is_sorted:
+        total += np.triu(total, 1).T
     if centre is not None:
         sums = rmatmul(X, weights[:, None], threads=threads)[:, 0]
         total += weights.sum() * np.outer(centre, centre) - np.outer(sums, centre) - np.outer(centre, sums)
@@ -215,16 +219,18 @@ def _rows_rmatmul_between(layout, R, k, out, first, last):
 
 
 @kernel
-def _gram_rows(layout, weights, total, first, last):
-    """Rows first … last − 1 of the Gram matrix."""
-    for i in range(layout.indptr.shape[0] - 1):
-        start, stop = layout.indptr[i], layout.indptr[i + 1]
+def _gram_rows(layout, weights, total, is_sorted, first, last):
+    """Rows first … last − 1 of the Gram matrix; of sorted rows the part from the diagonal on."""
+    d = _U(total.shape[0])
+    flat = total.reshape(-1)
+    for i in range(_U(layout.indptr.shape[0] - 1)):
+        start, stop = _U(layout.indptr[i]), _U(layout.indptr[i + _U(1)])
         for p in range(start, stop):
-            j = layout.indices[p]
-            if first <= j < last:
+            j = _U(layout.indices[p])
+            if _U(first) <= j < _U(last):
                 x = weights[i] * np.float64(layout.data[p])
-                for q in range(start, stop):
-                    total[j, layout.indices[q]] += x * np.float64(layout.data[q])
+                for q in range(p if is_sorted else start, stop):
+                    flat[j * d + _U(layout.indices[q])] += x * np.float64(layout.data[q])
 
 
 @kernel

@@ -84,22 +84,23 @@ def solve(
     theta = objective.theta_of(start)
     with Monitor(max_iter, max_time, callbacks) as monitor:
         state = _state(objective, theta, tol, pool.thread_count(n_jobs), seed, options)
-        check_finite(state.objective(), "the objective at the starting point")
+        value = state.objective()
+        check_finite(value, "the objective at the starting point")
         state.look()
         iteration, idle, best = 0, 0, state.estimate()
-        status = monitor.record(0, state.objective(), state.estimate(), *objective.split(theta))
+        status = monitor.record(0, value, state.estimate(), *objective.split(theta))
         while True:
             if state.is_done() or status is not None:
                 certificate = state.certificate()
                 if state.accepts(certificate) or status is not None:
                     break
                 state.tighten()
-            before = state.objective()
+            before = value
             state.improve()
             state.look()
-            iteration += 1
-            status = monitor.record(iteration, state.objective(), state.estimate(), *objective.split(theta))
-            idle = 0 if state.objective() < before * (1.0 - 1e-14) or state.estimate() < 0.9 * best else idle + 1
+            iteration, value = iteration + 1, state.objective()
+            status = monitor.record(iteration, value, state.estimate(), *objective.split(theta))
+            idle = 0 if value < before * (1.0 - 1e-14) or state.estimate() < 0.9 * best else idle + 1
             best = min(best, state.estimate())
             if idle >= PATIENCE:
                 status = status or "stalled"

@@ -13,6 +13,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from lineal.design.columns import take_columns
+from lineal.design.matrix import Design
+from lineal.design.orders import by_rows
 from lineal.engine.local import LocalEngine
 from lineal.objective import Objective
 from lineal.penalties.regulariser import Regulariser
@@ -21,6 +24,7 @@ from lineal.solution import Certificate
 from lineal.solvers.parts import working_set
 from lineal.solvers.parts.block_descent import descend
 from lineal.solvers.parts.block_rows import BlockRows
+from lineal.solvers.parts.gram_newton import GramNewton, is_worthwhile
 from lineal.solvers.parts.support_newton import SupportNewton
 
 #: A working set is left when its largest violation is this share of the largest of all blocks.
@@ -53,6 +57,7 @@ class RowBlocks(BlockRows):
         self.is_zero = np.zeros(self.target.n_blocks, bool)  # proven
         self.largest, self.first = 0.0, 0.0
         self.found: tuple[float, Certificate] | None = None
+        self.copied: tuple[np.ndarray, Design] | None = None  # the features of the last working set, by rows
         self.regulariser = self.target
         if len(self.b):
             self._descend(np.empty(0, np.int64), 1e-10, 50)  # zero weights are judged by their best intercept
@@ -103,12 +108,31 @@ class RowBlocks(BlockRows):
         return certificate
 
     def improve(self) -> None:
-        """Newton steps on what is not zero, then sweeps over the working set."""
-        if self.regulariser.penalty.has_bend:
-            self._newton()
-        self._descend(self.chosen, SET_SHARE * self.largest, SWEEPS)
+        """Steps on the working set by its small Hessian; else Newton on what is not zero, then sweeps over the set."""
+        if not self._proximal_newton():
+            if self.regulariser.penalty.has_bend:
+                self._newton()
+            self._descend(self.chosen, SET_SHARE * self.largest, SWEEPS)
         if self.regulariser is not self.target:
             self._weaken(self.regulariser.alpha)
+
+    def _proximal_newton(self) -> bool:
+        """Whether the working set is one whose Hessian is worth its price."""
+        is_chosen = np.zeros(self.target.n_blocks, bool)
+        is_chosen[self.chosen] = True
+        features = np.flatnonzero(self.target.features_of(is_chosen))
+        entries = int(self.entries[features].sum())
+        if not is_worthwhile(self.by_columns, len(features), entries) or not self._can_copy(entries):
+            return False
+        objective = replace(self.by_columns, regulariser=self.regulariser)
+        if self.copied is None or not np.array_equal(self.copied[0], features):
+            self.copied = None  # not two at a time
+            self.copied = features, by_rows(take_columns(self.X, features), self.threads)
+        newton = GramNewton(objective, features, self.copied[1], self.theta, self.Z, self.R, self.threads)
+        is_last = self.regulariser is self.target  # else the penalty is about to be weakened
+        self.theta[newton.chosen] = newton.run(STEPS if is_last else 1, SET_SHARE)
+        self.expand()
+        return True
 
     def _newton(self) -> None:
         W = np.ascontiguousarray(self.W)
