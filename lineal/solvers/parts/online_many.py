@@ -19,10 +19,12 @@ from lineal.solvers.parts.monomials import NO_EVIDENCE, example, note_evidence
 from lineal.solvers.parts.online_loss import invariant_step, loss_slope, loss_value
 from lineal.solvers.parts.online_single import (
     LARGEST_SUM,
+    LEAST_CONTRACTION,
     LEAST_SQUARE,
     SMALLEST,
     TINY,
     sensitivity,
+    shrink_earlier,
     shrunk,
     step_length,
 )
@@ -65,6 +67,17 @@ def rescale(table: Any, row: Any, width: Any, growth: float, power: float) -> No
 
 
 @kernel
+def settle_column(table: Any, inverses: Any, width: Any, totals: Any, c: Any) -> None:
+    """Penalties of a column multiplied out: every weight as it counts."""
+    for j in range(inverses.shape[0]):
+        inverse, place = wide(inverses[j]), U(j) * U(2) * width + U(c)
+        if inverse > 0.0:
+            w = shrunk(wide(table[place]) * inverse, totals[c, GRAVITY])
+            table[place] = totals[c, CONTRACTION] * w / inverse
+    totals[c, CONTRACTION], totals[c, GRAVITY] = 1.0, 0.0
+
+
+@kernel
 def touch_many(table: Any, inverses: Any, scratch: Any, own: int, count: int, many: Any, rule: Any) -> float:
     """Sums of squares, scales and rates of the features of an example; Σ z². Sensitivities go to `many.q`.
 
@@ -90,6 +103,8 @@ def touch_many(table: Any, inverses: Any, scratch: Any, own: int, count: int, ma
             if abs(z) > one or inverses[j] == np.float32(0.0):
                 if abs(z) > one:
                     rescale(table, row, width, wide(abs(z)), power)
+                    if p < U(own):
+                        shrink_earlier(scratch.slots, scratch.values, p, abs(z))
                 elif rule.caution > 0.0 and p >= U(own):
                     for c in range(width):
                         table[sums + c] = max(table[sums + c], np.float32(rule.caution) * table[constant + c])
@@ -152,9 +167,8 @@ def learn_many(table: Any, inverses: Any, scratch: Any, own: int, count: int, h:
             length = -u / slope
             many.totals[c, CONTRACTION] *= max(1.0 - rule.l2 * length, 0.1)
             many.totals[c, GRAVITY] += rule.l1 * length
-        if many.totals[c, CONTRACTION] == 0.0:
-            table[U(c) :: U(2) * width] = np.float32(0.0)
-            many.totals[c, CONTRACTION] = 1.0
+        if many.totals[c, CONTRACTION] < LEAST_CONTRACTION:
+            settle_column(table, inverses, width, many.totals, c)
         many.steps[c] = N * u / many.totals[c, CONTRACTION]
     steps, rates = many.steps, scratch.rates
     for p in range(U(count)):
@@ -187,6 +201,8 @@ def learn_many_rows(rows: Any, first: int, last: int, table: Any, inverses: Any,
         choice = best_column(many.scores, many.k)
         choices[i] = choice
         for c in range(many.k):
+            if not math.isfinite(many.scores[c]):
+                sums[LOSS] = math.nan  # the weights have outgrown float32
             many.scores[c] = min(max(wide(many.scores[c]), many.totals[c, LOWEST]), many.totals[c, HIGHEST])
         h = rows.importance[i]
         begin, end = many.set_starts[i], many.set_starts[i + 1]
