@@ -18,7 +18,7 @@ from lineal.data.join import join
 from lineal.data.options import ReadOptions
 from lineal.errors import DataError
 from lineal.online_options import OnlineOptions
-from lineal.online_rows import rows_of
+from lineal.online_rows import rows_of, summed
 from lineal.predictor import CHUNK_ROWS, Predictor, probabilities, score_columns
 from lineal.solution import Certificate
 from lineal.solvers.online import Learner
@@ -124,6 +124,7 @@ class OnlineModel(Predictor):
             return self.learner.scores(rows_of(X.X, kinds=X.kinds))
         if self.namespaces and self.kinds is None:
             raise DataError("the model multiplies features of namespaces, which a matrix does not have: predict a file")
+        X = X if self.learner.options.expansion is None else summed(X)
         return self.learner.scores(rows_of(X, column_kinds=self.kinds))
 
     def summary(self) -> dict[str, Any]:
@@ -187,7 +188,7 @@ class OnlineModel(Predictor):
             return self.name_of(learner.parents.monomial_of(int(learner.origin[slot])))
         has_products = learner.options.expansion is not None
         if self.feature_names is not None and not has_products and slot < len(self.feature_names):
-            return self.feature_names[slot]
+            return " or ".join(self.feature_names[slot :: learner.slots])  # more columns than weights: some meet
         return f"slot {slot}" if has_products else f"column {slot}"
 
     def name_of(self, monomial: tuple[int, ...]) -> str:
@@ -211,7 +212,9 @@ class OnlineModel(Predictor):
         """JSON values and tensors of this kind of model."""
         learner = self.learner
         table = learner.table.reshape(learner.slots + 1, -1)
-        touched = np.flatnonzero(table.any(axis=1) | (False if learner.k == 1 else learner.inverses > 0.0))
+        is_touched: np.ndarray = np.asarray(table.any(axis=1)) | (False if learner.k == 1 else learner.inverses > 0.0)
+        is_touched[: len(learner.origin)] |= learner.origin != 0  # candidates, and what was held out
+        touched = np.flatnonzero(is_touched)
         rows = table[touched]
         width = learner.width
         tensors = {
@@ -224,6 +227,8 @@ class OnlineModel(Predictor):
         }
         if len(learner.origin):
             tensors["origin"] = learner.origin[np.minimum(touched, learner.slots - 1)]
+        if len(learner.evidence):
+            tensors["evidence"] = learner.evidence[np.minimum(touched, learner.slots - 1)]
         if len(learner.active):
             tensors["active"] = np.flatnonzero(learner.active).astype(np.int64)
         if self.kinds is not None:

@@ -61,6 +61,9 @@ _KINDS = {
 }
 
 
+_PICKY = "picky expansion is for one score an example: two classes, or numbers"
+
+
 class Learner:
     """The state of an online learner.
 
@@ -83,10 +86,15 @@ class Learner:
     ) -> None:
         self.options, self.k, self.has_sets, self.n_examples = options, k, has_sets, n_examples
         if options.picky and k > 1:
-            raise OptionError("picky expansion is for one score an example: two classes, or numbers")
+            raise OptionError(_PICKY)
         if options.schedule in ("equal", "halving") and n_examples is None:
             raise OptionError(
                 f"schedule={options.schedule!r} needs to know how many examples there are: use 'doubling' for a stream"
+            )
+        if options.epochs != OnlineOptions.epochs and n_examples is None:
+            raise OptionError(
+                f"epochs={options.epochs} needs to know how many examples there are: on a stream of unknown length "
+                "epochs double as long as it lasts"
             )
         self.slots = 1 << options.bits
         self.is_number = is_number
@@ -154,6 +162,8 @@ class Learner:
         """More columns. A learner for two classes goes on as two columns, one the negative of the other."""
         if k <= self.k:
             return
+        if self.options.picky:
+            raise OptionError(_PICKY)
         if self.k > 1 and k <= self.width:  # there is room: columns beyond the last are zero
             self.totals = np.concatenate([self.totals, np.tile(fresh_totals(self.limit), (k - self.k, 1))])
             self.k = k
@@ -186,6 +196,7 @@ class Learner:
             "weights": ((m, self.k), np.float32), "squares": ((m, self.k), np.float32), "scales": ((m,), np.float32),
             "totals": ((self.k, len(fresh_totals(0.0))), np.float64), "clashes": ((2,), np.int64),
             **({"origin": ((m,), np.int64)} if len(self.origin) else {}),
+            **({"evidence": ((m, 2), np.float64)} if len(self.evidence) else {}),
         }  # fmt: skip
         for name, (shape, dtype) in shapes.items():
             if tensors[name].shape != shape or tensors[name].dtype != dtype or not np.isfinite(tensors[name]).all():
@@ -212,6 +223,8 @@ class Learner:
             if not (is_named | (known == 0)).all():
                 raise ValueError("origins name parents that there are not")
             self.origin[slots[inside]] = known
+            if len(self.evidence):
+                self.evidence[slots[inside]] = tensors["evidence"][inside]
         if len(self.active):
             self.active[tensors["active"]] = 1
         self._expansion = self._make_expansion()
