@@ -130,6 +130,7 @@ def test_epochs_are_the_same_from_every_format(tmp_path, schedule):
         flags = ("--expansion", "adaptive", "--schedule", schedule, "--bits", "12")
         done("train", "--online", tmp_path / name, "-m", tmp_path / "m", "--quiet", *flags)
         np.testing.assert_array_equal(lineal.load(tmp_path / "m").decision_function(X), expected, err_msg=name)
+    done("train", "--online", tmp_path / "t.arrow", "-m", tmp_path / "m", *flags, "--validate", tmp_path / "t.arrow")
 
 
 def test_features_that_come_twice_are_multiplied_as_they_are_predicted(tmp_path):

@@ -742,6 +742,7 @@ def test_damaged_parts_are_refused(tmp_path):
             _from_json(json.loads(json.dumps(values)), {**tensors, name: wrong})
     for key, value in (
         ("k", 2), ("k", -1), ("parents", [[5, 1]]), ("parents", [[-1]]), ("epoch", "x"), ("learner", {"x": 1}),
+        ("parents", [[0]] * 3), ("learner", {"loss": "logistic", "rate": "tune"}),
     ):  # fmt: skip
         broken = json.loads(json.dumps(values))
         broken["own"][key] = value

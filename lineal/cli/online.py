@@ -293,7 +293,8 @@ def _result(
     if request.validate is not None:
         from lineal.cli.evaluate import measure, rows_for
 
-        measured = measure(model, rows_for(model, request.validate, reading))
+        told = {option: value for option, value in reading.items() if option != "bits"}  # the model knows them
+        measured = measure(model, rows_for(model, request.validate, told))
         name = next(name for name in ("accuracy", "mean_squared_error", "subset_accuracy") if name in measured)
         result |= {f"validation_{name}": measured[name], "validation_rows": measured["rows"]}
     return result

@@ -140,18 +140,18 @@ class Learner:
             self.inverses = np.zeros(self.slots + 1, np.float32)
         self.totals: np.ndarray = np.tile(fresh_totals(self.limit), (self.k, 1))
 
-    def weights(self) -> np.ndarray:
-        """(slots + 1, k) weights as they count; the last row is the constant's."""
-        raw = self.table[:, [W]] if self.k == 1 else self.table.reshape(self.slots + 1, -1)[:, : self.k]
-        raw = raw * self.inverse_scales()[:, None]
+    def weights(self, slots: Any = slice(None)) -> np.ndarray:
+        """(slots + 1, k) weights as they count, the last row the constant's; or those of some slots."""
+        raw = self.table.reshape(self.slots + 1, -1)[slots, : self.k]  # they come first
+        raw = raw * self.inverse_scales()[slots, None]
         contraction, gravity = self.totals[:, CONTRACTION], self.totals[:, GRAVITY]
         if not gravity.any():
             return (raw * contraction).astype(np.float32)
         return (contraction * np.sign(raw) * np.maximum(np.abs(raw) - gravity, 0.0)).astype(np.float32)
 
-    def scale_of_slots(self) -> np.ndarray:
-        """The largest |value| seen of every slot."""
-        inverses = self.inverse_scales()
+    def scale_of_slots(self, slots: Any = slice(None)) -> np.ndarray:
+        """The largest |value| seen of every slot, or of some."""
+        inverses = self.inverse_scales()[slots]
         return np.divide(1.0, inverses, out=np.zeros_like(inverses), where=inverses > 0.0)
 
     def inverse_scales(self) -> np.ndarray:
@@ -201,6 +201,9 @@ class Learner:
         for name, (shape, dtype) in shapes.items():
             if tensors[name].shape != shape or tensors[name].dtype != dtype or not np.isfinite(tensors[name]).all():
                 raise ValueError(f"{name} do not fit")
+        for name in ("squares", "scales"):
+            if (tensors[name] < 0.0).any():
+                raise ValueError(f"{name} are negative")
         for name, highest in (("slots", self.slots), *((("active", self.slots - 1),) if len(self.active) else ())):
             if not _are_ascending(tensors[name], highest):
                 raise ValueError(f"{name} are not ascending numbers of weights")
