@@ -14,7 +14,11 @@ MAX_NAMES = 100
 
 def parse(given: Any) -> list[tuple[str, ...]]:
     """The products of a text ("a*b,a*c"), or of a list of such texts or of tuples of names."""
+    if not isinstance(given, str | list | tuple) or not given:
+        raise OptionError(f"interactions={given!r} is neither a text such as 'a*b' nor a list of such texts")
     parts = given.split(",") if isinstance(given, str) else list(given)
+    if not all(isinstance(part, str) or all(isinstance(name, str) for name in part) for part in parts):
+        raise OptionError(f"interactions={given!r}: namespaces have texts for names")
     found = [tuple(part.split("*")) if isinstance(part, str) else tuple(part) for part in parts]
     products = [tuple(name.strip() for name in product) for product in found]
     for product in products:
@@ -63,5 +67,7 @@ def kinds_of_columns(namespaces: dict[str, Any], names: list[str], width: int) -
                 raise OptionError(f"namespaces: {name!r} has columns that another namespace has, too")
             kinds[columns] = number
         except IndexError:
-            raise DataError(f"namespaces: {name!r} has columns beyond the {width} of X") from None
+            raise DataError(
+                f"namespaces: {name!r} is {columns!r}, expected a slice or numbers of columns below {width}"
+            ) from None
     return kinds

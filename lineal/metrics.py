@@ -126,7 +126,7 @@ def _of_probabilities(truth: np.ndarray, guess: np.ndarray, probabilities: np.nd
     numbers = np.arange(probabilities.shape[1])
     rows = np.arange(len(truth))
     return {
-        "log_loss": float(log_loss(truth, probabilities, labels=numbers)),
+        "log_loss": float(log_loss(truth, probabilities, labels=numbers)) if len(numbers) > 1 else 0.0,
         "brier": brier_score(truth, probabilities),
         "calibration_error": calibration_error(probabilities[rows, guess], guess == truth),
     }

@@ -7,17 +7,17 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from lineal.core import threads
-from lineal.errors import DataError
+from lineal.errors import DataError, OptionError
 from lineal.online_model import OnlineModel
 from lineal.online_options import RATES, TUNE, OnlineOptions
-from lineal.online_rows import importances, label_columns, rows_of
+from lineal.online_rows import LARGEST_VALUE, importances, label_columns, rows_of, summed
 from lineal.progress import ProgressiveLines
 from lineal.solution import NO_CERTIFICATE, Run
 from lineal.solvers.online import Learner
@@ -25,6 +25,9 @@ from lineal.solvers.parts.online_state import HELD_LOSS, HELD_WEIGHT, LOSS, WEIG
 
 #: Rows of an array that are learned from between two looks at the clock.
 CHUNK_ROWS = 8192
+
+#: Options that may differ from call to call of `partial_fit`.
+MAY_CHANGE = ("rate", "initial_t", "l1", "l2", "passes", "hold_out", "patience", "max_time", "n_jobs", "verbose")
 
 NUMBERS, CLASSES, SETS = "numbers", "classes", "sets"
 
@@ -73,6 +76,8 @@ class Trainer:
         if self.kind == NUMBERS:
             return self.learner.learn(rows._replace(labels=_numbers(block.y, n)))
         if self.kind == SETS:
+            if block.y.shape != (n, len(self.classes)):
+                raise DataError(f"y has shape {block.y.shape}, expected {(n, len(self.classes))}: a column a label")
             sets, starts = label_columns(block.y, self.classes)
             return self.learner.learn(rows, sets, starts)
         y = np.asarray(block.y)
@@ -127,6 +132,23 @@ class Trainer:
         loss, weight = (sums[HELD_LOSS], sums[HELD_WEIGHT]) if held else (sums[LOSS], sums[WEIGHT])
         return float(loss / weight) if weight > 0.0 else math.inf
 
+    def go_on_with(self, options: OnlineOptions) -> None:
+        """Take the options of a further call, of which those that shape the weights must be the same."""
+        options = options.for_numbers(self.kind == NUMBERS)
+        for entry in fields(options):
+            old, new = getattr(self.learner.options, entry.name), getattr(options, entry.name)
+            if old != new and entry.name not in MAY_CHANGE:
+                raise OptionError(f"{entry.name}={new!r}, and learning began with {old!r}: use fit, which starts anew")
+        self.learner.options, self.learner.period = options, 0
+
+    def check_finite(self) -> None:
+        """Refuse to go on where steps were so long that scores are no numbers any more."""
+        if math.isnan(self.learner.sums[LOSS]):
+            raise DataError(
+                "the weights have grown beyond floating-point numbers: lower the rate "
+                f"({self.learner.options.rate:g}), or leave adaptive, normalised and invariant switched on"
+            )
+
     def model(self, status: str = "converged", **known: Any) -> OnlineModel:
         """What was learned so far, which goes on changing as more is."""
         return OnlineModel(
@@ -164,6 +186,7 @@ def fit_online(
             for block in blocks():
                 threads.run([partial(trainer.feed, block) for trainer in trainers], jobs)
                 lines.show(trainers[0].learner.history)
+                min(trainers, key=lambda trainer: _order(trainer.loss())).check_finite()
                 if options.max_time is not None and time.monotonic() - begin > options.max_time:
                     status = "max_time"
                     break
@@ -172,12 +195,16 @@ def fit_online(
             trainer = trainers[0]
             if number == 0 and trainer.learner.examples == 0:
                 raise DataError("there are no examples to learn from")
+            if kind == CLASSES and not len(trainer.classes):
+                raise DataError("there are no labels to learn from: no example has one")
             trainer.learner.report()
             if status == "max_time":
                 break
             if not period:
                 continue
             held = trainer.loss(held=True)
+            if held == math.inf and best == math.inf:  # fewer rows than hold_out: there is nothing to tell when to stop
+                continue
             if held < best:
                 best, since, kept = held, 0, copy.deepcopy(trainer) if number + 1 < options.passes else trainer
             else:
@@ -201,6 +228,7 @@ def _words(status: str, trainer: Trainer) -> str:
 
 def array_blocks(X: Any, y: Any, weights: Any = None, column_kinds: Any = None) -> Iterable[Block]:
     """The rows of arrays, some at a time."""
+    X = summed(X)
     for first in range(0, X.shape[0], CHUNK_ROWS):
         rows = slice(first, min(first + CHUNK_ROWS, X.shape[0]))
         yield Block(X[rows], y[rows], None if weights is None else weights[rows], column_kinds=column_kinds)
@@ -223,8 +251,11 @@ def _numbers(y: Any, n: int) -> np.ndarray:
     labels = np.ascontiguousarray(y, np.float64)
     if labels.shape != (n,):
         raise DataError(f"y has shape {labels.shape}, X has {n} rows")
-    if np.isinf(labels).any():
-        raise DataError(f"y[{int(np.flatnonzero(np.isinf(labels))[0])}] is infinite")
+    wrong = np.flatnonzero(np.abs(labels) > LARGEST_VALUE)
+    if len(wrong):
+        raise DataError(
+            f"y[{wrong[0]}] is {labels[wrong[0]]:g}: online learning takes finite numbers up to ±{LARGEST_VALUE:g}"
+        )
     return labels
 
 

@@ -17,8 +17,8 @@ from lineal.data.dataset import Dataset, Schema
 from lineal.data.join import join
 from lineal.data.options import ReadOptions
 from lineal.errors import DataError
-from lineal.online_options import OnlineOptions
-from lineal.online_rows import rows_of
+from lineal.online_options import TUNE, OnlineOptions
+from lineal.online_rows import rows_of, summed
 from lineal.predictor import CHUNK_ROWS, Predictor, probabilities, score_columns
 from lineal.solution import Certificate
 from lineal.solvers.online import Learner
@@ -124,6 +124,7 @@ class OnlineModel(Predictor):
             return self.learner.scores(rows_of(X.X, kinds=X.kinds))
         if self.namespaces and self.kinds is None:
             raise DataError("the model multiplies features of namespaces, which a matrix does not have: predict a file")
+        X = X if self.learner.options.expansion is None else summed(X)
         return self.learner.scores(rows_of(X, column_kinds=self.kinds))
 
     def summary(self) -> dict[str, Any]:
@@ -154,8 +155,8 @@ class OnlineModel(Predictor):
         """
         learner = self.learner
         slots = np.flatnonzero(learner.origin)
-        weights = learner.weights()[slots].astype(np.float64)
-        heavy = np.sqrt((weights**2).sum(axis=1)) * learner.scale_of_slots()[slots]
+        weights = learner.weights(slots).astype(np.float64)
+        heavy = np.sqrt((weights**2).sum(axis=1)) * learner.scale_of_slots(slots)
         found = []
         for place in np.argsort(-heavy, kind="stable"):
             monomial = learner.parents.monomial_of(int(learner.origin[slots[place]]))
@@ -169,15 +170,18 @@ class OnlineModel(Predictor):
         Names are those of columns, where a column has one; products have names with adaptive expansion only.
         """
         learner = self.learner
-        weights = learner.weights()[:-1].astype(np.float64)
-        scaled = np.abs(weights) * learner.scale_of_slots()[:-1, None]
+        used = np.flatnonzero(learner.inverse_scales()[:-1])  # few of them, where there are many bits
+        weights = learner.weights(used).astype(np.float64)
+        scaled = np.abs(weights) * learner.scale_of_slots(used)[:, None]
         labels = ["number"] if self.is_number else self.classes.tolist()
         labels = labels[1:] if self.is_binary else labels
         found = []
         for column, label in enumerate(labels):
-            slots = np.flatnonzero(scaled[:, column])
-            slots = slots[np.argsort(-scaled[slots, column], kind="stable")][:top]
-            named = [{"name": self._slot_name(int(slot)), "weight": float(weights[slot, column])} for slot in slots]
+            places = np.flatnonzero(scaled[:, column])
+            places = places[np.argsort(-scaled[places, column], kind="stable")][:top]
+            named = [
+                {"name": self._slot_name(int(used[place])), "weight": float(weights[place, column])} for place in places
+            ]
             found.append({"class": label, "features": named})
         return found
 
@@ -187,7 +191,7 @@ class OnlineModel(Predictor):
             return self.name_of(learner.parents.monomial_of(int(learner.origin[slot])))
         has_products = learner.options.expansion is not None
         if self.feature_names is not None and not has_products and slot < len(self.feature_names):
-            return self.feature_names[slot]
+            return " or ".join(self.feature_names[slot :: learner.slots])  # more columns than weights: some meet
         return f"slot {slot}" if has_products else f"column {slot}"
 
     def name_of(self, monomial: tuple[int, ...]) -> str:
@@ -211,7 +215,9 @@ class OnlineModel(Predictor):
         """JSON values and tensors of this kind of model."""
         learner = self.learner
         table = learner.table.reshape(learner.slots + 1, -1)
-        touched = np.flatnonzero(table.any(axis=1) | (False if learner.k == 1 else learner.inverses > 0.0))
+        is_touched: np.ndarray = np.asarray(table.any(axis=1)) | (False if learner.k == 1 else learner.inverses > 0.0)
+        is_touched[: len(learner.origin)] |= learner.origin != 0  # candidates, and what was held out
+        touched = np.flatnonzero(is_touched)
         rows = table[touched]
         width = learner.width
         tensors = {
@@ -224,6 +230,8 @@ class OnlineModel(Predictor):
         }
         if len(learner.origin):
             tensors["origin"] = learner.origin[np.minimum(touched, learner.slots - 1)]
+        if len(learner.evidence):
+            tensors["evidence"] = learner.evidence[np.minimum(touched, learner.slots - 1)]
         if len(learner.active):
             tensors["active"] = np.flatnonzero(learner.active).astype(np.int64)
         if self.kinds is not None:
@@ -247,6 +255,10 @@ class OnlineModel(Predictor):
         k = _whole(own["k"], 1)
         if not is_number and k != score_columns(common["classes"], common["is_multilabel"]) and len(common["classes"]):
             raise ValueError(f"{k} scores for {len(common['classes'])} classes")
+        if is_number and k != 1:
+            raise ValueError(f"{k} scores for one number")
+        if options.loss is None or options.rate == TUNE:
+            raise ValueError("loss and rate are not those of a learner")
         n_examples = own["n_examples"]
         n_examples = None if n_examples is None else _whole(n_examples, 0)
         learner = Learner(options, k, common["is_multilabel"], n_examples, is_number)
@@ -276,4 +288,6 @@ def _monomials(values: Any, width: int) -> list[tuple[int, ...]]:
     found = [tuple(_whole(column, 0) for column in monomial) for monomial in values]
     if any(not 0 < len(one) < MAX_DEGREE or list(one) != sorted(one) or one[-1] >= width for one in found):
         raise ValueError("parents are no monomials")
+    if len(set(found)) < len(found):  # they would all look for the same place
+        raise ValueError("parents are not different monomials")
     return found

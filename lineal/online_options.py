@@ -104,10 +104,13 @@ class OnlineOptions(Options):
         )
         for name, least in (("passes", 1), ("hold_out", 0), ("patience", 1), ("epochs", 1)):
             self.need(name, _at_least(least), f"a whole number ≥ {least}")
+        if self.verbose is not True and self.verbose is not False:
+            self.need_common("verbose")
         if self.hold_out == 1:
             raise OptionError("hold_out=1 leaves no example to learn from")
 
     def _check_together(self) -> None:
+        self._refuse_idle()
         if self.tau != 0.5 and self.loss != "quantile":
             raise OptionError(f"tau={self.tau:g} is for loss='quantile', not {self.loss!r}")
         if self.expansion != "adaptive":
@@ -123,8 +126,24 @@ class OnlineOptions(Options):
             longest = max(len(product) for product in parse(self.interactions))
             if longest == 3 and self.expansion != "cubic":
                 raise OptionError("interactions of three namespaces need expansion='cubic'")
+        if self.theorem and (self.rate != 0.5 or self.power_t != 0.5):
+            raise OptionError("theorem says how long the steps are: leave out rate and power_t")
         if self.theorem and (self.l2 == 0.0 or self.adaptive or self.normalised or self.invariant or self.l1 > 0.0):
             raise OptionError("theorem needs l2 > 0, l1 = 0 and adaptive, normalised and invariant switched off")
+
+    def _refuse_idle(self) -> None:
+        """Refuse, by name, what would change nothing."""
+        fresh = OnlineOptions()
+        for names, counts, why in (
+            (("hold_out", "patience"), self.passes > 1, "several passes: set passes"),
+            (("patience",), self.hold_out > 0, "examples held out: set hold_out"),
+            (("initial_t",), not self.adaptive, "steps that fall with the examples: switch adaptive off"),
+            (("epochs",), self.schedule != "doubling", "schedules other than doubling, which goes on as examples come"),
+            (("caution",), self.adaptive and self.normalised, "rates that are adaptive and normalised"),
+        ):
+            for name in names:
+                if not counts and getattr(self, name) != getattr(fresh, name):
+                    raise OptionError(f"{name}={getattr(self, name)!r} is for {why}")
 
 
 def _at_least(least: int) -> Callable[[Any], bool]:

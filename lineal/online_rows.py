@@ -10,7 +10,7 @@ from scipy import sparse
 from lineal.errors import DataError
 from lineal.solvers.parts.online_state import Rows
 
-#: The inverse of a value must be a normal number in float32.
+#: The inverse of a value must be a normal number in float32; labels and importances stay within it, too.
 LARGEST_VALUE = 1e30
 
 
@@ -45,16 +45,30 @@ def rows_of(X: Any, first_row: int = 0, kinds: Any = None, column_kinds: Any = N
     )  # fmt: skip
 
 
+def summed(X: Any) -> Any:
+    """The same matrix without entries that meet in one place: they are added up, as everywhere else."""
+    if not sparse.issparse(X):
+        return X
+    rows = X.tocsr()
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
+
+
 def importances(weights: Any, n: int) -> np.ndarray:
-    """(n,) importances: ones, or what is given, finite and not negative."""
+    """(n,) importances: ones, or what is given, from 0 to `LARGEST_VALUE`."""
     if weights is None:
         return np.ones(n)
     found = np.ascontiguousarray(weights, np.float64)
     if found.shape != (n,):
         raise DataError(f"sample_weight has shape {found.shape}, X has {n} rows")
-    wrong = np.flatnonzero(~((found >= 0.0) & np.isfinite(found)))
+    wrong = np.flatnonzero(~((found >= 0.0) & (found <= LARGEST_VALUE)))
     if len(wrong):
-        raise DataError(f"sample_weight[{wrong[0]}] is {found[wrong[0]]:g}: importances are finite and not negative")
+        raise DataError(
+            f"sample_weight[{wrong[0]}] is {found[wrong[0]]:g}: importances are finite and not negative, "
+            f"{LARGEST_VALUE:g} at most"
+        )
     return found
 
 

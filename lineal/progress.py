@@ -95,8 +95,8 @@ class Steps:
 class ProgressiveLines:
     """The progressive loss of an online learner: a line whenever the number of examples has doubled."""
 
-    def __init__(self, verbose: int) -> None:
-        self.verbose, self.done = int(verbose), 0
+    def __init__(self, verbose: int, done: int = 0) -> None:
+        self.verbose, self.done = int(verbose), done
 
     def show(self, history: list[dict[str, float]]) -> None:
         """The lines of a history that are new."""

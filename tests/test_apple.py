@@ -10,6 +10,7 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from lineal.errors import OptionError
+from lineal.online_fit import Block, Trainer
 from lineal.online_options import OnlineOptions
 from lineal.solvers.online import Learner
 from lineal.solvers.parts.monomials import expand
@@ -241,6 +242,17 @@ def test_caution_leaves_other_features_alone():
         learner.learn(rows_of(X, y))  # to the end of the first epoch
         tables.append(learner.table.copy())
     np.testing.assert_array_equal(*tables)
+
+
+def test_picky_stays_with_two_classes():
+    trainer = Trainer(options(expansion="adaptive", picky=True), "classes")
+    with pytest.raises(OptionError, match="picky"):
+        trainer.feed(Block(np.eye(3), np.array([0, 1, 2])))
+
+
+def test_epochs_of_a_stream_cannot_be_counted():
+    with pytest.raises(OptionError, match="epochs=3"):
+        Learner(options(expansion="adaptive", epochs=3))
 
 
 def test_picky_admits_few_and_finds_the_product():

@@ -102,6 +102,45 @@ def test_resume_goes_on(files, tmp_path):
     )
 
 
+def test_resume_refuses_what_it_would_ignore(files, tmp_path):
+    path = files / "train.vw"
+    done("train", "--online", path, "-m", tmp_path / "m", "--quiet", "--passes", "2", "--hold-out", "5")
+    resume = ("train", "--online", path, "-m", tmp_path / "m", "--resume", tmp_path / "m", "--quiet")
+    assert "--tune" in failed(*resume, "--tune")
+    assert "--label-sets" in failed(*resume, "--label-sets")
+    done(*resume, "--max-time", "100", "--n-jobs", "1")
+
+
+@pytest.mark.parametrize("schedule", ["halving", "equal"])
+def test_epochs_are_the_same_from_every_format(tmp_path, schedule):
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame((rng.random((191, 4)) < 0.5).astype(float), columns=list("abcd"))
+    y = np.where(table["a"] == table["b"], "same", "other")
+    given = {"expansion": "adaptive", "schedule": schedule, "bits": 12}
+    X = table.to_numpy()
+    expected = lineal.OnlineClassifier(**given).fit(X, y).decision_function(X)
+    table["label"] = y
+    table.to_csv(tmp_path / "t.csv", index=False)
+    table.to_json(tmp_path / "t.jsonl", orient="records", lines=True)
+    table.to_parquet(tmp_path / "t.parquet")
+    done("convert", tmp_path / "t.csv", tmp_path / "t.arrow")
+    for name in ("t.csv", "t.jsonl", "t.parquet", "t.arrow"):
+        flags = ("--expansion", "adaptive", "--schedule", schedule, "--bits", "12")
+        done("train", "--online", tmp_path / name, "-m", tmp_path / "m", "--quiet", *flags)
+        np.testing.assert_array_equal(lineal.load(tmp_path / "m").decision_function(X), expected, err_msg=name)
+    done("train", "--online", tmp_path / "t.arrow", "-m", tmp_path / "m", *flags, "--validate", tmp_path / "t.arrow")
+
+
+def test_features_that_come_twice_are_multiplied_as_they_are_predicted(tmp_path):
+    (tmp_path / "t.vw").write_text("1 | a:2 a:3 b\n-1 | a b:3 b\n" * 20)
+    done("train", "--online", tmp_path / "t.vw", "-m", tmp_path / "m", "--quiet", "--expansion", "quadratic")
+    data = lineal.read(tmp_path / "t.vw")
+    expected = lineal.OnlineClassifier(expansion="quadratic").fit(data.X, data.y).decision_function(data.X)
+    np.testing.assert_array_equal(lineal.load(tmp_path / "m").decision_function(data.X), expected)
+
+
 def test_passes_hold_out_and_history_is_drawn(files, tmp_path):
     done(
         "train", "--online", files / "train.vw", "-m", tmp_path / "m", "--passes", "4", "--quiet",
@@ -189,6 +228,8 @@ def test_monomials_are_listed_by_name(tmp_path):
         (("--regression", "--classes", "1,2"), "--regression"),
         (("--tune", "--rate", "1"), "--rate"),
         (("--loss", "squared_hinge"), "loss"),
+        (("--hold-out", "5"), "hold_out"),
+        (("--label-sets", "--classes", "1,foo"), "numbers"),
     ],
 )
 def test_flags_that_cannot_be_honoured(tmp_path, flags, words):
@@ -212,6 +253,28 @@ def test_malformed_lines_are_counted_named_and_bounded(tmp_path):
     assert result.exit_code == 0
     assert json.loads(result.stdout)["bad_lines"] == 2
     assert json.loads(result.stdout)["examples"] == 3
+
+
+def test_classes_are_numbers_or_texts(tmp_path):
+    (tmp_path / "t.csv").write_text("a,label\n1,1\n2,x\n3,1\n")
+    done("train", "--online", tmp_path / "t.csv", "-m", tmp_path / "m", "--quiet", "--classes", "1, x", "--label", "1")
+    assert lineal.load(tmp_path / "m").classes.tolist() == ["1", "x"]
+
+
+def test_one_class_and_none(tmp_path):
+    (tmp_path / "one.vw").write_text("1 | a\n1 | b\n")
+    (tmp_path / "none.vw").write_text("| a\n| b\n")
+    done("train", "--online", tmp_path / "one.vw", "-m", tmp_path / "m", "--quiet")
+    assert json.loads(done("evaluate", tmp_path / "m", tmp_path / "one.vw", "--json").stdout)["accuracy"] == 1.0
+    assert "label" in failed("train", "--online", tmp_path / "none.vw", "-m", tmp_path / "n")
+
+
+def test_namespaces_that_never_occur_are_named_once(tmp_path):
+    (tmp_path / "t.vw").write_text("1 |u a |v b\n-1 |u b |v a\n" * 10)
+    flags = ("--expansion", "quadratic", "--interactions", "u*zz", "--passes", "2", "--quiet")
+    result = run("train", "--online", tmp_path / "t.vw", "-m", tmp_path / "m", *flags)
+    assert result.stderr.count("'zz'") == 1
+    assert result.stderr.startswith("lineal: warning:")
 
 
 def test_an_empty_stream_leaves_nothing(tmp_path):

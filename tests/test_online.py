@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import math
@@ -398,11 +399,66 @@ def test_l1_leaves_few_weights_and_l2_small_ones():
         ({"hold_out": 1}, "hold_out"),
         ({"theorem": True}, "theorem"),
         ({"adaptive": "yes"}, "adaptive"),
+        ({"verbose": "much"}, "verbose"),
+        ({"expansion": "quadratic", "interactions": []}, "interactions"),
+        ({"expansion": "quadratic", "interactions": 5}, "interactions"),
+        ({"expansion": "quadratic", "interactions": [(1, 2)]}, "interactions"),
+        # These would change nothing.
+        ({"hold_out": 5}, "hold_out"),
+        ({"patience": 5}, "patience"),
+        ({"passes": 3, "hold_out": 0, "patience": 5}, "patience"),
+        ({"initial_t": 5.0}, "initial_t"),
+        ({"expansion": "adaptive", "schedule": "doubling", "epochs": 3}, "epochs"),
+        ({"expansion": "adaptive", "caution": 0.9, "normalised": False}, "caution"),
+        ({"theorem": True, "l2": 0.1, "adaptive": False, "normalised": False, "invariant": False, "rate": 2.0}, "rate"),
     ],
 )
 def test_options_that_cannot_be_honoured_are_refused_by_name(given, words):
     with pytest.raises(OptionError, match=words):
         lineal.OnlineClassifier(**given).fit(np.eye(3), [0, 1, 0])
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_strong_penalties_leave_weights_finite(k):
+    """A contraction of 1e-40 would divide weights beyond float32."""
+    X, y, _ = problem(400)
+    y = y if k == 1 else np.arange(400) % 3
+    model = lineal.OnlineClassifier(bits=12, l2=0.5).fit(np.tile(X, (5, 1)), np.tile(y, 5))
+    assert np.isfinite(model.history_[-1]["average_loss"])
+    assert 0.0 < np.abs(model.model_.learner.weights()).max() < 1.0
+
+
+def test_a_feature_that_comes_twice_in_a_row_has_one_scale():
+    """Its larger value sets the unit of the smaller one, whichever comes first."""
+    for values in ([1.0, 4.0], [4.0, 1.0]):
+        X = sparse.csr_array((np.array(values), np.array([0, 0]), [0, 2]), shape=(1, 1))
+        for k in (1, 3):
+            learner = Learner(options(invariant=False, adaptive=False), k)
+            learner.learn(rows_of(X)._replace(labels=np.array([1.0])), np.zeros(1, np.int32), np.array([0, 1]))
+            w, b = learner.weights()[[0, -1], 0]
+            assert w / b == pytest.approx((1.0 + 4.0) / 16.0)  # x/s² of both, with s = 4
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_steps_that_grow_without_end_are_refused(k):
+    X, y, _ = problem()
+    y = y if k == 1 else np.arange(200) % 3
+    wild = lineal.OnlineClassifier(
+        bits=12, loss="squared", rate=1e25, adaptive=False, normalised=False, invariant=False
+    )
+    with pytest.raises(DataError, match="rate"):
+        wild.fit(X * 1e15, y)
+    with pytest.raises(DataError, match="rate"):
+        wild.partial_fit(X * 1e15, y)
+
+
+def test_numbers_and_importances_beyond_float32_are_named():
+    X, _, scores = problem()
+    with pytest.raises(DataError, match=r"y\[0\] is"):
+        lineal.OnlineRegressor().fit(X, scores + 1e35)
+    with pytest.raises(DataError, match=r"sample_weight\[0\]"):
+        lineal.OnlineRegressor().fit(X, scores, sample_weight=np.full(200, 1e35))
+    assert np.isfinite(lineal.OnlineRegressor(bits=12).fit(X, scores * 1e28).predict(X)).all()
 
 
 def test_losses_are_for_their_labels():
@@ -422,6 +478,60 @@ def test_partial_fit_is_fit():
     for first in range(0, 300, 70):
         parts.partial_fit(X[first : first + 70], y[first : first + 70])
     np.testing.assert_array_equal(parts.decision_function(X), whole.decision_function(X))
+
+
+def test_partial_fit_takes_new_rates_and_refuses_other_tables():
+    X, y, _ = problem()
+    slow, same = (lineal.OnlineClassifier(bits=12).partial_fit(X, y) for _ in range(2))
+    slow.set_params(rate=1e-6).partial_fit(X, y)
+    same.partial_fit(X, y)
+    assert slow.rate_ == 1e-6
+    assert np.abs(slow.decision_function(X) - same.decision_function(X)).max() > 0.01
+    with pytest.raises(OptionError, match="bits=13"):
+        same.set_params(bits=13).partial_fit(X, y)
+    with pytest.raises(OptionError, match="max_time"):
+        lineal.OnlineClassifier(max_time=1.0).partial_fit(X, y)
+
+
+def test_partial_fit_after_passes_holds_nothing_out():
+    X, y, _ = problem()
+    model = lineal.OnlineClassifier(bits=12, passes=2).fit(X, y).set_params(passes=1)
+    before = model.model_.learner.sums.copy()
+    model.partial_fit(X, y)
+    np.testing.assert_array_equal(model.model_.learner.sums[2:], before[2:])
+
+
+def test_all_passes_are_made_where_nothing_is_held_out():
+    X, y, _ = problem(8)
+    assert lineal.OnlineClassifier(bits=12, passes=7).fit(X, y).n_iter_ == 7
+
+
+def test_entries_that_meet_are_added_up():
+    X, y, _ = problem()
+    twice = sparse.csr_array(
+        (np.repeat(X.ravel() / 2.0, 2), np.tile(np.repeat(np.arange(8), 2), 200), np.arange(0, 3201, 16)), X.shape
+    )
+    for expansion in (None, "quadratic"):
+        model = lineal.OnlineClassifier(bits=12, expansion=expansion)
+        expected = model.fit(X, y).decision_function(X)
+        np.testing.assert_array_equal(model.fit(twice, y).decision_function(twice), expected)
+        np.testing.assert_array_equal(model.fit(twice.tocsc(), y).decision_function(twice.tocsc()), expected)
+
+
+def test_columns_that_share_a_weight_share_a_name():
+    X = np.zeros((20, 1100))
+    X[:, 1030] = np.arange(20) % 2
+    model = lineal.OnlineClassifier(bits=10).fit(X, np.arange(20) % 2).model_
+    named = dataclasses.replace(model, feature_names=[f"f{j}" for j in range(1100)])
+    assert named.heaviest(1)[0]["features"][0]["name"] == "f6 or f1030"
+
+
+def test_label_sets_keep_their_width():
+    X, _, _ = problem()
+    Y = np.random.default_rng(0).random((200, 40)) < 0.5
+    model = lineal.OnlineClassifier(bits=12).partial_fit(X, Y[:, :3].astype(int))
+    with pytest.raises(DataError, match="shape"):
+        model.partial_fit(X, Y.astype(int))
 
 
 def test_label_sets():
@@ -559,7 +669,7 @@ def test_bad_weights_and_labels():
         Trainer(options(), "classes", [0, 1]).feed(Block(X, np.array([0, 7, 1])))
     with pytest.raises(LinealError, match="one class"):
         lineal.OnlineClassifier().fit(X, [1, 1, 1])
-    with pytest.raises(DataError, match="infinite"):
+    with pytest.raises(DataError, match=r"y\[1\] is inf"):
         Trainer(options(loss="squared"), "numbers").feed(Block(X, np.array([0.0, math.inf, 1.0])))
 
 
@@ -587,6 +697,22 @@ def test_saved_models_predict_and_go_on(tmp_path, given, k):
     trainer = Trainer.of(loaded)
     trainer.feed(Block(X[200:], y[200:]))
     np.testing.assert_array_equal(trainer.learner.weights(), model.model_.learner.weights())
+
+
+@pytest.mark.parametrize("given", [{"heuristic": "ssm"}, {"picky": True}])
+def test_saved_models_go_on_within_an_epoch(tmp_path, given):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2500, 6)).astype(np.float32)
+    y = np.where(X[:, 0] * X[:, 1] + 0.3 * X[:, 2] > 0.0, 1.0, -1.0)
+    whole, half = (Trainer(options(expansion="adaptive", schedule="doubling", **given), "classes", [-1, 1], None, 6)
+                   for _ in range(2))  # fmt: skip
+    whole.feed(Block(X, y))
+    half.feed(Block(X[:1500], y[:1500]))
+    half.model().save(tmp_path / "m")
+    again = Trainer.of(lineal.load(tmp_path / "m"))
+    again.feed(Block(X[1500:], y[1500:]))
+    assert again.learner.parents.monomials == whole.learner.parents.monomials
+    np.testing.assert_array_equal(again.learner.weights(), whole.learner.weights())
 
 
 def test_saved_regressions(tmp_path):
@@ -617,6 +743,7 @@ def test_damaged_parts_are_refused(tmp_path):
             _from_json(json.loads(json.dumps(values)), {**tensors, name: wrong})
     for key, value in (
         ("k", 2), ("k", -1), ("parents", [[5, 1]]), ("parents", [[-1]]), ("epoch", "x"), ("learner", {"x": 1}),
+        ("parents", [[0]] * 3), ("learner", {"loss": "logistic", "rate": "tune"}),
     ):  # fmt: skip
         broken = json.loads(json.dumps(values))
         broken["own"][key] = value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from typing import Any
@@ -13,7 +14,7 @@ from lineal.cli.shell import INTERRUPTED, say
 from lineal.cli.training import Clock
 from lineal.data.options import ReadOptions
 from lineal.errors import DataError, OptionError
-from lineal.online_options import OnlineOptions
+from lineal.online_options import TUNE, OnlineOptions
 
 
 @dataclasses.dataclass
@@ -44,15 +45,21 @@ class Request:
                 f"--passes {options.passes} of standard input, which can be read once: write it to a file first, for "
                 "example with `lineal convert - rows.arrow`, and train on that"
             )
-        if self.resume is not None and given:
-            flags = ", ".join("--" + name.replace("_", "-") for name in given)
+        fixed = ["--" + name.replace("_", "-") for name in given if name not in ("max_time", "n_jobs")]
+        fixed += ["--tune"] if options.rate == TUNE else []
+        if self.resume is not None and fixed:
+            flags = ", ".join(fixed)
             raise OptionError(f"--resume goes on with the options of {self.resume}: leave out {flags}")
-        if self.resume is not None and (self.classes is not None or self.is_number):
-            raise OptionError("--resume goes on with the classes of its model: leave out --classes and --regression")
+        if self.resume is not None and (self.classes is not None or self.is_number or self.has_sets):
+            raise OptionError(
+                "--resume goes on with the classes of its model: leave out --classes, --label-sets and --regression"
+            )
         if self.is_number and (self.classes is not None or self.has_sets):
             raise OptionError("--classes and --label-sets are for classes, --regression is for numbers: choose")
         if self.has_sets and self.classes is None:
             raise OptionError("--label-sets of a stream need --classes: the numbers that can be labels")
+        if self.has_sets and not all(isinstance(label, float) for label in _labels(str(self.classes))):
+            raise OptionError(f"--classes {self.classes}: those of --label-sets are numbers")
 
 
 def train_online(request: Request, options: OnlineOptions, reading: dict[str, Any]) -> int | None:
@@ -63,10 +70,14 @@ def train_online(request: Request, options: OnlineOptions, reading: dict[str, An
     rows = _Rows(request, options, reading)
     start = rows.start()
     clock.lap("open")
-    trainer, run = fit_online(
-        rows.blocks, start.options, start.kind, classes=start.classes, n_examples=start.n_examples, width=start.width,
-        start=start.trainer,
-    )  # fmt: skip
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trainer, run = fit_online(
+            rows.blocks, start.options, start.kind, classes=start.classes, n_examples=start.n_examples,
+            width=start.width, start=start.trainer,
+        )  # fmt: skip
+    for message in dict.fromkeys(str(warning.message) for warning in caught):  # once, however many passes
+        say(f"warning: {message}")
     clock.lap("learn")
     model = trainer.model(
         run.status, feature_names=rows.first.feature_names, schema=_schema(rows.first.schema, trainer)
@@ -112,11 +123,12 @@ class _Rows:
         from lineal import interactions
 
         self.request, self.options = request, options
-        self.reading = ReadOptions(**{**reading, "bits": options.bits})
+        own = {"bits": options.bits} if _has_bits(request.data, reading) else {}
+        self.reading = ReadOptions(**{**{name: reading[name] for name in reading if name != "bits"}, **own})
         self.bad_lines = 0
         products = None if options.interactions is None else interactions.parse(options.interactions)
         self.namespaces = [] if products is None else interactions.names_of(products)
-        self.class_names = None if request.classes is None else [_label(text) for text in request.classes.split(",")]
+        self.class_names = None if request.classes is None else _labels(request.classes)
         self.model: Any = None
         if request.resume is not None:
             from lineal.model import load
@@ -124,7 +136,10 @@ class _Rows:
             self.model = load(request.resume)
             if self.model.kind != "online":
                 raise OptionError(f"--resume {request.resume}: it is a {self.model.kind} model, not one of --online")
-            self.options = dataclasses.replace(self.model.learner.options, passes=1, verbose=options.verbose)
+            self.options = dataclasses.replace(
+                self.model.learner.options, passes=1, hold_out=options.hold_out, patience=options.patience,
+                max_time=options.max_time, n_jobs=options.n_jobs, verbose=options.verbose,
+            )  # fmt: skip
             self.namespaces = self.model.namespaces
         self._stream = self._open(None if self.model is None else self.model.schema)
         try:
@@ -138,7 +153,7 @@ class _Rows:
 
         return stream(
             self.request.data, self.reading, schema, namespaces=self.namespaces,
-            merge=self.options.expansion == "adaptive",
+            merge=self.options.expansion is not None and not self.namespaces,
             class_names=self.class_names if self.request.has_sets else None,
         )  # fmt: skip
 
@@ -163,17 +178,17 @@ class _Rows:
         return _Start(self.options, kind, classes, self._count(), int(first.X.shape[1]), None)
 
     def _count(self) -> int | None:
-        """Examples of a plain file, for equal epochs; None where only reading tells."""
+        """Examples of plain files, for equal epochs; None where only reading tells."""
         if self.options.expansion != "adaptive" or self.options.schedule == "doubling":
             return None
         import os
 
-        from lineal.data.source import expand, line_count
+        from lineal.data.source import expand
 
         paths = expand(self.request.data)
         if self.first.schema is None or not all(map(os.path.isfile, paths)):
             return None
-        counts = [line_count(path) or 0 for path in paths]
+        counts = [_rows_in(path, self.reading.format, self.first.schema) or 0 for path in paths]
         return sum(counts) if all(counts) else None
 
     def blocks(self) -> Iterable[Any]:
@@ -191,11 +206,52 @@ class _Rows:
                 yield Block(data.X, data.y, data.weights, data.kinds)
 
 
-def _label(text: str) -> Any:
+def _has_bits(data: str, reading: dict[str, Any]) -> bool:
+    """Whether how a file is read depends on the number of weights: arrays and converted files have their columns."""
+    import os
+
+    from lineal.data.read import format_of
+    from lineal.data.source import expand
+
+    path = expand(data)[0]
+    if not os.path.isfile(path):
+        return True
+    kind = reading.get("format", "auto")
+    kind = format_of(path) if kind == "auto" else kind
+    if kind == "arrow":
+        from lineal.data.layout import is_layout
+
+        return not is_layout(path)
+    return kind not in ("npy", "npz")
+
+
+def _rows_in(path: str, given: str, schema: Any) -> int | None:
+    """How many rows a file says that it has; None where it does not."""
+    from lineal.data.read import format_of
+    from lineal.data.source import line_count
+
+    kind = format_of(path) if given == "auto" else given
+    if kind in ("npy", "npz"):
+        return None
+    if kind in ("parquet", "arrow"):
+        from pyarrow import ArrowException
+        from pyarrow.dataset import dataset
+
+        try:
+            return int(dataset(path, format=kind).count_rows())
+        except (ArrowException, OSError):  # compressed, or no regular file of that kind
+            return None
+    lines = line_count(path)
+    return lines if lines is None else lines - bool(schema.settings.get("header") and kind in ("csv", "tsv"))
+
+
+def _labels(text: str) -> list[Any]:
+    """Numbers, or texts where one of them is no number."""
+    texts = [part.strip() for part in text.split(",")]
     try:
-        return float(text)
+        return [float(part) for part in texts]
     except ValueError:
-        return text.strip()
+        return texts
 
 
 def _whole(classes: Any) -> Any:
@@ -237,7 +293,8 @@ def _result(
     if request.validate is not None:
         from lineal.cli.evaluate import measure, rows_for
 
-        measured = measure(model, rows_for(model, request.validate, reading))
+        told = {option: value for option, value in reading.items() if option != "bits"}  # the model knows them
+        measured = measure(model, rows_for(model, request.validate, told))
         name = next(name for name in ("accuracy", "mean_squared_error", "subset_accuracy") if name in measured)
         result |= {f"validation_{name}": measured[name], "validation_rows": measured["rows"]}
     return result

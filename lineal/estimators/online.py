@@ -18,6 +18,7 @@ from lineal.estimators.base import ModelClassifier
 from lineal.online_fit import CLASSES, NUMBERS, SETS, Trainer, array_blocks, fit_online
 from lineal.online_options import TUNE, OnlineOptions
 from lineal.options import describe
+from lineal.progress import ProgressiveLines
 
 _PARAMETERS = f"""
     Parameters
@@ -129,13 +130,19 @@ class _Online(BaseEstimator):
         if options.passes > 1:
             raise OptionError(f"passes={options.passes} with partial_fit: every call is one pass over its rows")
         kinds = self._kinds(options, X.shape[1])
+        if options.max_time is not None:
+            raise OptionError("max_time with partial_fit: every call learns from all of its rows")
         if not hasattr(self, "_trainer"):
             self._trainer = Trainer(options, kind, classes, None, X.shape[1])
         trainer = self._trainer
         if trainer.kind != kind:
             raise DataError(f"y has {kind} now, and had {trainer.kind} before")
+        trainer.go_on_with(options)
+        lines = ProgressiveLines(options.verbose, len(trainer.learner.history))
         for block in array_blocks(X, y, weights, kinds):
             trainer.feed(block)
+            lines.show(trainer.learner.history)
+        trainer.check_finite()
         self._hold(trainer, trainer.learner.history, "converged", kinds)
         return self
 

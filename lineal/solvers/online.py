@@ -59,6 +59,9 @@ _KINDS = {
 }
 
 
+_PICKY = "picky expansion is for one score an example: two classes, or numbers"
+
+
 class Learner:
     """The state of an online learner.
 
@@ -81,10 +84,15 @@ class Learner:
     ) -> None:
         self.options, self.k, self.has_sets, self.n_examples = options, k, has_sets, n_examples
         if options.picky and k > 1:
-            raise OptionError("picky expansion is for one score an example: two classes, or numbers")
+            raise OptionError(_PICKY)
         if options.schedule in ("equal", "halving") and n_examples is None:
             raise OptionError(
                 f"schedule={options.schedule!r} needs to know how many examples there are: use 'doubling' for a stream"
+            )
+        if options.epochs != OnlineOptions.epochs and n_examples is None:
+            raise OptionError(
+                f"epochs={options.epochs} needs to know how many examples there are: on a stream of unknown length "
+                "epochs double as long as it lasts"
             )
         self.slots = 1 << options.bits
         self.is_number = is_number
@@ -130,18 +138,18 @@ class Learner:
             self.inverses = np.zeros(self.slots + 1, np.float32)
         self.totals: np.ndarray = np.tile(fresh_totals(self.limit), (self.k, 1))
 
-    def weights(self) -> np.ndarray:
-        """(slots + 1, k) weights as they count; the last row is the constant's."""
-        raw = self.table[:, [W]] if self.k == 1 else self.table.reshape(self.slots + 1, -1)[:, : self.k]
-        raw = raw * self.inverse_scales()[:, None]
+    def weights(self, slots: Any = slice(None)) -> np.ndarray:
+        """(slots + 1, k) weights as they count, the last row the constant's; or those of some slots."""
+        raw = self.table.reshape(self.slots + 1, -1)[slots, : self.k]  # they come first
+        raw = raw * self.inverse_scales()[slots, None]
         contraction, gravity = self.totals[:, CONTRACTION], self.totals[:, GRAVITY]
         if not gravity.any():
             return (raw * contraction).astype(np.float32)
         return (contraction * np.sign(raw) * np.maximum(np.abs(raw) - gravity, 0.0)).astype(np.float32)
 
-    def scale_of_slots(self) -> np.ndarray:
-        """The largest |value| seen of every slot."""
-        inverses = self.inverse_scales()
+    def scale_of_slots(self, slots: Any = slice(None)) -> np.ndarray:
+        """The largest |value| seen of every slot, or of some."""
+        inverses = self.inverse_scales()[slots]
         return np.divide(1.0, inverses, out=np.zeros_like(inverses), where=inverses > 0.0)
 
     def inverse_scales(self) -> np.ndarray:
@@ -152,6 +160,8 @@ class Learner:
         """More columns. A learner for two classes goes on as two columns, one the negative of the other."""
         if k <= self.k:
             return
+        if self.options.picky:
+            raise OptionError(_PICKY)
         if self.k > 1 and k <= self.width:  # there is room: columns beyond the last are zero
             self.totals = np.concatenate([self.totals, np.tile(fresh_totals(self.limit), (k - self.k, 1))])
             self.k = k
@@ -184,10 +194,14 @@ class Learner:
             "weights": ((m, self.k), np.float32), "squares": ((m, self.k), np.float32), "scales": ((m,), np.float32),
             "totals": ((self.k, len(fresh_totals(0.0))), np.float64), "clashes": ((2,), np.int64),
             **({"origin": ((m,), np.int64)} if len(self.origin) else {}),
+            **({"evidence": ((m, 2), np.float64)} if len(self.evidence) else {}),
         }  # fmt: skip
         for name, (shape, dtype) in shapes.items():
             if tensors[name].shape != shape or tensors[name].dtype != dtype or not np.isfinite(tensors[name]).all():
                 raise ValueError(f"{name} do not fit")
+        for name in ("squares", "scales"):
+            if (tensors[name] < 0.0).any():
+                raise ValueError(f"{name} are negative")
         for name, highest in (("slots", self.slots), *((("active", self.slots - 1),) if len(self.active) else ())):
             if not _are_ascending(tensors[name], highest):
                 raise ValueError(f"{name} are not ascending numbers of weights")
@@ -210,6 +224,8 @@ class Learner:
             if not (is_named | (known == 0)).all():
                 raise ValueError("origins name parents that there are not")
             self.origin[slots[inside]] = known
+            if len(self.evidence):
+                self.evidence[slots[inside]] = tensors["evidence"][inside]
         if len(self.active):
             self.active[tensors["active"]] = 1
         self._expansion = self._make_expansion()

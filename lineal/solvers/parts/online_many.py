@@ -19,7 +19,7 @@ from lineal.core.simd import gather8, lane_exp
 from lineal.solvers.parts.monomials import NO_EVIDENCE, example, note_evidence
 from lineal.solvers.parts.online_lanes import LANES, advance, grow
 from lineal.solvers.parts.online_loss import LOGISTIC, invariant_step, loss_slope, loss_value
-from lineal.solvers.parts.online_single import SMALLEST, TINY, sensitivity, shrunk, step_length
+from lineal.solvers.parts.online_single import LEAST_CONTRACTION, SMALLEST, TINY, sensitivity, shrunk, step_length
 from lineal.solvers.parts.online_state import (
     CONTRACTION,
     GRAVITY,
@@ -68,6 +68,17 @@ def rescale(table: Any, row: Any, width: Any, growth: float, power: float) -> No
     for c in range(width):
         table[row + c] *= shrink
         table[row + width + c] *= square
+
+
+@kernel
+def settle_column(table: Any, inverses: Any, width: Any, totals: Any, c: Any) -> None:
+    """Penalties of a column multiplied out: every weight as it counts."""
+    for j in range(inverses.shape[0]):
+        inverse, place = wide(inverses[j]), U(j) * U(2) * width + U(c)
+        if inverse > 0.0:
+            w = shrunk(wide(table[place]) * inverse, totals[c, GRAVITY])
+            table[place] = totals[c, CONTRACTION] * w / inverse
+    totals[c, CONTRACTION], totals[c, GRAVITY] = 1.0, 0.0
 
 
 @kernel(forceinline=True)
@@ -202,9 +213,8 @@ def learn_many(table: Any, inverses: Any, scratch: Any, own: int, count: int, h:
             length = -u / slope
             many.totals[c, CONTRACTION] *= max(1.0 - rule.l2 * length, 0.1)
             many.totals[c, GRAVITY] += rule.l1 * length
-        if many.totals[c, CONTRACTION] == 0.0:
-            table[U(c) :: U(2) * width] = np.float32(0.0)
-            many.totals[c, CONTRACTION] = 1.0
+        if many.totals[c, CONTRACTION] < LEAST_CONTRACTION:
+            settle_column(table, inverses, width, many.totals, c)
         many.steps[c] = N * u / many.totals[c, CONTRACTION]
     for at in range(U(0), width, U(LANES)):
         advance(scratch.slots, scratch.values, U(count), table, U(2) * width, many.steps, scratch.rates, width, at)
@@ -234,6 +244,8 @@ def learn_many_rows(rows: Any, first: int, last: int, table: Any, inverses: Any,
         choice = best_column(many.scores, many.k)
         choices[i] = choice
         for c in range(many.k):
+            if not math.isfinite(many.scores[c]):
+                sums[LOSS] = math.nan  # the weights have outgrown float32
             many.scores[c] = min(max(wide(many.scores[c]), many.totals[c, LOWEST]), many.totals[c, HIGHEST])
         h = rows.importance[i]
         begin, end = many.set_starts[i], many.set_starts[i + 1]

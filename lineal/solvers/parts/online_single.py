@@ -42,6 +42,9 @@ TINY = 1e-8
 #: The scale of a feature is at least this, so that its inverse is finite.
 SMALLEST = np.float32(1e-30)
 
+#: A smaller contraction is multiplied out: float32 could not hold the weights that it divides.
+LEAST_CONTRACTION = 1e-9
+
 
 @kernel(forceinline=True)
 def shrunk(w: float, gravity: float) -> float:
@@ -64,6 +67,25 @@ def score_one(table: Any, slots: Any, values: Any, count: int, gravity: float) -
     return total
 
 
+@kernel
+def shrink_earlier(slots: Any, values: Any, last: Any, growth: Any) -> None:
+    """The scale of the feature at `last` has grown: where it came earlier in the row, its z in the new unit."""
+    for p in range(last):
+        if slots[p] == slots[last]:
+            values[p] /= growth
+
+
+@kernel
+def settle(table: Any, totals: Any) -> None:
+    """Penalties multiplied out: every weight as it counts."""
+    for j in range(table.shape[0]):
+        inverse = wide(table[j, INVERSE])
+        if inverse > 0.0:
+            w = shrunk(wide(table[j, W]) * inverse, totals[GRAVITY])
+            table[j, W] = totals[CONTRACTION] * w / inverse
+    totals[CONTRACTION], totals[GRAVITY] = 1.0, 0.0
+
+
 @kernel(forceinline=True)
 def touch_default(table: Any, slots: Any, values: Any, own: int, count: int, square: Any, start: Any) -> Any:
     """G, s and rates of the features of an example, with the usual settings: (Σ z²·r, Σ z²). `values` become z.
@@ -78,6 +100,8 @@ def touch_default(table: Any, slots: Any, values: Any, own: int, count: int, squ
         if abs(z) > one or table[j, INVERSE] == np.float32(0.0):
             table[j, INVERSE] = one / max(abs(values[p]), SMALLEST)
             table[j, G] /= max(z * z, one)
+            if p < U(own) and abs(z) > one:
+                shrink_earlier(slots, values, p, abs(z))
             if p >= U(own) and z == np.float32(0.0):
                 table[j, G] = max(table[j, G], start)
             z = one if values[p] > np.float32(0.0) else -one
@@ -111,6 +135,8 @@ def touch(table: Any, slots: Any, values: Any, own: int, count: int, square: Any
             table[j, INVERSE] = 1.0 / max(abs(x), wide(SMALLEST))
             table[j, G] /= growth * growth
             table[j, W] /= growth**power
+            if p < U(own) and growth > 1.0:
+                shrink_earlier(slots, values, p, np.float32(growth))
             z = 1.0 if x > 0.0 else -1.0
         values[p] = z
         rate = 1.0
@@ -178,9 +204,8 @@ def learn_one(
         pull = -u / slope
         totals[CONTRACTION] *= max(1.0 - rule.l2 * pull, 0.1)
         totals[GRAVITY] += rule.l1 * pull
-    if totals[CONTRACTION] == 0.0:  # the first step of the theorem forgets everything
-        table[:, W] = np.float32(0.0)
-        totals[CONTRACTION] = 1.0
+    if totals[CONTRACTION] < LEAST_CONTRACTION:
+        settle(table, totals)
     length = np.float32(N * u / totals[CONTRACTION])
     for i in range(U(count)):
         j = U(scratch.slots[i])
@@ -206,6 +231,8 @@ def learn_rows(rows: Any, first: int, last: int, table: Any, totals: Any, rule: 
         if not math.isnan(y):
             totals[LOWEST], totals[HIGHEST] = min(totals[LOWEST], y), max(totals[HIGHEST], y)
         p = totals[CONTRACTION] * score_one(table, scratch.slots, scratch.values, count, totals[GRAVITY])
+        if not math.isfinite(p):
+            sums[LOSS] = math.nan  # the weights have outgrown float32
         p = min(max(p, totals[LOWEST]), totals[HIGHEST])
         scores[i] = p
         if math.isnan(y) or h == 0.0:
