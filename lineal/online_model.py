@@ -131,13 +131,27 @@ class OnlineModel(Predictor):
         """What is peculiar to it, in plain values."""
         learner = self.learner
         clashes, met = learner.clashes.tolist()
+        used = int(np.count_nonzero(learner.inverse_scales()[:-1]))
         found: dict[str, Any] = {
-            "loss": self.loss, "examples": learner.examples, "slots": learner.slots,
-            "slots_used": int(np.count_nonzero(learner.inverse_scales()[:-1])),
+            "loss": self.loss, "examples": learner.examples, "slots": learner.slots, "slots_used": used,
         }  # fmt: skip
         if learner.options.expansion == "adaptive":
             found |= {"parents": len(learner.parents), "share_of_collisions": clashes / max(met, 1)}
+        elif self._is_hashed:
+            found["share_of_collisions"] = used / learner.slots
         return found
+
+    @property
+    def _is_hashed(self) -> bool:
+        """Whether features or their products have random slots.
+
+        A feature is then alone in its slot if no other took it, which so many slots as are free say: the share of
+        features that met another one is about that of the slots in use.
+        """
+        if self.learner.options.expansion is not None:
+            return True
+        kind = None if self.schema is None else self.schema.format
+        return kind == "vw" or (kind == "table" and self.feature_names is None)
 
     def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
         found = probabilities("logistic", scores, not (self.is_binary or self.is_multilabel))

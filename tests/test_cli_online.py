@@ -213,6 +213,18 @@ def test_monomials_are_listed_by_name(tmp_path):
     assert "share of collisions" in shown
 
 
+def test_inspect_estimates_how_many_names_share_a_weight(tmp_path):
+    lines = [f"{1 - 2 * (i % 2)} | name{i}" for i in range(600)]
+    (tmp_path / "t.vw").write_text("\n".join(lines) + "\n")
+    done("train", "--online", tmp_path / "t.vw", "-m", tmp_path / "m", "--bits", "10", "--quiet")
+    found = lineal.load(tmp_path / "m").summary()
+    slots = lineal.read(tmp_path / "t.vw", bits=10).X.tocsr().indices
+    counts = np.bincount(slots)
+    truth = float(np.mean(counts[slots] > 1))
+    assert 0.3 < truth < 0.6
+    assert found["share_of_collisions"] == pytest.approx(truth, abs=0.06)
+
+
 # --- what is refused
 
 
