@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import twin
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lineal import losses
@@ -154,6 +154,7 @@ def test_non_smooth_losses_have_no_lipschitz_constant():
 
 @pytest.mark.parametrize("name", [name for name in NAMES if losses.get(name).has_conjugate])
 @given(seed=st.integers(0, 10**6), scale=st.sampled_from([0.1, 1.0, 10.0]))
+@example(seed=144, scale=10.0)
 @settings(max_examples=25, deadline=None)
 def test_fenchel_young(name, seed, scale):
     """ℓ(z) + ℓ*(u) ≥ u·z for u = ∇ℓ at any other point, with equality at z itself."""

@@ -24,6 +24,9 @@ FALL, MARGIN = 0.3, 1.2
 #: Rounding of a gradient, relative to it.
 NOISE = 1e-6
 
+#: Sweeps over the blocks that were not good enough, between two over all that are chosen.
+HOT_SWEEPS = 5
+
 #: Growths of L_g for one step.
 MAX_GROWTHS = 40
 
@@ -59,9 +62,10 @@ def descend(
             largest = max(largest, offsets[chosen[c] + 1] - offsets[chosen[c]])
     size = largest * W.shape[1]
     scratch, step = np.empty((4, size)), np.empty(size, W.dtype)
+    hot = np.empty(chosen.shape[0], chosen.dtype)
     worst = 0.0
     for _ in range(sweeps):
-        worst = 0.0
+        worst, count = 0.0, 0
         if b.shape[0] > 0:
             worst = balance(loss, targets, rows, b, bend)
         for c in range(chosen.shape[0]):
@@ -70,8 +74,24 @@ def descend(
                 step, 0.1 * goal,
             )  # fmt: skip
             worst = max(worst, found)
+            if found > goal:
+                hot[count] = chosen[c]
+                count += 1
         if worst <= goal:
             break
+        for _more in range(HOT_SWEEPS):
+            kept = 0
+            for c in range(count):
+                found = _visit(
+                    loss, penalty, layout, targets, rows, offsets, features, strengths, hot[c], curvatures, W, scratch,
+                    step, 0.1 * goal,
+                )  # fmt: skip
+                if found > goal:
+                    hot[kept] = hot[c]
+                    kept += 1
+            count = kept
+            if count == 0:
+                break
     return worst
 
 
