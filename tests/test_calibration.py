@@ -40,6 +40,7 @@ def draws(seed, n, d=30, k=3, scale=2.0):
     return X, (X @ truth + rng.gumbel(size=(n, k))).argmax(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("k", [2, 3])
 def test_the_likeliest_class_is_the_predicted_one(loss, k):

@@ -99,7 +99,7 @@ def test_labels_the_model_does_not_know(tmp_path, digits):
     assert "3 rows have labels the model does not know" in result.stderr
 
 
-@pytest.mark.parametrize("loss", ["logistic", "label_ranking"])
+@pytest.mark.parametrize("loss", ["logistic", pytest.param("label_ranking", marks=pytest.mark.slow)])
 def test_label_sets(tmp_path, loss):
     rows, model = write_label_sets(tmp_path / "sets.svm"), tmp_path / "sets.model"
     result = json.loads(done("train", rows, "-m", model, "--loss", loss, "--holdout", "0.25", "--json").stdout)

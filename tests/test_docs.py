@@ -37,7 +37,7 @@ NOT_RUN = re.compile(r"<!-- not run: \S.*-->")
 #: Pages that compile kernels which nothing else needs.
 LONG = (
     "which-model.md", "small-models.md", "CONTRIBUTING.md", "multi-label.md", "command-line.md", "probabilities.md",
-    "ill-conditioned.md",
+    "ill-conditioned.md", "models.md",
 )  # fmt: skip
 
 #: Seconds that a page may take, kernels compiled anew included.

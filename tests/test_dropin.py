@@ -313,7 +313,8 @@ def test_logistic_regression_with_zeros(l1_ratio):
     assert 0 < np.count_nonzero(mine.coef_) < mine.coef_.size
 
 
-@pytest.mark.parametrize("l1_ratio", [1.0, pytest.param(0.5, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("l1_ratio", [1.0, 0.5])
 def test_several_classes_with_zeros(l1_ratio):
     parameters = {"solver": "saga", "C": 0.3, "l1_ratio": l1_ratio, "tol": 1e-7, "max_iter": 20_000}
     mine, theirs = both(LogisticRegression, IRIS - IRIS.mean(axis=0), SPECIES, **parameters)

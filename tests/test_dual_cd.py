@@ -191,7 +191,7 @@ def test_duplicated_rows_are_weights(name):
     np.testing.assert_allclose(one.weights, other.weights, atol=2e-3)
 
 
-@pytest.mark.parametrize("name", ["squared_hinge", "crammer_singer"])
+@pytest.mark.parametrize("name", ["squared_hinge", pytest.param("crammer_singer", marks=pytest.mark.slow)])
 def test_layouts_precisions_and_threads_agree(name):
     X, y = random_problem(7, n=90, d=9, k=5)
     dense = X.toarray()

@@ -63,6 +63,7 @@ def test_groups_are_optimal_with_and_without_the_hessian(loss, penalty, intercep
     np.testing.assert_allclose(found.weights, plain.weights, atol=1e-3)
 
 
+@slow
 def test_layouts_precisions_and_threads_agree(steps):
     X, y = two_classes(3)
     wanted = block_cd.solve(problem(X, y, "logistic", share=0.1, groups=GROUPS), tol=1e-9)

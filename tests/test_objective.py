@@ -239,7 +239,9 @@ def test_threads_change_nothing_at_all(threads, monkeypatch):
     assert objective.certificate(theta) == threaded.certificate(theta)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [name if name == "softmax" else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
+)
 def test_doubled_rows_are_doubled_weights(name):
     objective, facts = build(name, weighted=False)
     engine = objective.engine
