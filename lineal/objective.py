@@ -152,7 +152,8 @@ class Objective:
         return out
 
     def newton_intercept(self, b: np.ndarray, scores: Callable[[Block, np.ndarray], np.ndarray]) -> np.ndarray | None:
-        """b after one Newton step with W held, whose float64 `scores` are given; None where it leads nowhere."""
+        """b after one Newton step with W held, whose float64 `scores` are given; None where that costs too
+        much or leads nowhere."""
         k = len(b)
         if self.loss.is_direct and k * k * self.engine.shape[0] > MAX_INTERCEPT_WORK:
             return None

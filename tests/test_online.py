@@ -20,8 +20,15 @@ from lineal.online_fit import Block, Trainer, array_blocks, fit_online
 from lineal.online_options import RATES, OnlineOptions
 from lineal.online_rows import rows_of
 from lineal.solvers.online import Learner
-from lineal.solvers.parts.online_loss import KINDS, LOGISTIC, invariant_step, loss_slope, loss_value
-from lineal.solvers.parts.online_many import logistic_moves, logistic_slopes
+from lineal.solvers.parts.online_loss import (
+    KINDS,
+    LOGISTIC,
+    invariant_step,
+    logistic_moves,
+    logistic_slopes,
+    loss_slope,
+    loss_value,
+)
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "vw_predictions.json").read_text())
 
@@ -780,8 +787,8 @@ def test_steps_of_all_columns_at_once_are_those_of_one():
     made = 0
     for q in (1e-9, 1e-4, 0.03, 1.0, 5.0):
         many.q[:] = q
-        logistic_slopes(many)
-        logistic_moves(many, a, 2.0)
+        logistic_slopes(many.scores, many.labels, many.slopes)
+        logistic_moves(many.scores, many.labels, many.q, a, 2.0, many.moves)
         for c in range(n):
             p, y = float(many.scores[c]), float(many.labels[c])
             assert many.slopes[c] == pytest.approx(loss_slope(LOGISTIC, p, y, 0.5), rel=1e-12)

@@ -81,7 +81,7 @@ def gram(
         [partial(_gram_rows, X_rows.layout, weights, total, X_rows.is_sorted, *piece) for piece in pieces], threads
     )
     if X_rows.is_sorted:
-        total += np.triu(total, 1).T
+        _mirror(total)
     if centre is not None:
         sums = rmatmul(X, weights[:, None], threads=threads)[:, 0]
         total += weights.sum() * np.outer(centre, centre) - np.outer(sums, centre) - np.outer(centre, sums)
@@ -231,6 +231,14 @@ def _gram_rows(layout, weights, total, is_sorted, first, last):
                 x = weights[i] * np.float64(layout.data[p])
                 for q in range(p if is_sorted else start, stop):
                     flat[j * d + _U(layout.indices[q])] += x * np.float64(layout.data[q])
+
+
+@kernel
+def _mirror(total):
+    """Make a matrix that is known from the diagonal on symmetric."""
+    for i in range(total.shape[0]):
+        for j in range(i):
+            total[i, j] = total[j, i]
 
 
 @kernel

@@ -32,11 +32,12 @@ def constant_model(objective: Objective) -> np.ndarray:
     if not (objective.fit_intercept and objective.loss.is_smooth):
         return theta
     value, gradient = objective.loss_and_gradient(theta)
+    scores = Scores(objective, objective.split(theta)[0])
     for _ in range(INTERCEPT_STEPS):
         if np.abs(gradient[-1]).max() <= 1e-14 * max(1.0, abs(value)):
             break
-        W, b = objective.split(theta)
-        nearer = objective.newton_intercept(b, Scores(objective, W).at)
+        _, b = objective.split(theta)
+        nearer = objective.newton_intercept(b, scores.at)
         if nearer is None:
             break
         step, best = nearer - b, theta

@@ -54,7 +54,8 @@ def descend(
 ):
     """Sweeps over the chosen blocks, and steps of the intercept, until no violation exceeds the goal.
 
-    `b` is the intercept or empty, `bend` its L. Returns the largest violation of the last sweep.
+    Blocks that exceed it are visited again before all the others are. `b` is the intercept or empty, `bend` its L.
+    Returns the largest violation of the last sweep.
     """
     largest = 1
     for c in range(chosen.shape[0]):
@@ -65,33 +66,27 @@ def descend(
     hot = np.empty(chosen.shape[0], chosen.dtype)
     worst = 0.0
     for _ in range(sweeps):
-        worst, count = 0.0, 0
+        worst, count = 0.0, chosen.shape[0]
+        hot[:] = chosen
         if b.shape[0] > 0:
             worst = balance(loss, targets, rows, b, bend)
-        for c in range(chosen.shape[0]):
-            found = _visit(
-                loss, penalty, layout, targets, rows, offsets, features, strengths, chosen[c], curvatures, W, scratch,
-                step, 0.1 * goal,
-            )  # fmt: skip
-            worst = max(worst, found)
-            if found > goal:
-                hot[count] = chosen[c]
-                count += 1
-        if worst <= goal:
-            break
-        for _more in range(HOT_SWEEPS):
+        for turn in range(1 + HOT_SWEEPS):
             kept = 0
             for c in range(count):
                 found = _visit(
                     loss, penalty, layout, targets, rows, offsets, features, strengths, hot[c], curvatures, W, scratch,
                     step, 0.1 * goal,
                 )  # fmt: skip
+                if turn == 0:
+                    worst = max(worst, found)
                 if found > goal:
                     hot[kept] = hot[c]
                     kept += 1
             count = kept
             if count == 0:
                 break
+        if worst <= goal:
+            break
     return worst
 
 

@@ -11,19 +11,12 @@ Memory: X_S by rows, 8|S|² bytes, and n numbers of X_S·δ.
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
-from typing import Any
-
 import numpy as np
 
 from lineal.core.jit import kernel
-from lineal.design.matrix import Design
 from lineal.design.products import gram, rmatmul
-from lineal.engine.local import LocalEngine
 from lineal.objective import Objective
-from lineal.solvers.parts.centred import Centred
-from lineal.solvers.parts.score_rows import ScoreRows
+from lineal.solvers.parts.chosen_features import ChosenFeatures
 
 #: Features of a working set at most, and entries of one of its sparse rows, in the mean.
 MAX_FEATURES, MAX_ENTRIES = 1024, 60
@@ -46,51 +39,36 @@ def is_worthwhile(objective: Objective, n_features: int, entries: int) -> bool:
     return entries >= 0.5 * n * n_features or entries <= MAX_ENTRIES * n
 
 
-class GramNewton:
-    """F as a function of the weights of some features, whole blocks, and of b̃.
-
-    X_S are these features by rows; Z and R, scores and weighted gradients of all rows, are changed in place.
-    """
-
-    def __init__(
-        self, objective: Objective, features: np.ndarray, X_S: Design, theta: np.ndarray, Z: np.ndarray, R: np.ndarray,
-        threads: int,
-    ) -> None:  # fmt: skip
-        engine: Any = objective.engine
-        inner: LocalEngine = replace(engine, X=X_S, threads=threads)
-        self.regulariser, self.p, self.threads = objective.regulariser.restricted(features), len(features), threads
-        self.rows = ScoreRows(Centred(replace(objective, engine=inner, regulariser=self.regulariser)), threads)
-        self.rows.Z, self.rows.R = Z, R
-        self.X, means = X_S, self.rows.centred.means
-        self.means = None if means is None else means[:, 0]
-        self.chosen = np.append(features, len(theta) - 1) if objective.fit_intercept else features
-        self.theta = self.rows.centred.inside(np.ascontiguousarray(theta[self.chosen]))
+class GramNewton(ChosenFeatures):
+    """Steps on the features of a working set."""
 
     def run(self, steps: int, share: float) -> np.ndarray:
         """Newton steps until the largest violation is a `share` of the first; the rows of θ for `chosen`."""
-        value, goal = self._value(0.0, self.theta), 0.0
+        value, goal = self.value(0.0, self.theta), 0.0
         for number in range(steps):
             direction, promise, violation = self._direction()
             if violation <= goal or not promise < 0.0:
                 break
             if number == 0:
                 goal = share * violation
-            found = self._search(direction, promise, value)
+            lengths = [0.5**halvings for halvings in range(MAX_HALVINGS)]
+            found = self.search(direction, DECREASE * promise, value, lengths)
             if found is None:
                 break
             value = found
-        return self.rows.centred.outside(self.theta)
+        return self.answer()
 
     def _direction(self) -> tuple[np.ndarray, float, float]:
         """Where the model is least, the decrease that it promises, and the largest violation here."""
-        gradient, p = self.rows.gradient()[:, 0].astype(np.float64), self.p
-        D = self.rows.D
-        H = gram(self.X, D[:, 0], self.threads, self.means)
+        gradient, p = self.rows.gradient()[:, 0].astype(np.float64), self.d
+        X, threads, D = self.rows.engine.X, self.rows.threads, self.rows.D
+        means = None if self.rows.centred.means is None else self.rows.centred.means[:, 0]
+        H = gram(X, D[:, 0], threads, means)
         slope = gradient[:p].copy()
         total, cross = 0.0, np.zeros(p)
-        if self.means is not None:
+        if means is not None:
             total = float(D.sum(dtype=np.float64))
-            cross = rmatmul(self.X, D, threads=self.threads)[:, 0] - self.means * total
+            cross = rmatmul(X, D, threads=threads)[:, 0] - means * total
         if total > 0.0:
             H -= np.outer(cross, cross / total)
             slope -= cross * (gradient[p] / total)
@@ -103,31 +81,11 @@ class GramNewton:
         )  # fmt: skip
         direction = np.zeros(self.theta.shape)
         direction[:p, 0] = w - W[:, 0]
-        if self.means is not None:
+        if means is not None:
             violation = max(violation, abs(gradient[p]))
             direction[p, 0] = -(gradient[p] + float(cross @ direction[:p, 0])) / total if total > 0.0 else 0.0
         promise = float(gradient @ direction[:, 0]) + regulariser.value(W + direction[:p]) - regulariser.value(W)
         return direction.astype(self.theta.dtype), promise, violation
-
-    def _value(self, length: float, theta: np.ndarray) -> float:
-        """F at θ, which is `length` along the direction looked at; the rows are then seen from there."""
-        losses, _ = self.rows.trial(np.array([length]))
-        return float(losses[0]) + self.regulariser.value(np.ascontiguousarray(theta[: self.p]))
-
-    def _search(self, direction: np.ndarray, promise: float, value: float) -> float | None:
-        """Move along the direction; the objective there, or None where nothing was gained."""
-        self.rows.look_along(direction)
-        noise = 4.0 * float(np.finfo(direction.dtype).eps) * abs(value)
-        for halvings in range(MAX_HALVINGS):
-            length = 0.5**halvings
-            theta = self.theta + direction.dtype.type(length) * direction
-            found = self._value(length, theta)
-            if math.isfinite(found) and found <= value + DECREASE * length * promise + noise:
-                self.rows.accept(np.array([length]))
-                self.theta = theta
-                return found
-        self._value(0.0, self.theta)
-        return None
 
 
 @kernel

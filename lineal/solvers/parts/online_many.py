@@ -15,10 +15,17 @@ import numpy as np
 
 from lineal.core.jit import kernel
 from lineal.core.maths import wide
-from lineal.core.simd import gather8, lane_exp
+from lineal.core.simd import gather8
 from lineal.solvers.parts.monomials import NO_EVIDENCE, example, note_evidence
 from lineal.solvers.parts.online_lanes import LANES, advance, grow
-from lineal.solvers.parts.online_loss import LOGISTIC, invariant_step, loss_slope, loss_value
+from lineal.solvers.parts.online_loss import (
+    LOGISTIC,
+    invariant_step,
+    logistic_moves,
+    logistic_slopes,
+    loss_slope,
+    loss_value,
+)
 from lineal.solvers.parts.online_single import LEAST_CONTRACTION, SMALLEST, TINY, sensitivity, shrunk, step_length
 from lineal.solvers.parts.online_state import (
     CONTRACTION,
@@ -135,43 +142,6 @@ def touch_many(table: Any, scratch: Any, count: int, many: Any, rule: Any) -> No
 
 
 @kernel(forceinline=True)
-def logistic_slopes(many: Any) -> None:
-    """Slopes of the logistic loss of all columns, without branches: a loop over vectors."""
-    for c in range(U(many.scores.shape[0])):
-        y = many.labels[c]
-        many.slopes[c] = -y / (1.0 + lane_exp(y * wide(many.scores[c])))
-
-
-@kernel(forceinline=True)
-def unit_expm1(x: float) -> float:
-    """eˣ − 1 for 0 ≤ x ≤ 1 to 1e-14, without branches: Taylor's polynomial at the half, doubled."""
-    h, total = 0.5 * x, 0.0
-    for n in range(13, 0, -1):
-        total = (1.0 + total) * h / n
-    return total * (2.0 + total)
-
-
-@kernel(forceinline=True)
-def logistic_moves(many: Any, a: float, N: float) -> None:
-    """`invariant_step` for the logistic loss of all columns, to `many.moves`; zero where that has to be asked itself.
-
-    With e = eᵐ and the root of (1 + e)δ + ½eδ² = a·q to begin with, which is not below, two steps of fourth order solve
-    δ + e(e^δ − 1) = a·q to 1e-12 where δ ≤ 1. Only new features move a score further.
-    """
-    for c in range(U(many.scores.shape[0])):
-        y, q = many.labels[c], N * wide(many.q[c])
-        aq = a * q * abs(y)
-        e = lane_exp(y * wide(many.scores[c]))
-        first = 2.0 * aq / (1.0 + e + math.sqrt((1.0 + e) * (1.0 + e) + 2.0 * e * aq))
-        delta = min(first, 1.0)
-        for _ in range(2):
-            grown = e * unit_expm1(delta)
-            f, g = (delta + grown - aq) / (1.0 + e + grown), (e + grown) / (1.0 + e + grown)
-            delta -= f * (1.0 - 0.5 * f * g) / (1.0 - f * g + f * f * g / 6.0)
-        many.moves[c] = y * delta / q if first <= 1.0 and delta > 0.0 else 0.0
-
-
-@kernel(forceinline=True)
 def learn_many(table: Any, inverses: Any, scratch: Any, own: int, count: int, h: float, many: Any, rule: Any) -> None:
     """Update all columns after their scores were given; `many.labels` are −1 or 1."""
     width = U(many.scores.shape[0])
@@ -180,7 +150,7 @@ def learn_many(table: Any, inverses: Any, scratch: Any, own: int, count: int, h:
     common[SEEN] += h
     moved = False
     if rule.kind == LOGISTIC:
-        logistic_slopes(many)
+        logistic_slopes(many.scores, many.labels, many.slopes)
     for c in range(many.k):
         if rule.kind != LOGISTIC:
             many.slopes[c] = loss_slope(rule.kind, wide(many.scores[c]), many.labels[c], rule.tau)
@@ -193,9 +163,8 @@ def learn_many(table: Any, inverses: Any, scratch: Any, own: int, count: int, h:
     norms = scale_many(table, inverses, scratch, own, count, width, rule)
     touch_many(table, scratch, count, many, rule)
     N = sensitivity(norms, h, common, rule)
-    many.moves[:] = 0.0
-    if rule.invariant and rule.kind == LOGISTIC:
-        logistic_moves(many, a, N)
+    if rule.invariant and rule.kind == LOGISTIC:  # else they stay zero
+        logistic_moves(many.scores, many.labels, many.q, a, N, many.moves)
     for c in range(many.k):
         slope, score = many.slopes[c], wide(many.scores[c])
         if slope == 0.0 and not rule.theorem:

@@ -180,10 +180,11 @@ def second_moment(centred: Centred, sample: int | None = None, seed: int = 0) ->
     objective, means = centred.objective, centred.means
     (n, d), size = objective.engine.shape, objective.shape[0]
     centre = None if means is None else means[:, 0]
-    stride = max(1.0, n / (sample or n or 1))
+    stride = n / (sample or n or 1)
+    stride = stride if stride > 1.5 else 1.0  # else there is little to save
 
     def step(block: Block) -> tuple[Any]:
-        X, weights = _thinned(block, stride, seed) if block.X.is_dense and stride > 1.5 else (block.X, block.weights)
+        X, weights = _thinned(block, stride, seed) if block.X.is_dense and stride > 1.0 else (block.X, block.weights)
         return (gram(X, weights, block.threads, centre),)
 
     matrix = np.zeros((size, size))

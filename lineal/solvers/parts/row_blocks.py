@@ -10,6 +10,7 @@ zero (`screening.py`) are not chosen any more.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -57,7 +58,7 @@ class RowBlocks(BlockRows):
         self.is_zero = np.zeros(self.target.n_blocks, bool)  # proven
         self.largest, self.first = 0.0, 0.0
         self.found: tuple[float, Certificate] | None = None
-        self.copied: tuple[np.ndarray, Design] | None = None  # the features of the last working set, by rows
+        self.copied: tuple[np.ndarray, Design] | None = None  # features that were last stepped on, by rows
         self.regulariser = self.target
         if len(self.b):
             self._descend(np.empty(0, np.int64), 1e-10, 50)  # zero weights are judged by their best intercept
@@ -124,12 +125,8 @@ class RowBlocks(BlockRows):
         entries = int(self.entries[features].sum())
         if not is_worthwhile(self.by_columns, len(features), entries) or not self._can_copy(entries):
             return False
-        objective = replace(self.by_columns, regulariser=self.regulariser)
-        if self.copied is None or not np.array_equal(self.copied[0], features):
-            self.copied = None  # not two at a time
-            self.copied = features, by_rows(take_columns(self.X, features), self.threads)
-        newton = GramNewton(objective, features, self.copied[1], self.theta, self.Z, self.R, self.threads)
         is_last = self.regulariser is self.target  # else the penalty is about to be weakened
+        newton = GramNewton(*self._part(features))
         self.theta[newton.chosen] = newton.run(STEPS if is_last else 1, SET_SHARE)
         self.expand()
         return True
@@ -139,10 +136,17 @@ class RowBlocks(BlockRows):
         features = np.flatnonzero(self.regulariser.live_features(W))
         if not len(features) or not self._can_copy(int(self.entries[features].sum())):
             return
-        objective = replace(self.by_columns, regulariser=self.regulariser)
-        newton = SupportNewton(objective, features, self.theta, self.Z, self.R, self.threads)
+        newton = SupportNewton(*self._part(features))
         self.theta[newton.chosen] = newton.run(STEPS, 0.1 * SET_SHARE * self.largest)
         self.expand()
+
+    def _part(self, features: np.ndarray) -> tuple[Any, ...]:
+        """What Newton steps on some features need to know; the last of them are kept by rows."""
+        if self.copied is None or not np.array_equal(self.copied[0], features):
+            self.copied = None  # not two at a time
+            self.copied = features, by_rows(take_columns(self.X, features), self.threads)
+        objective = replace(self.by_columns, regulariser=self.regulariser)
+        return objective, features, self.copied[1], self.theta, self.Z, self.R, self.threads
 
     def _can_copy(self, entries: int) -> bool:
         """Whether so many entries of X are few enough to be stored twice."""

@@ -12,18 +12,12 @@ Memory: X_S by rows, four matrices of the size of W_S, and n·k numbers of X_S·
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from lineal.design.columns import take_columns
-from lineal.design.orders import by_rows
-from lineal.engine.local import LocalEngine
-from lineal.objective import Objective
-from lineal.solvers.parts.centred import Centred
 from lineal.solvers.parts.cg import System, total_dot, truncated_cg
-from lineal.solvers.parts.score_rows import ScoreRows
+from lineal.solvers.parts.chosen_features import ChosenFeatures
 
 #: Relative residual of a direction, and products with the Hessian that it may cost: blocks come and go, and what is
 #: exact for the ones of today is not worth much more.
@@ -36,30 +30,12 @@ MAX_HALVINGS, MAX_MORE = 12, 6
 DECREASE = 1e-4
 
 
-class SupportNewton:
-    """F as a function of the weights of some features (none of their blocks is zero) and of b̃.
-
-    Z and R, scores and weighted gradients of all rows, are changed in place.
-    """
-
-    def __init__(
-        self, objective: Objective, features: np.ndarray, theta: np.ndarray, Z: np.ndarray, R: np.ndarray, threads: int
-    ) -> None:
-        engine: Any = objective.engine
-        inner: LocalEngine = replace(engine, X=by_rows(take_columns(engine.X, features), threads), threads=threads)
-        self.regulariser, self.d = objective.regulariser.restricted(features), len(features)
-        part = replace(objective, engine=inner, regulariser=self.regulariser)
-        self.rows = ScoreRows(Centred(part), threads)
-        self.rows.Z, self.rows.R = Z, R
-        has_intercept = objective.fit_intercept
-        self.chosen = np.append(features, len(theta) - 1) if has_intercept else features
-        self.theta = self.rows.centred.inside(np.ascontiguousarray(theta[self.chosen]))
-        squares = part.moments[1][:, 0]
-        self.squares = np.append(squares, 1.0) if has_intercept else squares
+class SupportNewton(ChosenFeatures):
+    """Steps on features none of whose blocks is zero."""
 
     def run(self, steps: int, goal: float) -> np.ndarray:
         """Newton steps until the gradient's norm is at most `goal`; returns the rows of θ for `chosen`."""
-        value = self._value(0.0, self.theta)
+        value = self.value(0.0, self.theta)
         for _ in range(steps):
             W = np.ascontiguousarray(self.theta[: self.d])
             free = self.regulariser.free_weights(W)
@@ -68,20 +44,19 @@ class SupportNewton:
             gradient[: self.d] *= free
             if total_dot(gradient, gradient)[0] <= goal**2:
                 break
-            found = self._search(self._direction(W, free, gradient), gradient, value)
+            p = self._direction(W, free, gradient)
+            slope = float(total_dot(gradient, p)[0])
+            found = self.search(p, DECREASE * slope, value, self._lengths(p) if slope < 0.0 else ())
             if found is None:
                 break
             value = found
-        return self.rows.centred.outside(self.theta)
-
-    def _value(self, length: float, theta: np.ndarray) -> float:
-        """F at θ, which is `length` along the direction looked at; the rows are then seen from there."""
-        losses, _ = self.rows.trial(np.full(self.rows.groups, length))
-        return float(losses.sum()) + self.regulariser.value(np.ascontiguousarray(theta[: self.d]))
+        return self.answer()
 
     def _direction(self, W: np.ndarray, free: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         rows, d = self.rows, self.d
-        diagonal = np.outer(self.squares, rows.mean_curvature(0))
+        squares = self.part.moments[1][:, 0]
+        squares = np.append(squares, 1.0) if self.part.fit_intercept else squares
+        diagonal = np.outer(squares, rows.mean_curvature(0))
         diagonal[:d] += self.regulariser.stiffness(W)[:, None]
         if not diagonal.any():  # no row counts, and nothing else bends
             return np.zeros_like(gradient)
@@ -98,21 +73,6 @@ class SupportNewton:
             system, gradient, total_dot, np.array([FORCING]), np.array([math.inf]), most=MAX_PRODUCTS
         )  # fmt: skip
         return step.direction
-
-    def _search(self, p: np.ndarray, gradient: np.ndarray, value: float) -> float | None:
-        """Move along p; the objective there, or None where nothing was gained."""
-        slope = float(total_dot(gradient, p)[0])
-        self.rows.look_along(p)
-        noise = 4.0 * float(np.finfo(p.dtype).eps) * abs(value)
-        for length in self._lengths(p) if slope < 0.0 else ():
-            theta = self.theta + p.dtype.type(length) * p
-            found = self._value(length, theta)
-            if found <= value + DECREASE * length * slope + noise:
-                self.rows.accept(np.full(self.rows.groups, length))
-                self.theta = theta
-                return found
-        self._value(0.0, self.theta)
-        return None
 
     def _lengths(self, p: np.ndarray) -> list[float]:
         """Lengths to try: halved, and at last from the one on at which the first weight becomes zero.
