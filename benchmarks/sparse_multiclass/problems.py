@@ -39,6 +39,13 @@ class Plan(problems.Plan):
     lightning: str | None = None
     adelie: str | None = None
     limit: float | None = None
+    n_splits: int = 3
+    n_rows: int | None = None
+
+    @property
+    def max_time(self) -> float:
+        """Seconds of one fit of lineal at most."""
+        return self.limit or super().max_time
 
     @property
     def seconds(self) -> float:
@@ -61,6 +68,15 @@ class Plan(problems.Plan):
 
     def weak_sets(self) -> list[str]:
         return self.selected(["banking77"] if self.is_quick else ["20newsgroups"])
+
+    def in_float64(self, name: str) -> Rows:
+        """A set in float64; with `n_rows` that many of its rows at most, at random, and said so in its name."""
+        rows = self.load(name)
+        X, y = rows.as_type(np.float64), rows.y
+        if self.n_rows is None or self.n_rows >= len(y):
+            return Rows(name, X, y)
+        some = np.sort(np.random.default_rng(0).permutation(len(y))[: self.n_rows])
+        return Rows(f"{name}, {self.n_rows} rows", X[some], y[some])
 
 
 def splits(y: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -37,8 +37,7 @@ def rows_of(plan: Plan) -> tuple[list[Table], list[dict[str, Any]]]:
     table: list[list[Any]] = []
     visits: list[list[Any]] = []
     for name in plan.text_sets():
-        rows = plan.load(name)
-        rows = Rows(name, rows.as_type(np.float64), rows.y)
+        rows = plan.in_float64(name)
         for alpha in (STRONG, MEDIUM, WEAK):
             table += _proofs(plan, rows, alpha)
             visits.append(_visits(plan, rows, alpha))
