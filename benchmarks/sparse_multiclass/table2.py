@@ -1,8 +1,9 @@
 """Fig. 5 and Table 2 of the paper: accuracy against non-zero rows, and training times, of three objectives.
 
-Ten λ from 1e-3 to 1e-5, three splits (or `--splits`) that hold out a fifth of every class, float64, one thread. Each objective is
-minimised twice: as in the paper (cyclic with line search for the hinges, randomised with a constant step for softmax,
-stopped by the sum of violations at τ = 1e-3 or after K = 200 iterations), and by working sets to a gap of 1e-3.
+Ten λ from 1e-3 to 1e-5, three splits (or `--splits`) that hold out a fifth of every class, float64, one thread. Each
+objective is minimised twice: as in the paper (cyclic with line search for the hinges, randomised with a constant step
+for softmax, stopped by the sum of violations at τ = 1e-3 or after K = 200 iterations), and by working sets to a gap of
+1e-3.
 """
 
 from __future__ import annotations
