@@ -6,6 +6,7 @@ fifth of the rows. Each method has the rate with the least progressive error of 
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 import lineal
 from benchmarks.apple import ours, relative, vw
 from benchmarks.apple.problems import Plan, Problem
+from benchmarks.common import write_json
 from benchmarks.sparse_multiclass.problems import Table
 
 SHOWN = ("lin", "quad", "cubic", "apple(1)", "published", "ssm(1)")
@@ -32,11 +34,23 @@ def rows_of(plan: Plan) -> tuple[list[Table], dict[str, Any]]:
     _warm_up(plan)
     for name in plan.names():
         start = time.perf_counter()
-        found.append(_one(plan, plan.load(name)))
+        found.append(_kept(plan, name) or _keep(plan, name, _one(plan, plan.load(name))))
         shown = {method: _round(found[-1]["lineal"].get(method)) for method in SHOWN}
         beside = {method: _round(run) for method, run in found[-1]["vw"].items()}
         print(f"{name}: {shown}, vw {beside}, {time.perf_counter() - start:.0f} s", flush=True)
     return _tables(found), {"sets": found, "rates": ours.RATES}
+
+
+def _kept(plan: Plan, name: str) -> dict[str, Any] | None:
+    """What an earlier run found of a set."""
+    path = plan.kept and plan.kept / f"{name}.json"
+    return json.loads(path.read_text()) if path and path.exists() else None
+
+
+def _keep(plan: Plan, name: str, found: dict[str, Any]) -> dict[str, Any]:
+    if plan.kept:
+        write_json(plan.kept / f"{name}.json", found)
+    return found
 
 
 def _one(plan: Plan, problem: Problem) -> dict[str, Any]:

@@ -96,13 +96,16 @@ class Plan:
     data: Path
     is_quick: bool = False
     match: str = ""
+    max_rows: int = MAX_ROWS
+    seed: int = 0
+    kept: Path | None = None
 
     def names(self) -> list[str]:
         """The sets, in the order of the list."""
         few = ("phoneme", "segment", "spambase", "banking77")
         return [name for name in LOADERS if self.match in name and (not self.is_quick or name in few)]
 
-    def load(self, name: str, seed: int = 0) -> Problem:
+    def load(self, name: str) -> Problem:
         """A random split, the same for everybody."""
         X, y = LOADERS[name](self.data)
         X = sparse.csr_matrix(X, dtype=np.float32)
@@ -111,7 +114,8 @@ class Plan:
         y = np.asarray(y) if is_regression else np.unique(y, return_inverse=True)[1]
         classes = 1 if is_regression or y.max() < 2 else int(y.max()) + 1
         room = int(MAX_PRODUCTS / ((X.nnz / len(y)) ** 2 * classes))
-        order = np.random.default_rng(seed).permutation(len(y))[: min(room, QUICK_ROWS if self.is_quick else MAX_ROWS)]
+        most = min(room, QUICK_ROWS if self.is_quick else self.max_rows)
+        order = np.random.default_rng(self.seed).permutation(len(y))[:most]
         X, y = X[order], y[order]
         held = round(TEST_SHARE * len(y))
         return Problem(name, X[held:], y[held:], X[:held], y[:held], is_regression)
