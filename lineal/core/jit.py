@@ -186,21 +186,27 @@ def _announce(name: str | None) -> None:
 @overload
 def kernel(function: F) -> F: ...
 @overload
-def kernel(*, inline: str = ..., fastmath: Any = ..., forceinline: bool = ...) -> Callable[[F], F]: ...
 def kernel(
-    function: Any = None, *, inline: str = "never", fastmath: Any = SAFE_FASTMATH, forceinline: bool = False
-) -> Any:
+    *, inline: str = ..., fastmath: Any = ..., forceinline: bool = ..., borrows: bool = ...
+) -> Callable[[F], F]: ...
+def kernel(
+    function: Any = None, *, inline: str = "never", fastmath: Any = SAFE_FASTMATH, forceinline: bool = False,
+    borrows: bool = False,
+) -> Any:  # fmt: skip
     """Compile a function with Numba on its first call: without the GIL, cached on disk, with safe fast maths.
 
     With ``NUMBA_DISABLE_JIT=1`` the function stays plain Python. A kernel is serial: threads run several of them over
     disjoint rows, columns or classes (`lineal.core.threads`). `forceinline` has LLVM put it into its callers whatever
-    its size.
+    its size. `borrows` leaves out Numba's reference counts, of which a look into a tuple of arrays takes two, each an
+    atomic operation: for what is called once a row. Such a kernel makes and returns no arrays (Numba refuses to compile
+    it), and neither do those that it calls.
     """
     if function is None:
-        return functools.partial(kernel, inline=inline, fastmath=fastmath, forceinline=forceinline)
+        return functools.partial(kernel, inline=inline, fastmath=fastmath, forceinline=forceinline, borrows=borrows)
     if IS_PLAIN:
         return np.errstate(over="ignore")(function)  # wrap-around of integers is meant, and silent in compiled code
     options: dict[str, Any] = {"fastmath": set(fastmath), "inline": inline, "forceinline": forceinline}
+    options["_nrt"] = not borrows  # said either way: what is not said is inherited from whichever kernel compiles it
     dispatcher = numba.njit(nogil=True, error_model="numpy", **options)(function)
     if cache_folder() is not None:
         dispatcher._cache = _KernelCache(function)

@@ -97,7 +97,7 @@ class Scratch(NamedTuple):
     n_candidates: Any
 
 
-@kernel
+@kernel(borrows=True)
 def find(key: Any, places: Any, numbers: Any) -> int:
     """The number of the parent with this key, or −1."""
     last = U64(places.shape[0] - 1)
@@ -109,7 +109,7 @@ def find(key: Any, places: Any, numbers: Any) -> int:
     return -1
 
 
-@kernel
+@kernel(borrows=True)
 def note_origin(origin: Any, slot: Any, parent: int, column: Any) -> int:
     """Remember who came first to a slot; 1 if that was somebody else."""
     own = (np.int64(parent + 1) << 32) | np.int64(column + 1)
@@ -118,7 +118,7 @@ def note_origin(origin: Any, slot: Any, parent: int, column: Any) -> int:
     return 0 if origin[U(slot)] == own else 1
 
 
-@kernel
+@kernel(borrows=True)
 def is_first(parent: int, degree: int, key: Any, column: Any, parents: Any) -> bool:
     """Whether no earlier parent leads to the monomial `key`, which is `parent` times a column."""
     for f in range(degree):
@@ -129,7 +129,7 @@ def is_first(parent: int, degree: int, key: Any, column: Any, parents: Any) -> b
     return True
 
 
-@kernel
+@kernel(borrows=True)
 def has_factor(parent: int, degree: int, column: Any, factors: Any) -> bool:
     """Whether a column is among a parent's factors."""
     found = False
@@ -138,7 +138,7 @@ def has_factor(parent: int, degree: int, column: Any, factors: Any) -> bool:
     return found
 
 
-@kernel
+@kernel(borrows=True)
 def learn_child(memo: Any, place: Any, parent: int, column: Any, expansion: Any) -> None:
     """Find out all about a parent times a column, and keep it in the memo."""
     parents = expansion.parents
@@ -161,7 +161,7 @@ def learn_child(memo: Any, place: Any, parent: int, column: Any, expansion: Any)
     memo[place, 0], memo[place, 1], memo[place, 2], memo[place, 3] = parent + 1, column, slot, code
 
 
-@kernel
+@kernel(borrows=True)
 def waiting_entries(entry_keys: Any, values: Any, length: int, places: Any, numbers: Any, waiting: Any,
                     waiting_values: Any) -> int:  # fmt: skip
     """Put the example's own entries that are parents into `waiting`; how many there are."""
@@ -174,7 +174,7 @@ def waiting_entries(entry_keys: Any, values: Any, length: int, places: Any, numb
     return count
 
 
-@kernel
+@kernel(borrows=True)
 def expand_parents(rows: Any, start: int, length: int, expansion: Any, scratch: Any, count: int) -> int:
     """Append what grows from the parents that occur in the example: their products with its entries, but for those of
     earlier parents; parents among them are multiplied on. One loop, as parents often have few products each."""
@@ -213,7 +213,7 @@ def expand_parents(rows: Any, start: int, length: int, expansion: Any, scratch: 
     return count
 
 
-@kernel
+@kernel(borrows=True)
 def set_candidates_apart(active: Any, slots: Any, values: Any, first: int, count: int) -> int:
     """Move monomials that do not count yet behind those that do; how many do."""
     kept = first
@@ -226,7 +226,7 @@ def set_candidates_apart(active: Any, slots: Any, values: Any, first: int, count
     return kept
 
 
-@kernel
+@kernel(borrows=True)
 def note_evidence(expansion: Any, scratch: Any, count: int, slope: float, h: float) -> None:
     """Add an example to what is known of its monomials (of its candidates, where there are any)."""
     first, last = 0, count - 1  # all but the constant
@@ -239,14 +239,14 @@ def note_evidence(expansion: Any, scratch: Any, count: int, slope: float, h: flo
         expansion.evidence[slot, 1] += h * m * m
 
 
-@kernel
+@kernel(borrows=True)
 def make_room_for_constant(scratch: Any, count: int, total: int) -> None:
     """The first candidate goes behind the last one."""
     scratch.n_candidates[0] = total - count
     scratch.slots[total], scratch.values[total] = scratch.slots[count], scratch.values[count]
 
 
-@kernel
+@kernel(borrows=True)
 def copy_row(columns: Any, values: Any, start: Any, stop: Any, mask: Any, slots: Any, out: Any, constant: Any) -> int:
     """Slots and values of a row without products, the constant last; how many there are."""
     length, begin = U(stop - start), U(start)
@@ -258,7 +258,7 @@ def copy_row(columns: Any, values: Any, start: Any, stop: Any, mask: Any, slots:
     return int(length) + 1
 
 
-@kernel
+@kernel(borrows=True)
 def expand(rows: Any, i: int, expansion: Any, scratch: Any) -> int:
     """Slots and values of everything in row i, the constant last; how many there are."""
     start = rows.starts[i]
@@ -287,7 +287,7 @@ def expand(rows: Any, i: int, expansion: Any, scratch: Any) -> int:
     return count + 1
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, borrows=True)
 def example(rows: Any, i: int, expansion: Any, scratch: Any) -> int:
     """Row i as it is learned from, with its products if there are any; how many features it has."""
     if expansion.kind == NONE:

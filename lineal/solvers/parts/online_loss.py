@@ -93,7 +93,7 @@ def invariant_step(kind: int, p: float, y: float, tau: float, a: float, q: float
     return max((tau - 1.0) * a, error / q)
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, borrows=True)
 def logistic_slopes(scores: Any, labels: Any, out: Any) -> None:
     """`loss_slope` of the logistic loss for many scores, without branches: a loop over vectors. A label 0 has none."""
     for c in range(U(scores.shape[0])):
@@ -109,7 +109,7 @@ def unit_expm1(x: float) -> float:
     return total * (2.0 + total)
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, borrows=True)
 def logistic_moves(scores: Any, labels: Any, q: Any, a: float, N: float, out: Any) -> None:
     """`invariant_step` of the logistic loss for many scores, N·q what a unit of step does to each.
 

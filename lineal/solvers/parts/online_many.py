@@ -43,7 +43,7 @@ from lineal.solvers.parts.online_state import (
 U = np.uintp
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, borrows=True)
 def score_many(table: Any, inverses: Any, scratch: Any, count: int, many: Any) -> None:
     """Scores of all columns, to `many.scores`."""
     width, stride = U(many.scores.shape[0]), U(2 * many.scores.shape[0])
@@ -68,7 +68,7 @@ def score_many(table: Any, inverses: Any, scratch: Any, count: int, many: Any) -
         scores[c] *= many.totals[c, CONTRACTION]
 
 
-@kernel
+@kernel(borrows=True)
 def rescale(table: Any, row: Any, width: Any, growth: float, power: float) -> None:
     """The scale of a feature has grown: weights and sums in the new unit."""
     shrink, square = np.float32(growth**-power), np.float32(1.0 / (growth * growth))
@@ -77,7 +77,7 @@ def rescale(table: Any, row: Any, width: Any, growth: float, power: float) -> No
         table[row + width + c] *= square
 
 
-@kernel
+@kernel(borrows=True)
 def settle_column(table: Any, inverses: Any, width: Any, totals: Any, c: Any) -> None:
     """Penalties of a column multiplied out: every weight as it counts."""
     for j in range(inverses.shape[0]):
@@ -88,7 +88,7 @@ def settle_column(table: Any, inverses: Any, width: Any, totals: Any, c: Any) ->
     totals[c, CONTRACTION], totals[c, GRAVITY] = 1.0, 0.0
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, borrows=True)
 def scale_many(table: Any, inverses: Any, scratch: Any, own: int, count: int, width: Any, rule: Any) -> float:
     """Scales of the features of an example, whose values become z; Σ z².
 
@@ -118,7 +118,7 @@ def scale_many(table: Any, inverses: Any, scratch: Any, own: int, count: int, wi
     return norms
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, borrows=True)
 def touch_many(table: Any, scratch: Any, count: int, many: Any, rule: Any) -> None:
     """Sums of squares and rates of the features of an example; sensitivities go to `many.q`."""
     width, stride = U(many.scores.shape[0]), U(2 * many.scores.shape[0])
@@ -141,7 +141,7 @@ def touch_many(table: Any, scratch: Any, count: int, many: Any, rule: Any) -> No
             q[c] += z * rate
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, borrows=True)
 def learn_many(table: Any, inverses: Any, scratch: Any, own: int, count: int, h: float, many: Any, rule: Any) -> None:
     """Update all columns after their scores were given; `many.labels` are −1 or 1."""
     width = U(many.scores.shape[0])
@@ -189,7 +189,7 @@ def learn_many(table: Any, inverses: Any, scratch: Any, own: int, count: int, h:
         advance(scratch.slots, scratch.values, U(count), table, U(2) * width, many.steps, scratch.rates, width, at)
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, borrows=True)
 def best_column(scores: Any, k: int) -> int:
     """The column with the largest score, the first of them."""
     best = 0
@@ -199,7 +199,7 @@ def best_column(scores: Any, k: int) -> int:
     return best
 
 
-@kernel
+@kernel(borrows=True)
 def learn_many_rows(rows: Any, first: int, last: int, table: Any, inverses: Any, many: Any, rule: Any, expansion: Any,
                     scratch: Any, choices: Any, sums: Any) -> None:  # fmt: skip
     """Rows from `first` to before `last`, in order; the labels of row i are columns set[set_starts[i]] … of `rows`.
@@ -243,7 +243,7 @@ def learn_many_rows(rows: Any, first: int, last: int, table: Any, inverses: Any,
             learn_many(table, inverses, scratch, rows.starts[i + 1] - rows.starts[i], count, h, many, rule)
 
 
-@kernel
+@kernel(borrows=True)
 def score_many_rows(rows: Any, first: int, last: int, table: Any, inverses: Any, many: Any, expansion: Any,
                     scratch: Any, scores: Any) -> None:  # fmt: skip
     """Scores alone, (n, k)."""

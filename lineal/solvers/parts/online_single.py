@@ -45,6 +45,10 @@ SMALLEST = np.float32(1e-30)
 #: A smaller contraction is multiplied out: float32 could not hold the weights that it divides.
 LEAST_CONTRACTION = 1e-9
 
+#: For sums of what is looked up all over a table: added up in any order, they would be gathered in vectors, which takes
+#: longer.
+IN_ORDER = frozenset({"contract", "nsz"})
+
 
 @kernel(forceinline=True)
 def shrunk(w: float, gravity: float) -> float:
@@ -52,7 +56,7 @@ def shrunk(w: float, gravity: float) -> float:
     return w - gravity if w > gravity else w + gravity if w < -gravity else 0.0
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, borrows=True, fastmath=IN_ORDER)
 def score_one(table: Any, slots: Any, values: Any, count: int, gravity: float) -> float:
     """Σ w·x, before contraction."""
     total = 0.0
@@ -67,7 +71,7 @@ def score_one(table: Any, slots: Any, values: Any, count: int, gravity: float) -
     return total
 
 
-@kernel
+@kernel(borrows=True)
 def shrink_earlier(slots: Any, values: Any, last: Any, growth: Any) -> None:
     """The scale of the feature at `last` has grown: where it came earlier in the row, its z in the new unit."""
     for p in range(last):
@@ -75,7 +79,7 @@ def shrink_earlier(slots: Any, values: Any, last: Any, growth: Any) -> None:
             values[p] /= growth
 
 
-@kernel
+@kernel(borrows=True)
 def settle(table: Any, totals: Any) -> None:
     """Penalties multiplied out: every weight as it counts."""
     for j in range(table.shape[0]):
@@ -86,7 +90,7 @@ def settle(table: Any, totals: Any) -> None:
     totals[CONTRACTION], totals[GRAVITY] = 1.0, 0.0
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, borrows=True)
 def touch_default(table: Any, slots: Any, values: Any, own: int, count: int, square: Any, start: Any) -> Any:
     """G, s and rates of the features of an example, with the usual settings: (Σ z²·r, Σ z²). `values` become z.
 
@@ -116,7 +120,7 @@ def touch_default(table: Any, slots: Any, values: Any, own: int, count: int, squ
     return q, norms
 
 
-@kernel
+@kernel(borrows=True)
 def touch(table: Any, slots: Any, values: Any, own: int, count: int, square: Any, start: Any, rule: Any) -> Any:
     """The same with any settings."""
     q, norms = 0.0, 0.0
@@ -156,7 +160,7 @@ def is_default(rule: Any) -> bool:
     return rule.adaptive and rule.normalised and rule.power_t == 0.5
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, borrows=True)
 def sensitivity(norms: float, h: float, totals: Any, rule: Any) -> float:
     """N, after its sums have grown by this example."""
     if not rule.normalised:
@@ -176,7 +180,7 @@ def step_length(h: float, totals: Any, rule: Any) -> float:
     return rule.rate * h * (rule.initial_t + totals[SEEN] + h) ** -rule.power_t
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, borrows=True)
 def learn_one(
     table: Any, scratch: Any, own: int, count: int, p: float, y: float, h: float, totals: Any, rule: Any
 ) -> None:
@@ -212,14 +216,14 @@ def learn_one(
         table[j, W] += length * scratch.values[i] * table[j, RATE]
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, borrows=True)
 def fetch_row(columns: Any, start: Any, stop: Any, table: Any, mask: Any, stride: Any) -> None:
     """Begin to bring what the table has of a row: the rows of a large table come from far."""
     for p in range(U(start), U(stop)):
         prefetch(table, U(columns[p] & mask) * stride)
 
 
-@kernel
+@kernel(borrows=True)
 def learn_rows(rows: Any, first: int, last: int, table: Any, totals: Any, rule: Any, expansion: Any, scratch: Any,
                scores: Any, sums: Any) -> None:  # fmt: skip
     """Rows from `first` to before `last`, in order. `scores` gets what was said of each before it was learned from."""
@@ -247,7 +251,7 @@ def learn_rows(rows: Any, first: int, last: int, table: Any, totals: Any, rule: 
             learn_one(table, scratch, rows.starts[i + 1] - rows.starts[i], count, p, y, h, totals, rule)
 
 
-@kernel
+@kernel(borrows=True)
 def score_rows(rows: Any, first: int, last: int, table: Any, totals: Any, expansion: Any, scratch: Any,
                scores: Any) -> None:  # fmt: skip
     """Scores alone."""
