@@ -121,7 +121,7 @@ class Trainer:
             self.classes = np.concatenate((label, self.classes))
         elif len(self.classes) == 1:
             self.classes = np.concatenate((self.classes, label))
-            self.learner.turn()
+            self.learner.table.turn()
         else:
             self.classes = np.concatenate((self.classes, label))
             self.learner.grow(len(self.classes))

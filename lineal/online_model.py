@@ -23,7 +23,6 @@ from lineal.predictor import CHUNK_ROWS, Predictor, probabilities, score_columns
 from lineal.solution import Certificate
 from lineal.solvers.online import Learner
 from lineal.solvers.parts.monomials import MAX_DEGREE
-from lineal.solvers.parts.online_state import INVERSE, G, W
 from lineal.solvers.parts.parents import Parents
 
 
@@ -130,15 +129,15 @@ class OnlineModel(Predictor):
     def summary(self) -> dict[str, Any]:
         """What is peculiar to it, in plain values."""
         learner = self.learner
-        clashes, met = learner.clashes.tolist()
-        used = int(np.count_nonzero(learner.inverse_scales()[:-1]))
+        clashes, met = learner.products.clashes.tolist()
+        used = int(np.count_nonzero(learner.table.inverse_scales()[:-1]))
         found: dict[str, Any] = {
-            "loss": self.loss, "examples": learner.examples, "slots": learner.slots, "slots_used": used,
+            "loss": self.loss, "examples": learner.examples, "slots": learner.table.slots, "slots_used": used,
         }  # fmt: skip
         if learner.options.expansion == "adaptive":
             found |= {"parents": len(learner.parents), "share_of_collisions": clashes / max(met, 1)}
         elif self._is_hashed:
-            found["share_of_collisions"] = used / learner.slots
+            found["share_of_collisions"] = used / learner.table.slots
         return found
 
     @property
@@ -168,12 +167,12 @@ class OnlineModel(Predictor):
         For adaptive expansion, which keeps their names. Where two share a slot, the first that came is named.
         """
         learner = self.learner
-        slots = np.flatnonzero(learner.origin)
+        slots = np.flatnonzero(learner.products.origin)
         weights = learner.weights(slots).astype(np.float64)
-        heavy = np.sqrt((weights**2).sum(axis=1)) * learner.scale_of_slots(slots)
+        heavy = np.sqrt((weights**2).sum(axis=1)) * learner.table.scales(slots)
         found = []
         for place in np.argsort(-heavy, kind="stable"):
-            monomial = learner.parents.monomial_of(int(learner.origin[slots[place]]))
+            monomial = learner.parents.monomial_of(int(learner.products.origin[slots[place]]))
             if len(monomial) >= least and heavy[place] > 0.0:
                 found.append((monomial, weights[place]))
         return found
@@ -184,9 +183,9 @@ class OnlineModel(Predictor):
         Names are those of columns, where a column has one; products have names with adaptive expansion only.
         """
         learner = self.learner
-        used = np.flatnonzero(learner.inverse_scales()[:-1])  # few of them, where there are many bits
+        used = np.flatnonzero(learner.table.inverse_scales()[:-1])  # few of them, where there are many bits
         weights = learner.weights(used).astype(np.float64)
-        scaled = np.abs(weights) * learner.scale_of_slots(used)[:, None]
+        scaled = np.abs(weights) * learner.table.scales(used)[:, None]
         labels = ["number"] if self.is_number else self.classes.tolist()
         labels = labels[1:] if self.is_binary else labels
         found = []
@@ -201,11 +200,11 @@ class OnlineModel(Predictor):
 
     def _slot_name(self, slot: int) -> str:
         learner = self.learner
-        if len(learner.origin):
-            return self.name_of(learner.parents.monomial_of(int(learner.origin[slot])))
+        if len(learner.products.origin):
+            return self.name_of(learner.parents.monomial_of(int(learner.products.origin[slot])))
         has_products = learner.options.expansion is not None
         if self.feature_names is not None and not has_products and slot < len(self.feature_names):
-            return " or ".join(self.feature_names[slot :: learner.slots])  # more columns than weights: some meet
+            return " or ".join(self.feature_names[slot :: learner.table.slots])  # more columns than weights: some meet
         return f"slot {slot}" if has_products else f"column {slot}"
 
     def name_of(self, monomial: tuple[int, ...]) -> str:
@@ -228,33 +227,14 @@ class OnlineModel(Predictor):
     def to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """JSON values and tensors of this kind of model."""
         learner = self.learner
-        table = learner.table.reshape(learner.slots + 1, -1)
-        is_touched: np.ndarray = np.asarray(table.any(axis=1)) | (False if learner.k == 1 else learner.inverses > 0.0)
-        is_touched[: len(learner.origin)] |= learner.origin != 0  # candidates, and what was held out
-        touched = np.flatnonzero(is_touched)
-        rows = table[touched]
-        width = learner.width
-        tensors = {
-            "slots": touched.astype(np.int64),
-            "weights": rows[:, [W]] if learner.k == 1 else rows[:, : learner.k],
-            "squares": rows[:, [G]] if learner.k == 1 else rows[:, width : width + learner.k],
-            "scales": rows[:, INVERSE] if learner.k == 1 else learner.inverses[touched],
-            "totals": learner.totals,
-            "clashes": learner.clashes,
-        }
-        if len(learner.origin):
-            tensors["origin"] = learner.origin[np.minimum(touched, learner.slots - 1)]
-        if len(learner.evidence):
-            tensors["evidence"] = learner.evidence[np.minimum(touched, learner.slots - 1)]
-        if len(learner.active):
-            tensors["active"] = np.flatnonzero(learner.active).astype(np.int64)
+        tensors = learner.tensors()
         if self.kinds is not None:
             tensors["kinds"] = np.asarray(self.kinds, np.uint8)
         own = {
             "k": learner.k, "n_features": self.n_columns, "is_number": self.is_number, "examples": learner.examples,
-            "entries": learner.entries, "epoch": learner.epoch, "passes": learner.passes,
-            "n_examples": learner.n_examples, "parents": [list(monomial) for monomial in learner.parents.monomials],
-            "learner": learner.options.to_json(),
+            "entries": learner.entries, "epoch": learner.products.epoch, "passes": learner.passes,
+            "n_examples": learner.products.n_examples,
+            "parents": [list(monomial) for monomial in learner.parents.monomials], "learner": learner.options.to_json(),
         }  # fmt: skip
         return own, tensors
 
@@ -277,7 +257,7 @@ class OnlineModel(Predictor):
         n_examples = None if n_examples is None else _whole(n_examples, 0)
         learner = Learner(options, k, common["is_multilabel"], n_examples, is_number)
         learner.examples, learner.entries = _whole(own["examples"], 0), _whole(own["entries"], 0)
-        learner.epoch, learner.passes = _whole(own["epoch"], 1), _whole(own["passes"], 0)
+        learner.products.epoch, learner.passes = _whole(own["epoch"], 1), _whole(own["passes"], 0)
         width = _whole(own["n_features"], 0)
         learner.restore(Parents(_monomials(own["parents"], width)), tensors, width)
         model = OnlineModel(

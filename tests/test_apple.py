@@ -46,14 +46,14 @@ def slot(monomial, learner):
         return monomial[0]
     with np.errstate(over="ignore"):
         key = np.array([column_key(np.int32(column)) for column in monomial], np.uint64).sum(dtype=np.uint64)
-    return int(slot_of(key, np.int32(learner.slots - 1)))
+    return int(slot_of(key, np.int32(learner.table.slots - 1)))
 
 
 def features_of(learner, rows, i):
     """Slots and values of a row after its expansion, without the constant."""
     scratch = learner._room(rows)
-    count = expand(rows, i, learner._expansion, scratch) - 1
-    assert scratch.slots[count] == learner.slots
+    count = expand(rows, i, learner.products.arrays, scratch) - 1
+    assert scratch.slots[count] == learner.table.slots
     return sorted(zip(scratch.slots[:count].tolist(), scratch.values[:count].tolist()))
 
 
@@ -104,8 +104,7 @@ def test_every_monomial_exactly_once(seed):
     X = mixed_rows(seed=seed)
     parents = random_parents(np.random.default_rng(seed), X.shape[1], 15)
     learner = Learner(options(expansion="adaptive"), n_examples=10**6)
-    learner.parents = Parents(parents)
-    learner._expansion = learner._make_expansion()
+    learner.products.parents = Parents(parents)
     rows = rows_of(X)
     for i, row in enumerate(X):
         monomials = grown(row, set(parents))
@@ -203,7 +202,7 @@ def test_doubling_epochs_of_a_stream():
     X, y = product_problem(n=2500)
     learner = Learner(options(expansion="adaptive", growth=0.0), is_number=True)
     learner.learn(rows_of(X, y))
-    assert (learner.epoch, len(learner.parents)) == (3, 2)
+    assert (learner.products.epoch, len(learner.parents)) == (3, 2)
     with pytest.raises(OptionError, match=r"halving.*doubling"):
         Learner(options(expansion="adaptive", schedule="halving"))
 
@@ -217,8 +216,9 @@ def test_sums_of_new_monomials_start_at_a_share_of_the_constants(k, caution):
     learner = Learner(options(expansion="adaptive", **given), k, n_examples=12)
 
     def sums():
-        table = learner.table.reshape(learner.slots + 1, -1)
-        return table[:, G : G + 1] if k == 1 else table[:, learner.width : learner.width + k]
+        table = learner.table
+        first = G if k == 1 else table.width
+        return table.rows[:, first : first + k]
 
     def learn(first, last):
         rows = rows_of(X[first:last], np.ones(last - first))
@@ -226,9 +226,9 @@ def test_sums_of_new_monomials_start_at_a_share_of_the_constants(k, caution):
 
     learn(0, 6)
     assert len(learner.parents) == 1
-    before = sums()[learner.slots].copy()
+    before = sums()[learner.table.slots].copy()
     learn(6, 7)
-    after = sums()[learner.slots]
+    after = sums()[learner.table.slots]
     new = slot((*learner.parents.monomials[0], 1 - learner.parents.monomials[0][0]), learner)
     np.testing.assert_allclose(sums()[new], caution * before + (after - before), rtol=1e-5)
 
@@ -240,7 +240,7 @@ def test_caution_leaves_other_features_alone():
         given = {"schedule": "equal", "epochs": 2, "caution": caution}
         learner = Learner(options(expansion="adaptive", **given), n_examples=600, is_number=True)
         learner.learn(rows_of(X, y))  # to the end of the first epoch
-        tables.append(learner.table.copy())
+        tables.append(learner.table.cells.copy())
     np.testing.assert_array_equal(*tables)
 
 
@@ -264,10 +264,10 @@ def test_picky_admits_few_and_finds_the_product():
     sizes = []
     for at in range(0, len(y), 1500):
         learner.learn(rows_of(X[at : at + 1500], y[at : at + 1500]))
-        sizes.append(int(learner.active.sum()))
+        sizes.append(int(learner.products.active.sum()))
     assert sizes[0] == 0  # candidates must first be seen
     assert max(np.diff(sizes)) <= 2
-    assert learner.active[slot((0, 1), learner)] == 1
+    assert learner.products.active[slot((0, 1), learner)] == 1
     with pytest.raises(OptionError, match="picky"):
         Learner(options(expansion="adaptive", picky=True), 3)
 
@@ -281,10 +281,10 @@ def test_a_target_of_degree_four_is_found_within_five_stages():
         options(expansion="adaptive", heuristic="ssm", growth=0.5), n_examples=len(y), is_number=True
     )  # fmt: skip
     learner.learn(rows_of(X, y))
-    assert learner.epoch == 6  # five stages
+    assert learner.products.epoch == 6  # five stages
     assert any(part in learner.parents.monomials for part in combinations(target, 3))
-    weights = learner.weights()[: learner.slots, 0]
-    assert learner.parents.monomial_of(int(learner.origin[slot(target, learner)])) == target
+    weights = learner.weights()[: learner.table.slots, 0]
+    assert learner.parents.monomial_of(int(learner.products.origin[slot(target, learner)])) == target
     assert weights[slot(target, learner)] > 0.0
 
 
@@ -303,8 +303,8 @@ def test_blocks_cut_anywhere_give_the_same_learner(k, heuristic):
         learners.append(learner)
     for other in learners[1:]:
         assert other.parents.monomials == learners[0].parents.monomials
-        np.testing.assert_array_equal(other.table, learners[0].table)
-        np.testing.assert_array_equal(other.totals, learners[0].totals)
+        np.testing.assert_array_equal(other.table.cells, learners[0].table.cells)
+        np.testing.assert_array_equal(other.table.totals, learners[0].table.totals)
 
 
 def test_the_theorem_bounds_the_regret():

@@ -38,7 +38,7 @@ def bounded(value: Any) -> Any:
     return min(max(value, -LARGEST), LARGEST)
 
 
-@kernel
+@kernel(borrows=True)
 def expand_pairs(rows: Any, start: int, length: int, expansion: Any, scratch: Any, count: int) -> int:
     """Append the products of two entries."""
     everything = expansion.pairs.shape[0] == 0
@@ -55,7 +55,7 @@ def expand_pairs(rows: Any, start: int, length: int, expansion: Any, scratch: An
     return count
 
 
-@kernel
+@kernel(borrows=True)
 def expand_triples(rows: Any, start: int, length: int, expansion: Any, scratch: Any, count: int) -> int:
     """Append the products of three entries."""
     everything = expansion.triples.shape[0] == 0
