@@ -1,7 +1,7 @@
 """Dense, ill-conditioned data: lineal's least squares against its peers, and the experiments of Agarwal et al. (2014).
 
     python -m benchmarks.least_squares [--data DIR] [--json PATH] [--plots DIR] [--only PART,…] [--match TEXT]
-        [--quick] [--slow] [--seconds S]
+        [--quick] [--slow] [--seconds S] [--sizes N,…]
 
 Parts: settings, table1, figure1, figure2, mnist, softmax, cifar, spectra, text, conditioning. Tables go to the screen,
 to the JSON file (with all that was tried) and, as Markdown, beside it; the files are written anew after each part.
@@ -31,8 +31,11 @@ def main() -> None:
     parser.add_argument(
         "--seconds", type=float, help="of one fit of a peer at most (900, with --quick 10); of one curve of figure1"
     )
+    parser.add_argument(
+        "--sizes", type=lambda text: tuple(map(int, text.split(","))), default=(), help="features in figure2"
+    )
     arguments = parts.parsed(parser, PARTS)
-    plan = Plan(arguments.data, arguments.quick, arguments.slow, arguments.match, arguments.seconds)
+    plan = Plan(arguments.data, arguments.quick, arguments.slow, arguments.match, arguments.seconds, arguments.sizes)
     parts.run("least_squares", plan, arguments, DRAWN)
 
 

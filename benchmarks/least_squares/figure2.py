@@ -23,7 +23,7 @@ def rows_of(plan: Plan) -> tuple[list[Table], dict[str, Any]]:
     """The table, and for the file and the plots every fit."""
     details: dict[str, Any] = {"warm_up_seconds": ours.warm_up(plan), "fits": []}
     pixels = plan.load("MNIST", 3000, 1000)
-    for size in QUICK_SIZES if plan.is_quick else SIZES:
+    for size in plan.sizes or (QUICK_SIZES if plan.is_quick else SIZES):
         sets = ours.with_features(pixels, size)
         for found in _all(plan, pixels, sets, size):
             details["fits"].append({"features": size, **found})

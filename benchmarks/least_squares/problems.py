@@ -59,6 +59,7 @@ class Plan:
     is_slow: bool = False
     match: str = ""
     limit: float | None = None
+    sizes: tuple[int, ...] = ()
 
     @property
     def seconds(self) -> float:
