@@ -654,3 +654,27 @@ def test_a_sample_of_the_rows_makes_the_matrix_and_the_same_model():
         assert fitted.status_ == "converged"
         assert len(fitted.history_) < 150
         np.testing.assert_allclose(fitted.decision_function(X), plain.decision_function(X), atol=0.02)
+
+
+@pytest.mark.parametrize("accelerated", ["quasi_newton", True, False])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_constant_columns_keep_zero_weights_under_a_weak_penalty(dtype, accelerated):
+    """Their gradient is rounding, which α⁻¹ would turn into weights."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 20, 60), np.full(60, 70), rng.integers(0, 20, 60)]).astype(dtype)
+    fit = LeastSquaresClassifier(alpha=1e-8, tol=1e-4, accelerated=accelerated).fit(X, rng.integers(0, 4, 60))
+    assert fit.status_ == "converged"
+    assert not fit.coef_[:, 1].any()
+
+
+def test_few_features_far_from_zero_without_intercept_in_float32():
+    """Σ̂ in float32 would lose all but their means; the certificate's own rounding remains."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(44, 3)).astype(np.float32) + np.float32([0, 1600, 4400])
+    y = rng.integers(0, 2, 44)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        narrow, wide = (
+            LeastSquaresClassifier(fit_intercept=False).fit(X.astype(dtype), y) for dtype in (np.float32, np.float64)
+        )
+    assert narrow.certificate_.primal == pytest.approx(wide.certificate_.primal, rel=1e-4)

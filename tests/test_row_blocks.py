@@ -11,7 +11,9 @@ import pytest
 import twin
 from conftest import random_problem
 from scipy import sparse
+from sklearn.datasets import load_iris
 
+import lineal
 from lineal import losses, penalties
 from lineal.core.jit import kernel
 from lineal.design import wrap
@@ -565,3 +567,19 @@ def _see(loss, labels, Z, wanted, found, diagonal):
     loss.row_gradient(labels, Z[5:10], np.empty(5), wanted)
     loss.slopes_at(labels, Z, k, k, 0.5, found)
     loss.add_diagonal(labels, Z, k, k, 0.5, diagonal)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_unit_of_the_features_does_not_matter(dtype):
+    """Gradients by features have their unit and the intercept's has none: neither may pass for the other."""
+    X, y = load_iris(return_X_y=True)
+    found = [
+        lineal.LinearClassifier(loss="multiclass_squared_hinge", penalty="l1/l2", alpha=1e-2 * unit).fit(
+            (X * unit).astype(dtype), y
+        )
+        for unit in (1.0, 1e-12, 1e8)
+    ]
+    assert [one.status_ for one in found] == ["converged"] * 3
+    assert max(one.n_iter_ for one in found) <= found[0].n_iter_ + 5
+    for one in found[1:]:
+        assert one.certificate_.primal == pytest.approx(found[0].certificate_.primal, rel=2e-3)

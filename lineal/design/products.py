@@ -32,6 +32,9 @@ _U = np.uintp
 #: Rows converted at a time where X and V differ in precision.
 CONVERTED_ROWS = 1024
 
+#: Features of dense rows whose Gram matrix is computed in float64, at most.
+FEW_COLUMNS = 64
+
 
 def matmul(X: Design, V: np.ndarray, out: np.ndarray | None = None, threads: int = 1, dtype: Any = None) -> np.ndarray:
     """X @ V for a C-ordered (d, k) matrix V; the result has V's precision, or a wider `dtype`."""
@@ -60,18 +63,19 @@ def gram(
 ) -> np.ndarray:
     """(X − 1c')' diag(weights) (X − 1c') as a dense float64 (d, d) matrix, c = `centre` or zero.
 
-    Memory: 8d² bytes, and a block of rows if dense; CSC is copied to CSR (`by_rows`).
+    Its entries are right to `gram_rounding`. Memory: 8d² bytes, and a block of rows if dense; CSC is copied to CSR
+    (`by_rows`).
     """
     n, d = X.shape
     total = np.zeros((d, d))
     if X.is_dense:
-        rows = max(CONVERTED_ROWS, d)
+        rows, dtype = max(CONVERTED_ROWS, d), _gram_dtype(X.dtype, d)
         for start in range(0, n, rows):
-            block = X.layout.values[start : start + rows]
+            block = X.layout.values[start : start + rows].astype(dtype, copy=False)
             if centre is not None:
-                block = block - centre.astype(X.dtype)
+                block = block - centre.astype(dtype)
             if weights is not None:
-                block = block * np.sqrt(weights[start : start + rows, None]).astype(X.dtype)
+                block = block * np.sqrt(weights[start : start + rows, None]).astype(dtype)
             total += block.T @ block  # NumPy sends A'A to the symmetric BLAS routine
         return total
     X_rows = by_rows(X, threads)
@@ -86,6 +90,16 @@ def gram(
         sums = rmatmul(X, weights[:, None], threads=threads)[:, 0]
         total += weights.sum() * np.outer(centre, centre) - np.outer(sums, centre) - np.outer(centre, sums)
     return total
+
+
+def gram_rounding(dtype: Any, d: int) -> float:
+    """Relative rounding of the entries of a Gram matrix, at most."""
+    return float(np.finfo(_gram_dtype(dtype, d)).eps)
+
+
+def _gram_dtype(dtype: Any, d: int) -> Any:
+    """What products of dense rows are summed in: of few features float64, which costs next to nothing there."""
+    return dtype if d > FEW_COLUMNS else np.float64
 
 
 def scale_columns(X: Design, factors: np.ndarray) -> Design:

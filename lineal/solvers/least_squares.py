@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from lineal.core import threads as pool
+from lineal.design.products import gram_rounding
 from lineal.errors import unknown_value
 from lineal.objective import Objective, check_finite
 from lineal.solution import Solution
@@ -122,7 +123,8 @@ class _Matrix:
 
     def __init__(self, centred: Centred, sample: int | None = None, seed: int = 0) -> None:
         self.moment, self.ridge = second_moment(centred, sample, seed), ridge_of(centred.objective)
-        self.rounding = float(np.finfo(centred.objective.engine.dtype).eps)
+        engine = centred.objective.engine
+        self.rounding = gram_rounding(engine.dtype, engine.shape[1])
 
     def factor(self, curvature: float) -> Factor:
         """Its inverse."""

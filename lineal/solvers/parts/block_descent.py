@@ -50,12 +50,13 @@ def expand(loss, targets, rows, k, start, stop):
 
 @kernel
 def descend(
-    loss, penalty, layout, targets, rows, offsets, features, strengths, chosen, curvatures, W, b, bend, goal, sweeps
-):
+    loss, penalty, layout, targets, rows, offsets, features, strengths, chosen, curvatures, W, b, bend, unit, goal,
+    sweeps,
+):  # fmt: skip
     """Sweeps over the chosen blocks, and steps of the intercept, until no violation exceeds the goal.
 
-    Blocks that exceed it are visited again before all the others are. `b` is the intercept or empty, `bend` its L.
-    Returns the largest violation of the last sweep.
+    Blocks that exceed it are visited again before all the others are. `b` is the intercept or empty, `bend` its L, and
+    its violation counts `unit` times. Returns the largest violation of the last sweep.
     """
     largest = 1
     for c in range(chosen.shape[0]):
@@ -69,7 +70,7 @@ def descend(
         worst, count = 0.0, chosen.shape[0]
         hot[:] = chosen
         if b.shape[0] > 0:
-            worst = balance(loss, targets, rows, b, bend)
+            worst = unit * balance(loss, targets, rows, b, bend)
         for turn in range(1 + HOT_SWEEPS):
             kept = 0
             for c in range(count):

@@ -30,7 +30,7 @@ _ONE = U64(1)
 MAX_DEGREE = 8
 
 #: Places of the memo, and what spreads parents over them.
-MEMO = 1 << 16
+MEMO = 1 << 20
 _SPREAD = 0x9E3779B1
 
 #: Bits of what the memo knows of a child; above them is its number as a parent, plus one.

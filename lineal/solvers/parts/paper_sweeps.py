@@ -143,7 +143,7 @@ class PaperSweeps(BlockRows):
 
     def _off_balance(self) -> float:
         """The intercept's violation; zero where rounding is all of it, which relative rules must not see."""
-        found, noise = self.off_balance(), float(np.finfo(self.R.dtype).eps)
+        found, noise = self.off_balance(), self.unit * float(np.finfo(self.R.dtype).eps)
         return found if found > noise * float(np.abs(self.R).sum(dtype=np.float64)) else 0.0
 
     def _sweep(self, blocks: np.ndarray, slack: float) -> tuple[float, float]:

@@ -25,7 +25,7 @@ from lineal.design.products import gram
 from lineal.engine.base import Block
 from lineal.errors import DataError
 from lineal.objective import Objective
-from lineal.solvers.parts.centred import Centred
+from lineal.solvers.parts.centred import Centred, is_constant
 
 #: Largest d for which a d × d matrix is decomposed.
 MAX_GRAM_COLUMNS = 1024
@@ -166,13 +166,8 @@ def _squares(centred: Centred) -> np.ndarray:
     squares[:d] = objective.moments[1][:, 0]
     if centred.means is not None:
         squares[:d] -= centred.means[:, 0] ** 2
-        squares[:d][_is_constant(squares[:d], centred.means[:, 0])] = 0.0
+        squares[:d][is_constant(squares[:d], centred.means[:, 0])] = 0.0
     return squares
-
-
-def _is_constant(variances: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """Columns whose variance is nothing but rounding."""
-    return np.isfinite(variances) & (variances <= 1e-12 * means**2)
 
 
 def second_moment(centred: Centred, sample: int | None = None, seed: int = 0) -> np.ndarray:
@@ -194,7 +189,7 @@ def second_moment(centred: Centred, sample: int | None = None, seed: int = 0) ->
         matrix[at, at] = np.maximum(matrix[at, at], _squares(centred)[:d])
     if centre is not None:
         matrix[d, d] = 1.0
-        constant = np.flatnonzero(_is_constant(np.diag(matrix)[:d], centre))
+        constant = np.flatnonzero(is_constant(np.diag(matrix)[:d], centre))
         matrix[constant] = matrix[:, constant] = 0.0
     return matrix
 

@@ -61,7 +61,9 @@ class RowBlocks(BlockRows):
         self.copied: tuple[np.ndarray, Design] | None = None  # features that were last stepped on, by rows
         self.regulariser = self.target
         if len(self.b):
-            self._descend(np.empty(0, np.int64), 1e-10, 50)  # zero weights are judged by their best intercept
+            self._descend(
+                np.empty(0, np.int64), 1e-10 * self.unit, 50
+            )  # zero weights are judged by their best intercept
         if not self.target.penalty.is_smooth and not self.W.any():
             self._weaken(self.target.critical_alpha(self.gradient()))
 
@@ -159,5 +161,5 @@ class RowBlocks(BlockRows):
         descend(
             self.loss, regulariser.penalty, self.X.layout, self.engine.targets, self.rows, regulariser.blocks.offsets,
             regulariser.blocks.features, regulariser.strengths, chosen, self.curvatures, self.W, self.b, self.bend,
-            goal, sweeps,
+            self.unit, goal, sweeps,
         )  # fmt: skip

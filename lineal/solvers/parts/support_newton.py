@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from lineal.solvers.parts.block_rows import unit_of
 from lineal.solvers.parts.cg import System, total_dot, truncated_cg
 from lineal.solvers.parts.chosen_features import ChosenFeatures
 
@@ -35,14 +36,18 @@ class SupportNewton(ChosenFeatures):
 
     def run(self, steps: int, goal: float) -> np.ndarray:
         """Newton steps until the gradient's norm is at most `goal`; returns the rows of θ for `chosen`."""
-        value = self.value(0.0, self.theta)
+        value, unit = self.value(0.0, self.theta), unit_of(self.part)
         for _ in range(steps):
             W = np.ascontiguousarray(self.theta[: self.d])
+            if self.regulariser.zero_blocks(W).any():  # the last step ended there, and nothing is smooth any more
+                break
             free = self.regulariser.free_weights(W)
             gradient = self.rows.gradient()
             gradient[: self.d] += self.regulariser.slope(W)
             gradient[: self.d] *= free
-            if total_dot(gradient, gradient)[0] <= goal**2:
+            measured = gradient.astype(np.float64)
+            measured[self.d :] *= unit
+            if float(np.vdot(measured, measured)) <= goal**2:
                 break
             p = self._direction(W, free, gradient)
             slope = float(total_dot(gradient, p)[0])
@@ -60,7 +65,9 @@ class SupportNewton(ChosenFeatures):
         diagonal[:d] += self.regulariser.stiffness(W)[:, None]
         if not diagonal.any():  # no row counts, and nothing else bends
             return np.zeros_like(gradient)
-        inverse = (1.0 / np.maximum(diagonal, 1e-12 * diagonal.max())).astype(gradient.dtype)
+        units = np.where(squares > 0.0, squares, 1.0)[:, None]
+        least = 1e-12 * units * float((diagonal / units).max())  # whatever the units of the features are
+        inverse = (1.0 / np.maximum(diagonal, least)).astype(gradient.dtype)
 
         def product(V: np.ndarray) -> np.ndarray:
             out = rows.product(V, rows.D)
