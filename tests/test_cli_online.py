@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -305,6 +307,30 @@ def test_a_pipe_that_closes_early_and_an_interrupt_keep_the_model(files, tmp_pat
     cut = cut[: cut.rfind(b"\n") + 1]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     process.communicate(cut)
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_an_interrupt_learns_from_what_a_waiting_pipe_has_given(files, tmp_path):
+    text = (files / "train.vw").read_bytes()
+    command = [sys.executable, "-m", "lineal", "train", "--online", "-", "-m", str(tmp_path / "m"), "--format", "vw"]
+    for part in (text, text[:-20]):  # the last line may be cut
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )  # fmt: skip
+        assert process.stdin is not None
+        process.stdin.write(part)
+        process.stdin.flush()
+        waiting = Path(f"/proc/{process.pid}/task")
+        while process.poll() is None and len(list(waiting.iterdir())) < 2:  # the thread that reads is there
+            time.sleep(0.05)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        process.wait()  # with standard input still open
+        _, message = process.communicate()
+        assert process.returncode == 130, message
+        assert lineal.load(tmp_path / "m").learner.examples == part.count(b"\n")
+        (tmp_path / "m").unlink()
+
+
     assert process.returncode == 0
     assert lineal.load(tmp_path / "m").learner.examples == cut.count(b"\n")
 
