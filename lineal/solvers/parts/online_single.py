@@ -108,12 +108,12 @@ def touch_default(table: Any, slots: Any, values: Any, own: int, count: int, squ
                 shrink_earlier(slots, values, p, abs(z))
             if p >= U(own) and z == np.float32(0.0):
                 table[j, G] = max(table[j, G], start)
-            z = one if values[p] > np.float32(0.0) else -one
+            z = values[p] * table[j, INVERSE]  # below ±1 only where the scale is `SMALLEST`
         values[p] = z
         z *= z
         total = min(table[j, G] + square * z, LARGEST_SUM)
         table[j, G] = total
-        rate = one / math.sqrt(total)
+        rate = one / math.sqrt(max(total, LEAST_SQUARE))  # z² of less than `SMALLEST` may be nothing
         table[j, RATE] = rate
         q += wide(z * rate)
         norms += wide(z)
@@ -141,7 +141,7 @@ def touch(table: Any, slots: Any, values: Any, own: int, count: int, square: Any
             table[j, W] /= growth**power
             if p < U(own) and growth > 1.0:
                 shrink_earlier(slots, values, p, np.float32(growth))
-            z = 1.0 if x > 0.0 else -1.0
+            z = x * wide(table[j, INVERSE])
         values[p] = z
         rate = 1.0
         if rule.adaptive:
