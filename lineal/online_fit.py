@@ -6,6 +6,7 @@ import copy
 import itertools
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -85,10 +86,10 @@ class Trainer:
         y = np.asarray(block.y)
         if y.shape != (n,):
             raise DataError(f"y has shape {y.shape}, X has {n} rows")
-        said = []
         if len(self.classes) and not _is_missing(y).all() and _is_text(y) != _is_text(self.classes):
             kinds = ("texts", "numbers") if _is_text(y) else ("numbers", "texts")
             raise DataError(f"y has {kinds[0]} for labels, and the classes so far are {kinds[1]}: use one of them")
+        said = []
         for first, last in self._with_known_classes(y):
             self._see(y[first:last])
             part = rows if (first, last) == (0, n) else _cut(rows, first, last)
@@ -153,6 +154,18 @@ class Trainer:
                 "the weights have grown beyond floating-point numbers: lower the rate "
                 f"({self.learner.options.rate:g}), or leave adaptive, normalised and invariant switched on"
             )
+
+    def warn_of_cuts(self) -> None:
+        """Say, once, how many products were too large since the last time."""
+        cuts = self.learner.products.cuts
+        if cuts[0]:
+            warnings.warn(
+                f"{cuts[0]} products of features were beyond ±{LARGEST_VALUE:g} and cut to that: scale the columns, so "
+                "that their values are about 1",
+                UserWarning,
+                stacklevel=3,
+            )
+            cuts[0] = 0
 
     def model(self, status: str = "converged", **known: Any) -> OnlineModel:
         """What was learned so far, which goes on changing as more is."""
@@ -221,6 +234,7 @@ def fit_online(
     trainer = trainers[0] if len(trainers) == 1 else min(trainers, key=lambda trainer: _order(trainer.loss()))
     history = trainer.learner.history
     lines.show(history)
+    trainer.warn_of_cuts()
     if kept is not None:
         trainer = kept
     return trainer, Run(history, status, _words(status, trainer))
@@ -264,11 +278,11 @@ def _numbers(y: Any, n: int) -> np.ndarray:
     return labels
 
 
-def _is_missing(y: np.ndarray) -> np.ndarray:
-    return np.isnan(y) if y.dtype.kind == "f" else np.zeros(len(y), bool)
 def _is_text(labels: np.ndarray) -> bool:
     if labels.dtype.kind == "O":
         return any(isinstance(label, str) for label in labels.tolist())
     return labels.dtype.kind in "US"
 
 
+def _is_missing(y: np.ndarray) -> np.ndarray:
+    return np.isnan(y) if y.dtype.kind == "f" else np.zeros(len(y), bool)

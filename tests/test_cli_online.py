@@ -280,7 +280,18 @@ def test_one_class_and_none(tmp_path):
     (tmp_path / "none.vw").write_text("| a\n| b\n")
     done("train", "--online", tmp_path / "one.vw", "-m", tmp_path / "m", "--quiet")
     assert json.loads(done("evaluate", tmp_path / "m", tmp_path / "one.vw", "--json").stdout)["accuracy"] == 1.0
-    assert "label" in failed("train", "--online", tmp_path / "none.vw", "-m", tmp_path / "n")
+    for flags in ((), ("--regression",)):
+        assert "no labels" in failed("train", "--online", tmp_path / "none.vw", "-m", tmp_path / "n", *flags)
+    assert not (tmp_path / "n").exists()
+
+
+def test_products_that_are_cut_are_said_in_one_line(tmp_path):
+    (tmp_path / "t.vw").write_text("1 | a:1e20 b:1e20\n-1 | a:1e20 b:1e19\n" * 3)
+    flags = ("--expansion", "quadratic", "--passes", "2", "--hold-out", "0", "--quiet")
+    result = run("train", "--online", tmp_path / "t.vw", "-m", tmp_path / "m", *flags)
+    assert result.exit_code == 0
+    assert result.stderr.startswith("lineal: warning: 36 products")
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_namespaces_that_never_occur_are_named_once(tmp_path):
@@ -296,17 +307,6 @@ def test_an_empty_stream_leaves_nothing(tmp_path):
     assert not (tmp_path / "m").exists()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_a_pipe_that_closes_early_and_an_interrupt_keep_the_model(files, tmp_path):
-    text = (files / "train.vw").read_bytes()
-    command = [sys.executable, "-m", "lineal", "train", "--online", "-", "-m", str(tmp_path / "m"), "--format", "vw"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
-    process.communicate(text[: len(text) // 2])  # the last line is cut, too
-    assert process.returncode in (0, 2)
-    cut = text[: len(text) // 2]
-    cut = cut[: cut.rfind(b"\n") + 1]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
-    process.communicate(cut)
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_an_interrupt_learns_from_what_a_waiting_pipe_has_given(files, tmp_path):
     text = (files / "train.vw").read_bytes()
@@ -331,6 +331,17 @@ def test_an_interrupt_learns_from_what_a_waiting_pipe_has_given(files, tmp_path)
         (tmp_path / "m").unlink()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_a_pipe_that_closes_early_and_an_interrupt_keep_the_model(files, tmp_path):
+    text = (files / "train.vw").read_bytes()
+    command = [sys.executable, "-m", "lineal", "train", "--online", "-", "-m", str(tmp_path / "m"), "--format", "vw"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.communicate(text[: len(text) // 2])  # the last line is cut, too
+    assert process.returncode in (0, 2)
+    cut = text[: len(text) // 2]
+    cut = cut[: cut.rfind(b"\n") + 1]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.communicate(cut)
     assert process.returncode == 0
     assert lineal.load(tmp_path / "m").learner.examples == cut.count(b"\n")
 
