@@ -6,6 +6,7 @@ import copy
 import itertools
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -50,7 +51,7 @@ class Trainer:
     def __init__(
         self, options: OnlineOptions, kind: str, classes: Any = None, n_examples: int | None = None, width: int = 0
     ) -> None:
-        self.kind, self.width = kind, width
+        self.kind, self.width, self.has_labels = kind, width, classes is not None
         self.may_grow = kind == CLASSES and classes is None
         self.classes: np.ndarray = np.empty(0) if classes is None else np.asarray(classes)
         options = options.for_numbers(kind == NUMBERS)
@@ -63,7 +64,7 @@ class Trainer:
         """One that goes on from a model, which changes with it; new classes may come up."""
         kind = NUMBERS if model.is_number else SETS if model.is_multilabel else CLASSES
         trainer = Trainer.__new__(Trainer)
-        trainer.kind, trainer.width, trainer.rows = kind, model.n_columns, 0
+        trainer.kind, trainer.width, trainer.rows, trainer.has_labels = kind, model.n_columns, 0, True
         trainer.classes, trainer.learner, trainer.may_grow = model.classes, model.learner, kind == CLASSES
         return trainer
 
@@ -74,7 +75,9 @@ class Trainer:
         rows = rows._replace(importance=importances(block.weights, n))
         self.rows += n
         if self.kind == NUMBERS:
-            return self.learner.learn(rows._replace(labels=_numbers(block.y, n)))
+            labels = _numbers(block.y, n)
+            self.has_labels = self.has_labels or not np.isnan(labels).all()
+            return self.learner.learn(rows._replace(labels=labels))
         if self.kind == SETS:
             if block.y.shape != (n, len(self.classes)):
                 raise DataError(f"y has shape {block.y.shape}, expected {(n, len(self.classes))}: a column a label")
@@ -83,6 +86,9 @@ class Trainer:
         y = np.asarray(block.y)
         if y.shape != (n,):
             raise DataError(f"y has shape {y.shape}, X has {n} rows")
+        if len(self.classes) and not _is_missing(y).all() and _is_text(y) != _is_text(self.classes):
+            kinds = ("texts", "numbers") if _is_text(y) else ("numbers", "texts")
+            raise DataError(f"y has {kinds[0]} for labels, and the classes so far are {kinds[1]}: use one of them")
         said = []
         for first, last in self._with_known_classes(y):
             self._see(y[first:last])
@@ -116,7 +122,7 @@ class Trainer:
             return
         label = y[:1]
         if len(self.classes) == 0:
-            self.classes = label.copy()
+            self.classes, self.has_labels = label.copy(), True
         elif len(self.classes) == 1 and label[0] < self.classes[0]:
             self.classes = np.concatenate((label, self.classes))
         elif len(self.classes) == 1:
@@ -148,6 +154,18 @@ class Trainer:
                 "the weights have grown beyond floating-point numbers: lower the rate "
                 f"({self.learner.options.rate:g}), or leave adaptive, normalised and invariant switched on"
             )
+
+    def warn_of_cuts(self) -> None:
+        """Say, once, how many products were too large since the last time."""
+        cuts = self.learner.products.cuts
+        if cuts[0]:
+            warnings.warn(
+                f"{cuts[0]} products of features were beyond ±{LARGEST_VALUE:g} and cut to that: scale the columns, so "
+                "that their values are about 1",
+                UserWarning,
+                stacklevel=3,
+            )
+            cuts[0] = 0
 
     def model(self, status: str = "converged", **known: Any) -> OnlineModel:
         """What was learned so far, which goes on changing as more is."""
@@ -195,7 +213,7 @@ def fit_online(
             trainer = trainers[0]
             if number == 0 and trainer.learner.examples == 0:
                 raise DataError("there are no examples to learn from")
-            if kind == CLASSES and not len(trainer.classes):
+            if not trainer.has_labels:
                 raise DataError("there are no labels to learn from: no example has one")
             trainer.learner.report()
             if status == "max_time":
@@ -216,6 +234,7 @@ def fit_online(
     trainer = trainers[0] if len(trainers) == 1 else min(trainers, key=lambda trainer: _order(trainer.loss()))
     history = trainer.learner.history
     lines.show(history)
+    trainer.warn_of_cuts()
     if kept is not None:
         trainer = kept
     return trainer, Run(history, status, _words(status, trainer))
@@ -257,6 +276,12 @@ def _numbers(y: Any, n: int) -> np.ndarray:
             f"y[{wrong[0]}] is {labels[wrong[0]]:g}: online learning takes finite numbers up to ±{LARGEST_VALUE:g}"
         )
     return labels
+
+
+def _is_text(labels: np.ndarray) -> bool:
+    if labels.dtype.kind == "O":
+        return any(isinstance(label, str) for label in labels.tolist())
+    return labels.dtype.kind in "US"
 
 
 def _is_missing(y: np.ndarray) -> np.ndarray:

@@ -23,6 +23,7 @@ from lineal.predictor import CHUNK_ROWS, Predictor, probabilities, score_columns
 from lineal.solution import Certificate
 from lineal.solvers.online import Learner
 from lineal.solvers.parts.monomials import MAX_DEGREE
+from lineal.solvers.parts.online_state import ENTRIES, EXAMPLES
 from lineal.solvers.parts.parents import Parents
 
 
@@ -256,7 +257,7 @@ class OnlineModel(Predictor):
         n_examples = own["n_examples"]
         n_examples = None if n_examples is None else _whole(n_examples, 0)
         learner = Learner(options, k, common["is_multilabel"], n_examples, is_number)
-        learner.examples, learner.entries = _whole(own["examples"], 0), _whole(own["entries"], 0)
+        learner.counts[EXAMPLES], learner.counts[ENTRIES] = _whole(own["examples"], 0), _whole(own["entries"], 0)
         learner.products.epoch, learner.passes = _whole(own["epoch"], 1), _whole(own["passes"], 0)
         width = _whole(own["n_features"], 0)
         learner.restore(Parents(_monomials(own["parents"], width)), tensors, width)
@@ -273,7 +274,7 @@ class OnlineModel(Predictor):
 
 
 def _whole(value: Any, least: int) -> int:
-    if type(value) is not int or value < least:
+    if type(value) is not int or not least <= value < 1 << 63:
         raise ValueError(f"{value!r} is no whole number from {least} up")
     return value
 

@@ -272,6 +272,36 @@ def test_picky_admits_few_and_finds_the_product():
         Learner(options(expansion="adaptive", picky=True), 3)
 
 
+def test_picky_does_not_ask_for_scales():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 6))
+    y = X[:, 0] * X[:, 1] + 0.3 * X[:, 2] * X[:, 3]
+    found = []
+    for scales in (np.ones(6), 2.0 ** np.array([10, -7, 0, 12, -9, 3])):
+        learner = Learner(options(expansion="adaptive", picky=True), n_examples=3000, is_number=True)
+        learner.learn(rows_of(X * scales, y))
+        found.append(np.flatnonzero(learner.products.active).tolist())
+    assert len(found[0]) > 0
+    assert found[0] == found[1]
+
+
+def test_shorter_rows_with_more_parents_have_the_room_they_need():
+    rng = np.random.default_rng(0)
+    X = np.zeros((4200, 14))
+    X[:, :3] = rng.uniform(0.5, 1.5, size=(4200, 3))
+    X[1500] = rng.uniform(0.5, 1.5, size=14)
+    y = np.where(X[:, 0] * X[:, 1] > X[:, 2], 1.0, -1.0)
+    learner = Learner(options(expansion="adaptive", schedule="doubling", growth=2.0))
+    for at in range(0, 4200, 700):
+        rows = rows_of(X[at : at + 700], y[at : at + 700])
+        learner.learn(rows)
+        needed = learner.products.room(rows, 0)
+        learner.learn(rows_of(X[at : at + 1], y[at : at + 1])._replace(importance=np.zeros(1)))
+        for name in ("slots", "values", "entry_keys", "waiting", "waiting_values"):
+            assert len(getattr(learner._scratch, name)) >= len(getattr(needed, name)), name
+    assert len(learner.parents) > 14
+
+
 def test_a_target_of_degree_four_is_found_within_five_stages():
     rng = np.random.default_rng(0)
     target = tuple(sorted(rng.choice(200, 4, replace=False).tolist()))

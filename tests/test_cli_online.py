@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -278,7 +280,18 @@ def test_one_class_and_none(tmp_path):
     (tmp_path / "none.vw").write_text("| a\n| b\n")
     done("train", "--online", tmp_path / "one.vw", "-m", tmp_path / "m", "--quiet")
     assert json.loads(done("evaluate", tmp_path / "m", tmp_path / "one.vw", "--json").stdout)["accuracy"] == 1.0
-    assert "label" in failed("train", "--online", tmp_path / "none.vw", "-m", tmp_path / "n")
+    for flags in ((), ("--regression",)):
+        assert "no labels" in failed("train", "--online", tmp_path / "none.vw", "-m", tmp_path / "n", *flags)
+    assert not (tmp_path / "n").exists()
+
+
+def test_products_that_are_cut_are_said_in_one_line(tmp_path):
+    (tmp_path / "t.vw").write_text("1 | a:1e20 b:1e20\n-1 | a:1e20 b:1e19\n" * 3)
+    flags = ("--expansion", "quadratic", "--passes", "2", "--hold-out", "0", "--quiet")
+    result = run("train", "--online", tmp_path / "t.vw", "-m", tmp_path / "m", *flags)
+    assert result.exit_code == 0
+    assert result.stderr.startswith("lineal: warning: 36 products")
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_namespaces_that_never_occur_are_named_once(tmp_path):
@@ -292,6 +305,30 @@ def test_namespaces_that_never_occur_are_named_once(tmp_path):
 def test_an_empty_stream_leaves_nothing(tmp_path):
     assert "no examples" in failed("train", "--online", "-", "-m", tmp_path / "m", "--format", "vw", input=b"")
     assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_an_interrupt_learns_from_what_a_waiting_pipe_has_given(files, tmp_path):
+    text = (files / "train.vw").read_bytes()
+    command = [sys.executable, "-m", "lineal", "train", "--online", "-", "-m", str(tmp_path / "m"), "--format", "vw"]
+    for part in (text, text[:-20]):  # the last line may be cut
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )  # fmt: skip
+        assert process.stdin is not None
+        process.stdin.write(part)
+        process.stdin.flush()
+        waiting = Path(f"/proc/{process.pid}/task")
+        while process.poll() is None and len(list(waiting.iterdir())) < 2:  # the thread that reads is there
+            time.sleep(0.05)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        process.wait()  # with standard input still open
+        _, message = process.communicate()
+        assert process.returncode == 130, message
+        assert lineal.load(tmp_path / "m").learner.examples == part.count(b"\n")
+        (tmp_path / "m").unlink()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")

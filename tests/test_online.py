@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import json
 import math
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ from lineal.solvers.parts.online_loss import (
     loss_slope,
     loss_value,
 )
+from lineal.solvers.parts.online_state import HIGHEST, LOWEST, SEEN
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "vw_predictions.json").read_text())
 
@@ -140,7 +142,7 @@ def test_updates_are_those_of_a_plain_twin(loss, rule):
     h = np.random.default_rng(1).choice([0.5, 1.0, 3.0], len(y))
     learner = Learner(given, is_number=is_number)
     said = learner.learn(labelled(X, y, h))
-    limit = {"logistic": 50.0, "hinge": 1.0}.get(loss, 0.0)
+    limit = 50.0 if loss == "logistic" else 0.0
     twin = Twin(X.shape[1], given, -limit, limit)
     X32 = X.astype(np.float32).astype(np.float64)
     expected = [twin.step(*row) for row in zip(X32, y, h)]
@@ -178,6 +180,38 @@ def test_classes_are_those_of_vw():
     X = np.insert(np.array(REFERENCE["X"]), 0, 0.0, axis=1)
     said = trainer.feed(Block(X, np.array(REFERENCE["c"]), np.array(REFERENCE["h"])))
     assert np.array_equal(said + 1, REFERENCE["predictions"]["oaa"])
+
+
+@pytest.mark.parametrize("loss", ["squared", "hinge"])
+def test_scores_of_classes_stay_within_the_labels_seen_as_those_of_vw(loss):
+    """Predictions of VW 9.11 of the same rows, all of label 1 before all of −1."""
+    signs = REFERENCE["signs"]
+    y = np.where(np.array(signs["c"]) == 1, -1.0, 1.0)
+    order = np.argsort(-y, kind="stable")
+    X = np.insert(np.array(signs["X"], float), 0, 0.0, axis=1)[order]
+    _, said = learned(X, y[order], np.array(signs["h"])[order], bits=18, loss=loss)
+    assert np.count_nonzero(said == 0.0) > 1  # cut
+    np.testing.assert_allclose(said, signs[f"ones_first_{loss}"], atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["squared", "hinge"])
+def test_scores_of_several_classes_are_those_of_vw(loss):
+    """Raw predictions of VW 9.11 with --oaa 3. Values are ±1: VW has the scales of features by class, we have not."""
+    signs = REFERENCE["signs"]
+    X, c, h = np.insert(np.array(signs["X"], float), 0, 0.0, axis=1), np.array(signs["c"]), np.array(signs["h"])
+    trainer = Trainer(options(bits=18, loss=loss), "classes", [1, 2, 3])
+    for i, expected in enumerate(signs[f"oaa_{loss}"]):
+        scores = trainer.learner.scores(rows_of(X[i : i + 1]))[0]
+        np.testing.assert_allclose(np.clip(scores, -1.0, 1.0), expected, atol=1e-5)
+        trainer.feed(Block(X[i : i + 1], c[i : i + 1], h[i : i + 1]))
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_bounds_of_label_sets_are_the_labels_seen(label):
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    trainer = Trainer(options(loss="squared"), "sets", ["a", "b"])
+    trainer.feed(Block(X, np.full((30, 2), label)))
+    assert trainer.learner.table.totals[0, [LOWEST, HIGHEST]].tolist() == [[-1.0, 0.0], [0.0, 1.0]][label]
 
 
 # --- losses
@@ -274,6 +308,7 @@ def test_blocks_may_be_cut_anywhere(k, expansion):
     assert parts.learner.history == whole.learner.history
 
 
+@pytest.mark.core
 def test_two_classes_are_two_columns():
     """A column a class gives the scores of one column and their negatives, whatever the order of the classes."""
     X, y, _ = problem()
@@ -334,6 +369,46 @@ def test_permuted_classes_permute_scores():
     second.feed(Block(X, order[y]))
     a, b = first.learner.scores(rows_of(X)), second.learner.scores(rows_of(X))
     np.testing.assert_allclose(b[:, order], a, rtol=1e-6, atol=1e-6)
+
+
+# --- interrupts
+
+
+def interrupt_after_call(monkeypatch, name, number):
+    """Ctrl-C while a kernel runs is heard of when it returns."""
+    kernel, calls = getattr(lineal.solvers.online, name), itertools.count(1)
+
+    def interrupted(*given):
+        kernel(*given)
+        if next(calls) == number:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(lineal.solvers.online, name, interrupted)
+
+
+@pytest.mark.parametrize("call", [1, 7, 11])
+@pytest.mark.parametrize(("k", "name"), [(2, "learn_rows"), (3, "learn_many_rows")])
+def test_an_interrupt_loses_no_count_report_or_growth(monkeypatch, tmp_path, k, name, call):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2500, 4))
+    y = np.digitize(X[:, 0] * X[:, 1], [0.0, 0.5][: k - 1])
+    given = options(expansion="adaptive", schedule="doubling")
+    whole, part = (Trainer(given, "classes", np.arange(k), None, 4) for _ in range(2))
+    whole.feed(Block(X, y))
+    with monkeypatch.context() as patch:
+        interrupt_after_call(patch, name, call)
+        with pytest.raises(KeyboardInterrupt):
+            part.feed(Block(X, y))
+    done = part.learner.examples
+    assert done == {1: 1, 7: 64, 11: 1000}[call]  # where a report or, at 1000, a growth is due
+    assert part.learner.table.totals[0, SEEN] == done
+    part.model().save(tmp_path / "m")
+    for trainer in (part, Trainer.of(lineal.load(tmp_path / "m"))):
+        trainer.feed(Block(X[done:], y[done:]))
+        np.testing.assert_array_equal(trainer.learner.weights(), whole.learner.weights())
+        assert trainer.learner.parents.monomials == whole.learner.parents.monomials
+        assert trainer.learner.entries == whole.learner.entries
+    np.testing.assert_equal(part.learner.history, whole.learner.history)
 
 
 # --- passes, rates, options
@@ -533,6 +608,19 @@ def test_columns_that_share_a_weight_share_a_name():
     assert named.heaviest(1)[0]["features"][0]["name"] == "f6 or f1030"
 
 
+@pytest.mark.parametrize(("first", "second"), [([0, 1, 0], ["a", "b", "a"]), (["a", "b", "a"], [0, 1, 0])])
+def test_classes_are_numbers_or_texts(first, second):
+    for classes in (None, np.unique(first)):
+        model = lineal.OnlineClassifier(bits=12).partial_fit(np.eye(3), first, classes)
+        with pytest.raises(DataError, match=r"texts.*numbers|numbers.*texts"):
+            model.partial_fit(np.eye(3), second)
+
+
+def test_too_many_weights_name_bits():
+    with pytest.raises(DataError, match="--bits"):
+        Trainer(options(bits=30), "sets", np.arange(20000))  # beyond what addresses can name
+
+
 def test_label_sets_keep_their_width():
     X, _, _ = problem()
     Y = np.random.default_rng(0).random((200, 40)) < 0.5
@@ -666,6 +754,50 @@ def test_huge_and_tiny_values_stay_finite(scale):
         learner, said = learned(X, y, **given)
         assert np.isfinite(said).all()
         assert np.isfinite(learner.scores(rows_of(X))).all()
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("power_t", [0.5, 0.3])
+def test_values_below_the_least_scale_are_learned_as_they_are_scored(k, power_t):
+    """With z their part of the least scale, G grows by z² of what it grows for the constant, and w without G by z."""
+    for x, adaptive in itertools.product((1e-33, -1e-33, 1e-31, 1e-20), (False, True)):
+        learner = Learner(options(adaptive=adaptive, invariant=False, power_t=power_t), k)
+        rows = rows_of(np.array([[x]]))._replace(labels=np.array([1.0]))
+        learner.learn(rows, np.zeros(1, np.int32), np.array([0, 1]))
+        z = math.copysign(min(abs(x) / 1e-30, 1.0), x)
+        feature, constant = learner.tensors()["squares" if adaptive else "weights"][:, 0]
+        assert feature == pytest.approx((z * z if adaptive else z) * constant, rel=1e-5)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("expansion", [None, "cubic"])
+@pytest.mark.parametrize("scale", [1e-32, 1e-36, 1e-40])
+def test_vanishing_values_and_products_do_no_harm(scale, expansion, k):
+    """A column of them beside others changes next to nothing."""
+    X, y, _ = problem(200, density=1.0)
+    X, y = X / np.abs(X).max(axis=0), y if k == 1 else np.arange(200) % 3
+    tiny = np.column_stack([X, scale * np.sin(np.arange(200))])
+    plain, more = (
+        lineal.OnlineClassifier(bits=16, expansion=expansion).fit(one, y).decision_function(one) for one in (X, tiny)
+    )
+    assert np.isfinite(more).all()
+    assert np.corrcoef(plain.ravel(), more.ravel())[0, 1] > 0.95
+
+
+@pytest.mark.parametrize("expansion", ["quadratic", "cubic", "adaptive"])
+def test_products_that_are_cut_are_counted_and_said_once(expansion):
+    X, y, _ = problem(60, d=3, density=1.0)
+    X = X / np.abs(X)
+    model = lineal.OnlineClassifier(bits=12, expansion=expansion)
+    for method in (model.fit, model.partial_fit):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            method(X * 1e3, y)
+        with pytest.warns(UserWarning, match="beyond .*1e.30.*: scale the columns") as caught:
+            method(X * 1e20, y)
+        assert len(caught) == 1
+    if expansion == "quadratic":
+        assert str(caught[0].message).startswith(f"{60 * 6} products")
 
 
 def test_bad_weights_and_labels():

@@ -68,7 +68,7 @@ def report(error: BaseException) -> int:
     elif isinstance(error, LinealError):
         say(f"error: {_one_line(str(error))}")
     elif isinstance(error, MemoryError):
-        say("error: not enough memory; use --dtype float32, or fewer rows or columns")
+        say("error: not enough memory; use --dtype float32, or fewer rows or columns (--bits)")
     elif isinstance(error, OSError):
         full = "; free some space" if error.errno == errno.ENOSPC else ""
         name = f"{error.filename}: " if error.filename else ""

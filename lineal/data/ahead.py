@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -23,6 +23,7 @@ class _Belt:
         self.items: deque[Any] = deque()
         self.changed = threading.Condition()
         self.is_cut = False  # nobody takes any more
+        self.is_last = False  # nothing is made after what is being made
         self.is_done = False  # nobody puts any more
         self.error: BaseException | None = None
 
@@ -72,7 +73,7 @@ def _work(source: Iterable[Any], belt: _Belt) -> None:
         for item in iterator:
             wanted = belt.put(item)
             del item  # while the next one is made, this one is the consumer's alone
-            if not wanted:
+            if not wanted or belt.is_last:
                 break
     except BaseException as caught:  # whatever it is, it is the consumer's
         error = caught
@@ -84,12 +85,15 @@ def _work(source: Iterable[Any], belt: _Belt) -> None:
     belt.finish(error)
 
 
-def ahead(source: Iterable[T], depth: int = 2) -> Iterator[T]:
+def ahead(source: Iterable[T], depth: int = 2, end: Callable[[], None] | None = None) -> Iterator[T]:
     """The items of `source`, in order, made on another thread while the consumer works on those before.
 
     Up to `depth` items wait. An error of the source is raised here, after the items before it. When the consumer stops
     early (closes this generator, fails, is interrupted), the thread stops after the item that it is making, the source
     is closed and what waits is let go. The thread begins with the first item asked for; it never keeps a process alive.
+
+    With `end`, which has the source end soon, an interrupt (Ctrl-C) that comes while the consumer waits for an item is
+    raised after the one that is being made: what was read of a pipe cannot be read again.
     """
     belt = _Belt(depth)
     thread = threading.Thread(target=_work, args=(source, belt), name="lineal-ahead", daemon=True)
@@ -97,13 +101,32 @@ def ahead(source: Iterable[T], depth: int = 2) -> Iterator[T]:
     owner = os.getpid()
     thread.start()
     try:
-        while _own(owner) and belt.wait():
+        while _own(owner) and _wait(belt, end):
             yield belt.take()
     finally:
         if os.getpid() == owner:  # in a fork there is no thread, and its lock may be held for good
             belt.cut()
             thread.join(PATIENCE)
             belt.error = None  # its traceback holds frames, and they hold arrays
+
+
+def _wait(belt: _Belt, end: Callable[[], None] | None) -> bool:
+    """Wait for an item; False at the end. The first interrupt comes after what is being made, even if that fails."""
+    try:
+        if belt.wait():
+            return True
+    except KeyboardInterrupt:
+        if end is None or belt.is_last:
+            raise
+        belt.is_last = True
+        end()
+        return _wait(belt, end)
+    except Exception:
+        if not belt.is_last:
+            raise
+    if belt.is_last:
+        raise KeyboardInterrupt
+    return False
 
 
 def _own(owner: int) -> bool:

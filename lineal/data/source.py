@@ -9,9 +9,11 @@ import gzip
 import io
 import mmap
 import os
+import select
 import shutil
 import sys
 import tempfile
+import threading
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -32,6 +34,12 @@ NEWLINE = 10
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd"}
 COUNT_STEP = 16 << 20
+
+#: Set where pipes are to end with what they have given: a read that waits for more cannot be interrupted.
+pipes_end = threading.Event()
+
+#: Seconds between two looks at `pipes_end`.
+LOOK_EVERY = 0.1
 
 
 @dataclass(frozen=True)
@@ -100,6 +108,7 @@ class _Joined(io.RawIOBase):
 
     def __init__(self, head: bytes, stream: BinaryIO) -> None:
         self._head, self._stream = head, stream
+        self._has_buffer = True  # of what came with the head
 
     def readable(self) -> bool:
         return True
@@ -112,6 +121,9 @@ class _Joined(io.RawIOBase):
 
     def _some(self, count: int) -> bytes:
         """What a pipe has now, instead of waiting until it has all that was asked for."""
+        if not self._has_buffer and not _has_more(self._stream):
+            return b""
+        self._has_buffer = False
         read = getattr(self._stream, "read1", self._stream.read)
         return read(count) or b""
 
@@ -119,6 +131,18 @@ class _Joined(io.RawIOBase):
         if self._stream is not getattr(sys.stdin, "buffer", None):
             self._stream.close()
         super().close()
+
+
+def _has_more(stream: BinaryIO) -> bool:
+    """Wait until a pipe has something or is closed; False where it is to end instead."""
+    try:
+        number = stream.fileno()
+        while not select.select([number], [], [], LOOK_EVERY)[0]:
+            if pipes_end.is_set():
+                return False
+    except (OSError, ValueError):  # no file of the system's, or a system that cannot wait for one
+        pass
+    return True
 
 
 class _Checked(io.RawIOBase):
@@ -134,6 +158,8 @@ class _Checked(io.RawIOBase):
         try:
             got = self._stream.read(len(buffer))
         except EOFError as error:
+            if pipes_end.is_set():
+                return 0
             raise DataError(f"{self._path}: the {self._kind} data is truncated ({error})") from error
         except (OSError, zlib.error, ValueError) as error:
             what = "truncated" if "runcated" in str(error) else "corrupt"
@@ -270,7 +296,8 @@ def _stream_chunks(path: str, stream: BinaryIO, chunk_bytes: int) -> Iterator[Ch
         piece = stream.read(max(chunk_bytes, len(rest)))
         text = rest + piece
         if not piece:
-            if text:
+            # Ctrl-C ends whoever writes to the pipe as well, which may leave half a line.
+            if text and not pipes_end.wait(LOOK_EVERY):
                 yield Chunk(path, _frozen(text if text.endswith(b"\n") else text + b"\n"), lines)
             return
         cut = text.rfind(b"\n") + 1

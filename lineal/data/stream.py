@@ -28,7 +28,7 @@ from lineal.data.dataset import Dataset, Schema, csr_of_parts
 from lineal.data.finite import check_finite
 from lineal.data.options import ReadOptions
 from lineal.data.read import READERS, prepare
-from lineal.data.source import Path, display_name
+from lineal.data.source import Path, display_name, pipes_end
 from lineal.errors import DataError, OptionError
 
 #: Bytes of a block where the options say nothing else, and blocks that wait.
@@ -88,7 +88,8 @@ def stream(
     merge : sort the rows of svmlight and VW text by column, and sum what meets in one.
     class_names : the numbers that can be labels where a line of text has several; y is then an indicator matrix.
 
-    Close what is returned (`contextlib.closing`) where it is not read to its end.
+    Close what is returned (`contextlib.closing`) where it is not read to its end. Ctrl-C while a block is waited for is
+    raised after the block that is being made; that of a pipe has the whole lines that it has given.
     """
     wish = Wish(tuple(namespaces), merge)
     given = {one.name: value for one in fields(ReadOptions) if (value := getattr(options, one.name)) is not None}
@@ -108,8 +109,11 @@ def stream(
 
 
 def _ahead(blocks: Iterator[Dataset], wish: Wish, name: str) -> Iterator[Dataset]:
-    with closing(ahead(blocks, DEPTH)) as ready:  # type: ignore[type-var]
-        yield from ready
+    try:
+        with closing(ahead(blocks, DEPTH, pipes_end.set)) as ready:  # type: ignore[type-var]
+            yield from ready
+    finally:
+        pipes_end.clear()
     wish.warn(name)
 
 

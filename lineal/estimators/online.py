@@ -143,6 +143,7 @@ class _Online(BaseEstimator):
             trainer.feed(block)
             lines.show(trainer.learner.history)
         trainer.check_finite()
+        trainer.warn_of_cuts()
         self._hold(trainer, trainer.learner.history, "converged", kinds)
         return self
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from lineal.errors import OptionError
+from lineal.errors import DataError, OptionError
 from lineal.online_options import OnlineOptions
 from lineal.solvers.parts.monomials import Scratch
 from lineal.solvers.parts.online_loss import KINDS
@@ -24,12 +25,15 @@ from lineal.solvers.parts.online_many import learn_many_rows, score_many_rows
 from lineal.solvers.parts.online_products import Products, check_slots
 from lineal.solvers.parts.online_single import learn_rows, score_rows
 from lineal.solvers.parts.online_state import (
+    ENTRIES,
+    EXAMPLES,
     HELD_LOSS,
     HELD_WEIGHT,
     HIGHEST,
-    LIMITS,
+    LOGISTIC_LIMIT,
     LOSS,
     LOWEST,
+    PASS_EXAMPLES,
     WEIGHT,
     Many,
     Rows,
@@ -64,13 +68,12 @@ class Learner:
         self.options, self.has_sets, self.is_number = options, has_sets, is_number
         if options.picky and k > 1:
             raise OptionError(_PICKY)
-        self.products = Products(options, n_examples)
-        limit = 0.0 if is_number else LIMITS[str(options.loss)]
-        self.table = WeightTable(self.products.slots, k, limit)
-        self.examples = 0  # learned from or held out, in all passes
-        self.pass_examples = 0
-        self.passes = 0
-        self.entries = 0
+        with _memory(options.bits, k):
+            self.products = Products(options, n_examples)
+            limit = LOGISTIC_LIMIT if options.loss == "logistic" else 0.0
+            self.table = WeightTable(self.products.slots, k, limit)
+        self.counts: np.ndarray = np.zeros(3, np.int64)
+        self.passes: int = 0
         self.history: list[dict[str, float]] = []
         self.sums: np.ndarray = np.zeros(4)
         self._reported: np.ndarray = np.zeros(4)
@@ -82,6 +85,21 @@ class Learner:
     def k(self) -> int:
         """Scores an example."""
         return self.table.k
+
+    @property
+    def examples(self) -> int:
+        """Learned from or held out, in all passes."""
+        return int(self.counts[EXAMPLES])
+
+    @property
+    def pass_examples(self) -> int:
+        """Learned from or held out, in this pass."""
+        return int(self.counts[PASS_EXAMPLES])
+
+    @property
+    def entries(self) -> int:
+        """Stored entries of all examples."""
+        return int(self.counts[ENTRIES])
 
     @property
     def parents(self) -> Parents:
@@ -98,7 +116,8 @@ class Learner:
             return
         if self.options.picky:
             raise OptionError(_PICKY)
-        self.table, self._scratch = self.table.grown(k), None
+        with _memory(self.options.bits, k):
+            self.table, self._scratch = self.table.grown(k), None
 
     # --- files
 
@@ -131,27 +150,28 @@ class Learner:
         table, products = self.table, self.products
         said: np.ndarray = np.empty(len(rows.labels), np.float64 if table.k == 1 else np.int32)
         rule = self._rule()
-        self._make_room(rows)
+        self._do_what_is_due()  # an interrupt may have come between
         for first, last in self._pieces(len(rows.labels)):
+            self._make_room(rows)
             if table.k == 1:
                 learn_rows(
                     rows, first, last, table.cells, table.totals[0], rule, products.arrays, self._scratch, said,
-                    self.sums,
+                    self.sums, self.counts,
                 )  # fmt: skip
             else:
                 learn_many_rows(
                     rows, first, last, table.cells, table.inverses, self._many(sets, set_starts), rule, products.arrays,
-                    self._scratch, said, self.sums,
+                    self._scratch, said, self.sums, self.counts,
                 )  # fmt: skip
-            self.examples += last - first
-            self.pass_examples += last - first
-            self.entries += int(rows.starts[last] - rows.starts[first])
-            if self.examples == self._next_report:
-                self.report()
-            if self.examples == products.next_growth():
-                products.grow(table, self.entries / max(self.examples, 1))
-                self._make_room(rows)
+            self._do_what_is_due()
         return said
+
+    def _do_what_is_due(self) -> None:
+        """Report and grow after so many examples, unless that was done."""
+        if self.examples == self._next_report:
+            self.report()
+        if self.examples == self.products.next_growth() > 0:
+            self.products.grow(self.table, self.entries / max(self.examples, 1))
 
     def count_features(self, rows: Rows) -> int:
         """Features of all rows after an adaptive expansion, without the constant."""
@@ -176,7 +196,8 @@ class Learner:
 
     def start_pass(self, period: int = 0) -> None:
         """The rows begin again; every so manieth is held out. Losses are those of one pass."""
-        self.passes, self.pass_examples, self.period = self.passes + 1, 0, period
+        self.passes, self.period = self.passes + 1, period
+        self.counts[PASS_EXAMPLES] = 0
         self.sums, self._reported = np.zeros(4), np.zeros(4)
         self._next_report = self.examples + 1
 
@@ -223,11 +244,24 @@ class Learner:
             first += ahead
 
     def _make_room(self, rows: Rows) -> None:
-        if self._scratch is None or len(self._scratch.slots) < self.products.size(rows)[1]:
+        if self._scratch is None or not self.products.has_room(self._scratch, rows, self._rate_columns):
             self._scratch = self._room(rows)
 
     def _room(self, rows: Rows) -> Scratch:
-        return self.products.room(rows, self.table.width if self.k > 1 else 0)
+        return self.products.room(rows, self._rate_columns)
+
+    @property
+    def _rate_columns(self) -> int:
+        return self.table.width if self.k > 1 else 0
+
+
+@contextmanager
+def _memory(bits: int, k: int) -> Iterator[None]:
+    """Where there is not enough of it, say what takes it."""
+    try:
+        yield
+    except MemoryError as error:
+        raise DataError(f"not enough memory for 2**{bits} weights of {k} scores: use fewer bits (--bits)") from error
 
 
 def _ratio(total: float, weight: float) -> float:

@@ -17,7 +17,7 @@ import numpy as np
 
 from lineal.core.jit import kernel
 from lineal.core.maths import wide
-from lineal.solvers.parts.products import bounded, column_key, expand_pairs, expand_triples, slot_of
+from lineal.solvers.parts.products import LARGEST, bounded, column_key, expand_pairs, expand_triples, slot_of
 
 U = np.uintp
 U64 = np.uint64
@@ -28,6 +28,9 @@ _ONE = U64(1)
 
 #: Factors of a monomial at most.
 MAX_DEGREE = 8
+
+#: No product of so many values up to this is cut.
+HARMLESS = np.float32(float(LARGEST) ** (1.0 / MAX_DEGREE))
 
 #: Places of the memo, and what spreads parents over them.
 MEMO = 1 << 20
@@ -56,11 +59,13 @@ class Expansion(NamedTuple):
     mask : slots of the table, less one; the constant's slot comes after them.
     pairs, triples : which namespaces may meet, symmetric arrays of 0 and 1 by number; empty where all may.
     parents : those of adaptive expansion.
+    cuts : an array of one number, how many products were beyond `LARGEST`.
     origin : for every slot the monomial that came to it first, as (parent + 1) << 32 | (column + 1); empty: not wanted.
     clashes : how often another came later, and how many monomials there were in all.
     active : for every slot whether its monomial counts; the others are candidates. Empty: all count.
     evidence : what is known of a slot's monomial m beside its weight, sums over examples with slope r and importance h:
-        h·r²·m² and h·m², or for candidates of the weight heuristic h·r·m and h·m². Empty: not wanted.
+        h·r²·m² and h·m², or for candidates of the weight heuristic h·r·m and h·m²; and the largest |m|. Empty: not
+        wanted.
     evidence_kind : `NO_EVIDENCE`, `SQUARES` or `PRODUCTS`.
     memo : (places, 4), what was found out of a parent times a column: parent + 1, column, slot and a code of whether no
         earlier parent makes it, whether the column is a factor of the parent, whether its slot was taken, and its
@@ -73,6 +78,7 @@ class Expansion(NamedTuple):
     pairs: Any
     triples: Any
     parents: Any
+    cuts: Any
     origin: Any
     clashes: Any
     active: Any
@@ -237,6 +243,7 @@ def note_evidence(expansion: Any, scratch: Any, count: int, slope: float, h: flo
         gain = slope * slope * m * m if expansion.evidence_kind == SQUARES else slope * m
         expansion.evidence[slot, 0] += h * gain
         expansion.evidence[slot, 1] += h * m * m
+        expansion.evidence[slot, 2] = max(expansion.evidence[slot, 2], abs(m))
 
 
 @kernel(borrows=True)
@@ -244,6 +251,14 @@ def make_room_for_constant(scratch: Any, count: int, total: int) -> None:
     """The first candidate goes behind the last one."""
     scratch.n_candidates[0] = total - count
     scratch.slots[total], scratch.values[total] = scratch.slots[count], scratch.values[count]
+
+
+@kernel(borrows=True)
+def count_cuts(values: Any, first: int, last: int, largest: Any, cuts: Any) -> None:
+    """Count the products that were cut to ±`LARGEST`, in a row of values up to `largest`."""
+    if largest > HARMLESS:
+        for p in range(first, last):
+            cuts[0] += abs(values[p]) >= LARGEST
 
 
 @kernel(borrows=True)
@@ -263,17 +278,20 @@ def expand(rows: Any, i: int, expansion: Any, scratch: Any) -> int:
     """Slots and values of everything in row i, the constant last; how many there are."""
     start = rows.starts[i]
     length = int(rows.starts[i + 1] - start)
+    largest = np.float32(0.0)
     for p in range(length):
         column = rows.columns[start + p]
         scratch.slots[p] = column & expansion.mask
         scratch.values[p] = bounded(rows.values[start + p])
         scratch.entry_keys[p] = column_key(column)
+        largest = max(largest, abs(scratch.values[p]))
     count = length
     if expansion.kind == ADAPTIVE:
         expansion.clashes[1] += length
         for p in range(length):
             expansion.clashes[0] += note_origin(expansion.origin, scratch.slots[p], -1, rows.columns[start + p])
         count = expand_parents(rows, start, length, expansion, scratch, count)
+        count_cuts(scratch.values, length, count, largest, expansion.cuts)
         if expansion.active.shape[0] > 0:
             total = count
             count = set_candidates_apart(expansion.active, scratch.slots, scratch.values, length, count)
@@ -282,6 +300,7 @@ def expand(rows: Any, i: int, expansion: Any, scratch: Any) -> int:
         count = expand_pairs(rows, start, length, expansion, scratch, count)
         if expansion.kind == CUBIC:
             count = expand_triples(rows, start, length, expansion, scratch, count)
+        count_cuts(scratch.values, length, count, largest, expansion.cuts)
     scratch.slots[count] = expansion.constant
     scratch.values[count] = np.float32(1.0)
     return count + 1

@@ -122,10 +122,11 @@ def _advance(typing: Any, slots: Any, z: Any, count: Any, table: Any, stride: An
 
 def _plain_grow(slots: Any, z: Any, count: int, table: Any, stride: int, column: int, squares: Any, q: Any, rates: Any,
                 width: int, at: int) -> None:  # fmt: skip
+    stride, column, width, at = int(stride), int(column), int(width), int(at)  # int32 and uint64 make a float64
     here = slice(at, at + LANES)
     q[here] = 0.0
     for p in range(count):
-        row = slots[p] * stride + column
+        row = int(slots[p]) * stride + column
         total = np.minimum(table[row : row + LANES] + squares[here] * z[p] ** 2, LARGEST_SUM)
         table[row : row + LANES] = total
         rate = np.float32(1.0) / np.sqrt(np.maximum(total, LEAST_SQUARE))
@@ -135,8 +136,9 @@ def _plain_grow(slots: Any, z: Any, count: int, table: Any, stride: int, column:
 
 def _plain_advance(slots: Any, z: Any, count: int, table: Any, stride: int, steps: Any, rates: Any, width: int,
                    at: int) -> None:  # fmt: skip
+    stride, width, at = int(stride), int(width), int(at)
     for p in range(count):
-        row = slots[p] * stride + at
+        row = int(slots[p]) * stride + at
         table[row : row + LANES] += steps[at : at + LANES] * z[p] * rates[p * width + at : p * width + at + LANES]
 
 

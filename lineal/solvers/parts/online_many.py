@@ -26,7 +26,15 @@ from lineal.solvers.parts.online_loss import (
     loss_slope,
     loss_value,
 )
-from lineal.solvers.parts.online_single import LEAST_CONTRACTION, SMALLEST, TINY, sensitivity, shrunk, step_length
+from lineal.solvers.parts.online_single import (
+    LEAST_CONTRACTION,
+    SMALLEST,
+    TINY,
+    count_rows,
+    sensitivity,
+    shrunk,
+    step_length,
+)
 from lineal.solvers.parts.online_state import (
     CONTRACTION,
     GRAVITY,
@@ -199,9 +207,18 @@ def best_column(scores: Any, k: int) -> int:
     return best
 
 
+@kernel(forceinline=True, borrows=True)
+def widen_bounds(common: Any, n_labels: int, k: int) -> None:
+    """Scores stay within 0 and the labels seen, of whichever column: 1 and −1, once an example had each."""
+    if n_labels > 0:
+        common[HIGHEST] = max(common[HIGHEST], 1.0)
+    if n_labels < k:
+        common[LOWEST] = min(common[LOWEST], -1.0)
+
+
 @kernel(borrows=True)
 def learn_many_rows(rows: Any, first: int, last: int, table: Any, inverses: Any, many: Any, rule: Any, expansion: Any,
-                    scratch: Any, choices: Any, sums: Any) -> None:  # fmt: skip
+                    scratch: Any, choices: Any, sums: Any, counts: Any) -> None:  # fmt: skip
     """Rows from `first` to before `last`, in order; the labels of row i are columns set[set_starts[i]] … of `rows`.
 
     `choices` gets the best column of each before it was learned from. Of an example that can have one label, what is
@@ -215,7 +232,7 @@ def learn_many_rows(rows: Any, first: int, last: int, table: Any, inverses: Any,
         for c in range(many.k):
             if not math.isfinite(many.scores[c]):
                 sums[LOSS] = math.nan  # the weights have outgrown float32
-            many.scores[c] = min(max(wide(many.scores[c]), many.totals[c, LOWEST]), many.totals[c, HIGHEST])
+            many.scores[c] = min(max(wide(many.scores[c]), many.totals[0, LOWEST]), many.totals[0, HIGHEST])
         h = rows.importance[i]
         begin, end = many.set_starts[i], many.set_starts[i + 1]
         if h == 0.0 or (begin == end and not many.has_sets):
@@ -224,6 +241,7 @@ def learn_many_rows(rows: Any, first: int, last: int, table: Any, inverses: Any,
             many.labels[c] = -1.0
         for e in range(begin, end):
             many.labels[many.sets[e]] = 1.0
+        widen_bounds(many.totals[0], end - begin, many.k)
         held = rule.period > 0 and (rows.first + i) % rule.period == rule.period - 1
         offset = HELD_LOSS if held else LOSS
         if many.has_sets:
@@ -241,6 +259,7 @@ def learn_many_rows(rows: Any, first: int, last: int, table: Any, inverses: Any,
                     square += loss_slope(rule.kind, wide(many.scores[c]), many.labels[c], rule.tau) ** 2
                 note_evidence(expansion, scratch, count, math.sqrt(square), h)
             learn_many(table, inverses, scratch, rows.starts[i + 1] - rows.starts[i], count, h, many, rule)
+    count_rows(rows, first, last, counts)
 
 
 @kernel(borrows=True)

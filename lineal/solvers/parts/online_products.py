@@ -2,7 +2,7 @@
 
 Agarwal et al. (2014), algorithm 1: after every epoch the monomials that ask most to be multiplied on become parents,
 and from then on each feature of an example is multiplied with each of its parents. Memory of the latter: 8 bytes a slot
-for the names of the monomials, 16 more where evidence is kept.
+for the names of the monomials, 24 more where evidence is kept.
 """
 
 from __future__ import annotations
@@ -59,8 +59,9 @@ class Products:
         self.epoch = 1
         self.origin: np.ndarray = np.zeros(self.slots if is_adaptive else 0, np.int64)
         self.clashes: np.ndarray = np.zeros(2, np.int64)
+        self.cuts: np.ndarray = np.zeros(1, np.int64)
         self.active: np.ndarray = np.zeros(self.slots if options.picky else 0, np.uint8)
-        self.evidence: np.ndarray = np.zeros((self.slots if has_evidence else 0, 2))
+        self.evidence: np.ndarray = np.zeros((self.slots if has_evidence else 0, 3))
         self.pairs: np.ndarray = np.empty((0, 0), np.uint8)
         self.triples: np.ndarray = np.empty((0, 0, 0), np.uint8)
         if options.interactions is not None:
@@ -74,27 +75,23 @@ class Products:
 
     @parents.setter
     def parents(self, parents: Parents) -> None:
-        self._parents = parents
-        self.arrays = self._arrays()
+        self.arrays, self._parents = self._arrays(parents), parents
 
-    def _arrays(self) -> Expansion:
+    def _arrays(self, parents: Parents) -> Expansion:
         evidence_kind = monomials.NO_EVIDENCE
         if len(self.evidence):
             evidence_kind = monomials.SQUARES if self.options.heuristic == "ssm" else monomials.PRODUCTS
         return Expansion(
             _KINDS[self.options.expansion], np.int32(self.slots - 1), np.int32(self.slots), self.pairs, self.triples,
-            self.parents.arrays, self.origin, self.clashes, self.active, self.evidence, evidence_kind, self._memo(),
+            parents.arrays, self.cuts, self.origin, self.clashes, self.active, self.evidence, evidence_kind,
+            _memo(parents),
         )  # fmt: skip
-
-    def _memo(self) -> np.ndarray:
-        """Nothing known yet of children."""
-        return np.zeros((monomials.MEMO if len(self.parents) else 0, 4), np.int32)
 
     def for_scores(self, clashes: np.ndarray | None = None) -> Expansion:
         """The same with what it notes on the way kept apart: several threads may ask at once."""
         return self.arrays._replace(
-            clashes=np.zeros(2, np.int64) if clashes is None else clashes,
-            origin=np.zeros(len(self.origin), np.int64), memo=self._memo(),
+            clashes=np.zeros(2, np.int64) if clashes is None else clashes, cuts=np.zeros(1, np.int64),
+            origin=np.zeros(len(self.origin), np.int64), memo=_memo(self.parents),
         )  # fmt: skip
 
     # --- growing
@@ -116,47 +113,56 @@ class Products:
         """New parents, for examples of so many features of their own on average."""
         o = self.options
         count = max(1, math.floor(mean**o.growth + 1e-9))
-        if o.picky:
-            self._admit(count)
+        admitted = self._best_candidates(count) if o.picky else np.zeros(0, np.intp)
         slots = np.flatnonzero(self.origin)
         chosen = self.parents.best(
             slots, self._parent_scores(table, slots), self.origin, count - 1 if o.fallback else count
         )
         if o.fallback:
             chosen += self.parents.smallest(self.origin, chosen)
-        self.parents.add(chosen)
+        grown = Parents([*self.parents.monomials, *chosen])
+        self.active[admitted] = 1  # from here on nothing takes long: an interrupt comes before, and all is done again
+        self.parents = grown
         self.epoch += 1
         self.evidence[:] = 0.0
-        self.arrays = self._arrays()
 
     def _parent_scores(self, table: WeightTable, slots: np.ndarray) -> np.ndarray:
         """How much the monomials of some slots ask to be multiplied on."""
         if self.options.heuristic == "ssm" and not self.options.picky:
-            sums, squares = self.evidence[slots].T
+            sums, squares, _ = self.evidence[slots].T
             return np.divide(sums, squares, out=np.zeros(len(slots)), where=squares > 0.0)
         return np.sqrt((table.scaled_weights(slots) ** 2).sum(axis=1))
 
-    def _admit(self, count: int) -> None:
-        """Let the best candidates count from now on."""
-        gains, squares = self.evidence[:, 0], self.evidence[:, 1]
-        score = np.divide(np.abs(gains), squares, out=np.zeros(self.slots), where=squares > 0.0)
+    def _best_candidates(self, count: int) -> np.ndarray:
+        """Slots of the candidates that are to count, by the weight that each would have if its scale were 1."""
+        gains, squares, scales = self.evidence.T
+        score = np.divide(np.abs(gains) * scales, squares, out=np.zeros(self.slots), where=squares > 0.0)
         score[self.active > 0] = 0.0
         best = np.argsort(-score, kind="stable")[:count]
-        self.active[best[score[best] > 0.0]] = 1
+        return np.asarray(best[score[best] > 0.0])
 
     # --- room for one example
 
     def room(self, rows: Rows, width: int) -> Scratch:
         """Scratch arrays that hold the longest row after its expansion, with rates for `width` columns."""
-        longest, count = self.size(rows)
-        waiting = max(longest, len(self.parents))
+        count, rates, longest, waiting = self._lengths(rows, width)
         return Scratch(
-            np.empty(count, np.int32), np.empty(count, np.float32), np.empty(count * width, np.float32),
+            np.empty(count, np.int32), np.empty(count, np.float32), np.empty(rates, np.float32),
             np.empty(longest, np.uint64), np.empty(waiting, np.int32), np.empty(waiting, np.float32),
             np.zeros(1, np.int64),
         )  # fmt: skip
 
-    def size(self, rows: Rows) -> tuple[int, int]:
+    def has_room(self, scratch: Scratch, rows: Rows, width: int) -> bool:
+        """Whether all of these arrays are as long as those of `room`."""
+        given = (scratch.slots, scratch.rates, scratch.entry_keys, scratch.waiting)
+        return all(len(array) >= length for array, length in zip(given, self._lengths(rows, width)))
+
+    def _lengths(self, rows: Rows, width: int) -> tuple[int, int, int, int]:
+        """Of monomials, of rates, of keys of a row's entries and of parents in it."""
+        longest, count = self._size(rows)
+        return count, count * width, longest, max(longest, len(self.parents))
+
+    def _size(self, rows: Rows) -> tuple[int, int]:
         """The longest row, and how many monomials it can have at most."""
         longest = int(np.diff(rows.starts).max(initial=0))
         expansion = self.options.expansion
@@ -202,12 +208,17 @@ class Products:
                 raise ValueError("origins name parents that there are not")
             self.origin[slots[inside]] = known
         if len(self.evidence):
-            check("evidence", tensors["evidence"], (m, 2), np.float64)
+            check("evidence", tensors["evidence"], (m, 3), np.float64)
             self.evidence[slots[inside]] = tensors["evidence"][inside]
         if len(self.active):
             check_slots("active", tensors["active"], self.slots - 1)
             self.active[tensors["active"]] = 1
         self.parents = parents
+
+
+def _memo(parents: Parents) -> np.ndarray:
+    """Nothing known yet of children."""
+    return np.zeros((monomials.MEMO if len(parents) else 0, 4), np.int32)
 
 
 def check_slots(name: str, numbers: np.ndarray, highest: int) -> None:

@@ -18,6 +18,8 @@ from lineal.solvers.parts.monomials import NO_EVIDENCE, example, note_evidence
 from lineal.solvers.parts.online_loss import invariant_step, loss_slope, loss_value
 from lineal.solvers.parts.online_state import (
     CONTRACTION,
+    ENTRIES,
+    EXAMPLES,
     GRAVITY,
     HELD_LOSS,
     HIGHEST,
@@ -28,6 +30,7 @@ from lineal.solvers.parts.online_state import (
     LOSS,
     LOWEST,
     NORMS,
+    PASS_EXAMPLES,
     RATE,
     SEEN,
     G,
@@ -108,12 +111,12 @@ def touch_default(table: Any, slots: Any, values: Any, own: int, count: int, squ
                 shrink_earlier(slots, values, p, abs(z))
             if p >= U(own) and z == np.float32(0.0):
                 table[j, G] = max(table[j, G], start)
-            z = one if values[p] > np.float32(0.0) else -one
+            z = values[p] * table[j, INVERSE]  # below ±1 only where the scale is `SMALLEST`
         values[p] = z
         z *= z
         total = min(table[j, G] + square * z, LARGEST_SUM)
         table[j, G] = total
-        rate = one / math.sqrt(total)
+        rate = one / math.sqrt(max(total, LEAST_SQUARE))  # z² of less than `SMALLEST` may be nothing
         table[j, RATE] = rate
         q += wide(z * rate)
         norms += wide(z)
@@ -141,7 +144,7 @@ def touch(table: Any, slots: Any, values: Any, own: int, count: int, square: Any
             table[j, W] /= growth**power
             if p < U(own) and growth > 1.0:
                 shrink_earlier(slots, values, p, np.float32(growth))
-            z = 1.0 if x > 0.0 else -1.0
+            z = x * wide(table[j, INVERSE])
         values[p] = z
         rate = 1.0
         if rule.adaptive:
@@ -223,9 +226,17 @@ def fetch_row(columns: Any, start: Any, stop: Any, table: Any, mask: Any, stride
         prefetch(table, U(columns[p] & mask) * stride)
 
 
+@kernel(forceinline=True, borrows=True)
+def count_rows(rows: Any, first: int, last: int, counts: Any) -> None:
+    """Rows from `first` to before `last` are done. Counted inside of kernels: an interrupt comes after them."""
+    counts[EXAMPLES] += last - first
+    counts[PASS_EXAMPLES] += last - first
+    counts[ENTRIES] += rows.starts[last] - rows.starts[first]
+
+
 @kernel(borrows=True)
 def learn_rows(rows: Any, first: int, last: int, table: Any, totals: Any, rule: Any, expansion: Any, scratch: Any,
-               scores: Any, sums: Any) -> None:  # fmt: skip
+               scores: Any, sums: Any, counts: Any) -> None:  # fmt: skip
     """Rows from `first` to before `last`, in order. `scores` gets what was said of each before it was learned from."""
     for i in range(first, last):
         if i + 1 < last:
@@ -249,6 +260,7 @@ def learn_rows(rows: Any, first: int, last: int, table: Any, totals: Any, rule: 
             if expansion.evidence_kind != NO_EVIDENCE:
                 note_evidence(expansion, scratch, count, loss_slope(rule.kind, p, y, rule.tau), h)
             learn_one(table, scratch, rows.starts[i + 1] - rows.starts[i], count, p, y, h, totals, rule)
+    count_rows(rows, first, last, counts)
 
 
 @kernel(borrows=True)

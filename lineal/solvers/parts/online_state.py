@@ -11,7 +11,8 @@ with t = power_t and the step u of `online_loss`. With t = ½, r = 1/(√G·s). 
 rate falls as (examples so far)^(−t); without `normalised` s and N drop out; without `invariant` u = −η·h·ℓ'(p).
 
 What is kept is in units of the scale: w·s, G/s² and 1/s. With z = x/s all of the above loses its s: the score is
-Σ (w·s)·z, q = N·Σ z²·(G/s²)^(−t), and where s grows, w·s stays (t = ½). Nothing overflows, whatever the scale.
+Σ (w·s)·z, q = N·Σ z²·(G/s²)^(−t), and where s grows, w·s stays (t = ½). From 1e-30 to 1e30 the scale drops out, and
+nothing overflows. Below, s is 1e-30: values count as less than they would. Products above are cut to 1e30, and counted.
 
 Penalties are lazy: a weight counts as contraction · shrink(w, gravity), two numbers that grow with the steps.
 """
@@ -34,8 +35,11 @@ LOSS, WEIGHT, HELD_LOSS, HELD_WEIGHT = range(4)
 #: Bounds of squared slopes and of their sums, which float32 must hold.
 LEAST_SQUARE, LARGEST_SUM = np.float32(1e-30), np.float32(1e37)
 
-#: Scores of numbers stay within the labels seen; those of classes count as these at most while learning.
-LIMITS = {"logistic": 50.0, "hinge": 1.0, "squared": 1.0}
+#: Entries of `counts`: examples learned from or held out in all passes and in this one, and their stored entries.
+EXAMPLES, PASS_EXAMPLES, ENTRIES = range(3)
+
+#: While learning, scores stay within ± this with logistic loss, and with others within 0 and the labels seen.
+LOGISTIC_LIMIT = 50.0
 
 
 class Rule(NamedTuple):
@@ -72,8 +76,9 @@ class Rows(NamedTuple):
 
 
 class Many(NamedTuple):
-    """What is kept of k columns: their totals (k, 7), of which importances, norms and count are those of the first,
-    and vectors of `width` ≥ k entries for one example. `sets` are the columns of the rows' labels."""
+    """What is kept of k columns: their totals (k, 7), of which importances, norms, count and bounds of the scores are
+    those of the first, and vectors of `width` ≥ k entries for one example. `sets` are the columns of the rows' labels.
+    """
 
     k: int
     has_sets: bool

@@ -92,6 +92,8 @@ class WeightTable:
             rows[:, 0], rows[:, 1] = -old[:, W], old[:, W]
             rows[:, new.width : new.width + 2] = old[:, [G]]
             new.totals[:2] = self.totals[0]
+            low, high = self.totals[0, LOWEST], self.totals[0, HIGHEST]
+            new.totals[:2, LOWEST], new.totals[:2, HIGHEST] = min(low, -high), max(high, -low)
         else:
             rows[:, : self.k] = old[:, : self.k]
             rows[:, new.width : new.width + self.k] = old[:, self.width : self.width + self.k]

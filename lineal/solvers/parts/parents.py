@@ -27,12 +27,6 @@ class Parents:
     def __len__(self) -> int:
         return len(self.monomials)
 
-    def add(self, monomials: list[Monomial]) -> None:
-        """Choose more."""
-        known = set(self.monomials)
-        self.monomials += [monomial for monomial in dict.fromkeys(monomials) if monomial not in known]
-        self._build()
-
     def _build(self) -> None:
         count = len(self.monomials)
         degrees: np.ndarray = np.array([len(monomial) for monomial in self.monomials], np.int32).reshape(count)
