@@ -678,3 +678,9 @@ def test_few_features_far_from_zero_without_intercept_in_float32():
             LeastSquaresClassifier(fit_intercept=False).fit(X.astype(dtype), y) for dtype in (np.float32, np.float64)
         )
     assert narrow.certificate_.primal == pytest.approx(wide.certificate_.primal, rel=1e-4)
+
+
+def test_numbers_wider_than_float64_are_converted():
+    X, y = load_iris(return_X_y=True)
+    wide, usual = (LeastSquaresClassifier().fit(X.astype(dtype), y) for dtype in (np.longdouble, np.float64))
+    np.testing.assert_array_equal(wide.coef_, usual.coef_)

@@ -17,11 +17,11 @@ from lineal.design.matrix import Design, wrap
 def wrap_any(X: Any) -> Design:
     """`wrap`, for numbers of other types too: products are float32 where their type has up to two bytes, else float64.
 
-    Dense X is not copied; of a sparse matrix, the stored entries are converted.
+    Dense X is not copied, unless its numbers are wider than float64; of a sparse matrix, the stored entries are converted.
     """
     if isinstance(X, Design) or X.dtype in (np.float32, np.float64) or X.dtype.kind not in "fiub":
         return wrap(X)
     dtype = np.dtype(np.float32 if X.dtype.itemsize <= 2 else np.float64)
-    if sparse.issparse(X):
+    if sparse.issparse(X) or X.dtype.itemsize > dtype.itemsize:
         return wrap(X.astype(dtype))
     return Design(Dense(np.asarray(X)), X.shape, dtype) if X.ndim == 2 else wrap(X)
