@@ -17,7 +17,7 @@ from lineal.design.matrix import Design, wrap
 def wrap_any(X: Any) -> Design:
     """`wrap`, for numbers of other types too: products are float32 where their type has up to two bytes, else float64.
 
-    Dense X is not copied, unless its numbers are wider than float64; of a sparse matrix, the stored entries are converted.
+    Dense X is not copied, unless its numbers are wider than float64; of a sparse matrix, stored entries are converted.
     """
     if isinstance(X, Design) or X.dtype in (np.float32, np.float64) or X.dtype.kind not in "fiub":
         return wrap(X)
