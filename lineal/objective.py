@@ -98,7 +98,10 @@ class Objective:
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """F(θ) and ∇F(θ), for a smooth loss and penalty; with another penalty, use `loss_and_gradient`."""
-        value, gradient = self.loss_and_gradient(theta)
+        return self.penalised(theta, *self.loss_and_gradient(theta))
+
+    def penalised(self, theta: np.ndarray, value: float, gradient: np.ndarray) -> tuple[float, np.ndarray]:
+        """A loss term with the penalty of θ, and its gradient, changed in place, with the penalty's."""
         W, _ = self.split(theta)
         gradient[: len(W)] += self.regulariser.gradient(W)
         return value + self.regulariser.value(W), gradient

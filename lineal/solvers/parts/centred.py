@@ -41,10 +41,7 @@ class Centred:
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """F and its gradient by W and b̃."""
-        value, gradient = self.loss_and_gradient(theta)
-        W, _ = self.objective.split(theta)
-        gradient[: len(W)] += self.objective.regulariser.gradient(W)
-        return value + self.objective.regulariser.value(W), gradient
+        return self.objective.penalised(theta, *self.loss_and_gradient(theta))
 
     def loss_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """The loss term and its gradient by W and b̃."""

@@ -2,7 +2,7 @@
 
 Agarwal et al. (2014), algorithm 1: after every epoch the monomials that ask most to be multiplied on become parents,
 and from then on each feature of an example is multiplied with each of its parents. Memory of the latter: 8 bytes a slot
-for the names of the monomials, 24 more where evidence is kept.
+for the names of the monomials, 24 more where evidence is kept, and up to 16 MB that remember what became of products.
 """
 
 from __future__ import annotations

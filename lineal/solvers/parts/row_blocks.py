@@ -60,10 +60,8 @@ class RowBlocks(BlockRows):
         self.found: tuple[float, Certificate] | None = None
         self.copied: tuple[np.ndarray, Design] | None = None  # features that were last stepped on, by rows
         self.regulariser = self.target
-        if len(self.b):
-            self._descend(
-                np.empty(0, np.int64), 1e-10 * self.unit, 50
-            )  # zero weights are judged by their best intercept
+        if len(self.b):  # zero weights are judged by their best intercept
+            self._descend(np.empty(0, np.int64), 1e-10 * self.unit, 50)
         if not self.target.penalty.is_smooth and not self.W.any():
             self._weaken(self.target.critical_alpha(self.gradient()))
 
