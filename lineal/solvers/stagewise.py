@@ -4,7 +4,7 @@ Agarwal, Kakade, Karampatziakis, Song & Valiant (2014), Algorithm 3. A generator
 p × p factorisation fits them; the running predictions move; the features are forgotten. Three ways to fit a block:
 
 linear : ridge regression of the residual y − ŷ on x̃, then ŷ ← ŷ + W'x̃ + b.
-calibrated : the same with y, y², y³ of the running predictions among the features.
+calibrated : the same with y, y², y³ of the running predictions among the features, with a ridge of their own.
 softmax : generalized least squares (`least_squares.py`, with momentum) on the labels themselves, from the running raw
     scores z: minimise ℓ(y, z + W'x̃ + b), then z ← z + W'x̃ + b. A sigmoid for two classes and for label sets.
 

@@ -27,6 +27,11 @@ POWERS = functions(POLYNOMIAL)
 #: Predictions whose powers are taken: beyond, those of rows that were not trained on would grow from block to block.
 LOWEST, HIGHEST = -1.0, 2.0
 
+#: Ridge of these functions, beside that of the block. Predictions have the unit of labels, hence a number serves all
+#: data. Without it blocks sharpen what the ones before have said ("0.6 means 1", as most rows teach), rows that are
+#: wrong are moved further away each time, and the fit comes to a stand.
+POWERS_RIDGE = 1e-2
+
 #: Whether a fit must end within a block.
 MustEnd = Callable[[], bool]
 
@@ -110,8 +115,8 @@ class _Moments:
     product: np.ndarray
     target_means: np.ndarray
 
-    def ridge(self, alpha: float, rounding: float) -> tuple[np.ndarray, np.ndarray]:
-        """Weights and intercept of the ridge regression."""
+    def ridge(self, alpha: Any, rounding: float) -> tuple[np.ndarray, np.ndarray]:
+        """Weights and intercept of the ridge regression; alpha may be one number a feature."""
         W = Factor(self.square, alpha, rounding=rounding).solve(self.product)
         return W, self.target_means - self.means @ W
 
@@ -173,7 +178,9 @@ def _fit_residual(
     update = "calibrated" if powers else "linear"
     found = _moments(chunks(True), rows.weights, lambda part: rows.Y[part] - rows.running[part])
     dtype = rows.running.dtype
-    W, b = (array.astype(dtype) for array in found.ridge(alpha, float(np.finfo(dtype).eps)))
+    ridges = np.full(len(found.means), alpha)
+    ridges[features.block.width :] += POWERS_RIDGE
+    W, b = (array.astype(dtype) for array in found.ridge(ridges, float(np.finfo(dtype).eps)))
     if must_end():
         return None
     for part, F in features.chunks(rows.X, True):
