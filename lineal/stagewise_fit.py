@@ -123,7 +123,9 @@ def _members(
         running = model.running(data.X, member)
         missing = max(0, int(options.n_blocks) - len(member))
         found = stagewise.solve(
-            Labelled(data.seen, data.Y, running, data.training, data.is_independent), maker,
+            Labelled(
+                data.seen, data.Y, running, data.training, data.is_independent, thread_count(options.n_jobs)
+            ), maker,
             update=options.update, alpha=options.alpha, block_size=int(options.block_size), n_blocks=missing,
             first_block=free, inner_iter=50 if options.inner_iter is None else int(options.inner_iter),
             measure=data.error_of(running, 0.0 if options.update == "softmax" else 0.5),

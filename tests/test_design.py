@@ -10,7 +10,7 @@ from conftest import random_problem
 from scipy import sparse
 
 from lineal.core.jit import kernel
-from lineal.design import orders, products, wrap
+from lineal.design import narrow_products, orders, products, wrap
 from lineal.errors import DataError
 
 pytestmark = pytest.mark.core
@@ -59,6 +59,39 @@ def test_products_of_float32_data_with_float64_weights_are_float64(kind):
     np.testing.assert_allclose(found, dense(X) @ V, rtol=1e-13, atol=1e-13)
     R = np.random.default_rng(1).normal(size=(X.shape[0], 3))
     np.testing.assert_allclose(products.rmatmul(wrap(X), R), dense(X).T @ R, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("of_X", DTYPES)
+@pytest.mark.parametrize("of_other", DTYPES)
+@pytest.mark.parametrize("k", [2, 10, 16, 21])
+def test_narrow_products_of_dense_rows(of_X, of_other, k, monkeypatch):
+    """Tiles of rows, parts of columns and vectors of columns, each with a remainder; threads change no sum."""
+    monkeypatch.setattr(narrow_products, "WORTH_A_KERNEL", 1)
+    calls = []
+    for name in ("matmul", "rmatmul"):
+        inner = getattr(narrow_products, name)
+        monkeypatch.setattr(narrow_products, name, lambda *given, inner=inner: calls.append(1) or inner(*given))
+    rng = np.random.default_rng(k)
+    n, d = narrow_products.ROW_BLOCK + 9, narrow_products.COLUMNS + 5
+    X = rng.normal(size=(n, d)).astype(of_X)
+    V, R = rng.normal(size=(d, k)).astype(of_other), rng.normal(size=(n, k)).astype(of_other)
+    wide = np.result_type(of_X, of_other)
+    tolerance = 5e-5 if wide == np.float32 else 1e-12
+    for product, given, expected in ((products.matmul, V, X @ V), (products.rmatmul, R, X.T @ R)):
+        found = product(wrap(X), given, dtype=wide)
+        assert found.dtype == wide
+        np.testing.assert_allclose(found, expected, atol=30 * tolerance, rtol=tolerance)
+        np.testing.assert_array_equal(product(wrap(X), given, dtype=wide, threads=2), found)
+    assert len(calls) == 4
+
+
+def test_narrow_products_leave_nothing_of_what_was_in_their_output(monkeypatch):
+    monkeypatch.setattr(narrow_products, "WORTH_A_KERNEL", 1)
+    X, V = np.ones((7, 70), np.float32), np.ones((70, 3), np.float32)
+    out = np.full((7, 3), np.nan, np.float32)
+    np.testing.assert_array_equal(products.matmul(wrap(X), V, out=out), np.full((7, 3), 70.0))
+    out = np.full((70, 3), np.nan, np.float32)
+    np.testing.assert_array_equal(products.rmatmul(wrap(X), V[:7], out=out), np.full((70, 3), 7.0))
 
 
 @pytest.mark.parametrize("kind", ["csr", "csc"])

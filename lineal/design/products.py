@@ -1,4 +1,4 @@
-"""Products with a `Design`: X@V, X'@R, the Gram matrix, norms. Threaded where sparse, BLAS where dense.
+"""Products with a `Design`: X@V, X'@R, the Gram matrix, norms. Threaded where sparse or narrow, BLAS where dense.
 
 Sparse products split their output: X@V by rows, X'@R by ranges of columns (found by bisection in each sorted row).
 No thread needs a private copy of the output, and every entry is summed in row order whatever the number of threads.
@@ -14,6 +14,7 @@ import numpy as np
 
 from lineal.core import threads as pool
 from lineal.core.jit import kernel
+from lineal.design import narrow_products
 from lineal.design.csr import CSR
 from lineal.design.dense import Dense
 from lineal.design.matrix import Design
@@ -41,7 +42,7 @@ def matmul(X: Design, V: np.ndarray, out: np.ndarray | None = None, threads: int
     k = V.shape[1]
     out = _output(X.shape, V, out, dtype)
     if X.is_dense:
-        return _dense_matmul(X.layout.values, V.astype(out.dtype, copy=False), out)
+        return dense_matmul(X.layout.values, V.astype(out.dtype, copy=False), out, threads)
     if isinstance(X.layout, CSR):
         return _gather(X.layout, np.ascontiguousarray(V), out, _useful(X, k, threads))
     return _scatter(_transposed(X), X.is_sorted, np.ascontiguousarray(V), out, _useful(X, k, threads))
@@ -52,7 +53,7 @@ def rmatmul(X: Design, R: np.ndarray, out: np.ndarray | None = None, threads: in
     k = R.shape[1]
     out = _output(X.shape[::-1], R, out, dtype)
     if X.is_dense:
-        return _dense_rmatmul(X.layout.values, R, out)
+        return dense_rmatmul(X.layout.values, R, out, threads)
     if isinstance(X.layout, CSR):
         return _scatter(X.layout, X.is_sorted, np.ascontiguousarray(R), out, _useful(X, k, threads))
     return _gather(_transposed(X), np.ascontiguousarray(R), out, _useful(X, k, threads))
@@ -155,7 +156,10 @@ def _transposed(X: Design) -> CSR:
     return CSR(X.layout.data, X.layout.indices, X.layout.indptr, X.shape[0])
 
 
-def _dense_matmul(X: np.ndarray, V: np.ndarray, out: np.ndarray) -> np.ndarray:
+def dense_matmul(X: np.ndarray, V: np.ndarray, out: np.ndarray, threads: int) -> np.ndarray:
+    """X @ V into `out`, whose precision V has; of any numeric X."""
+    if narrow_products.serves(X, V, out):
+        return narrow_products.matmul(X, V, out, threads)
     if X.dtype == V.dtype:
         return np.matmul(X, V, out=out)
     for start in range(0, len(X), CONVERTED_ROWS):
@@ -164,7 +168,10 @@ def _dense_matmul(X: np.ndarray, V: np.ndarray, out: np.ndarray) -> np.ndarray:
     return out
 
 
-def _dense_rmatmul(X: np.ndarray, R: np.ndarray, out: np.ndarray) -> np.ndarray:
+def dense_rmatmul(X: np.ndarray, R: np.ndarray, out: np.ndarray, threads: int) -> np.ndarray:
+    """X' @ R into `out`; of any numeric X."""
+    if narrow_products.serves(X, R, out):
+        return narrow_products.rmatmul(X, R, out, threads)
     if X.dtype == R.dtype == out.dtype:
         return np.matmul(X.T, R, out=out)
     out[:] = 0

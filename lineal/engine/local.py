@@ -21,7 +21,7 @@ from lineal.targets import take_rows
 SCORE_BYTES = 64 << 20
 
 #: Bytes of X in a block of dense rows.
-DENSE_BYTES = 8 << 20
+DENSE_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)

@@ -147,13 +147,20 @@ class _Adaptive:
         self.curvature = loss.typical_curvature(engine.n_columns)
         self.smallest, self.largest = 1e-8 * self.curvature, 1e2 * self.curvature
         self.factor = self.matrix.factor(self.curvature)
+        self.steps = 0
 
     def solve(self, gradient: np.ndarray) -> np.ndarray:
         """(c·Σ̂ + αI)⁻¹·gradient."""
         return self.factor.solve(gradient)
 
     def adapt(self, curvature_along: float, y: np.ndarray) -> None:
-        """Ask for y'M⁻¹y ≈ s'y. Both sides would be equal with the mean Hessian of the step in place of M."""
+        """Ask for y'M⁻¹y ≈ s'y. Both sides would be equal with the mean Hessian of the step in place of M.
+
+        Asked after 1, 2, 4, 8, … steps: it costs as much as a step's own solve, and curvatures change ever less.
+        """
+        self.steps += 1
+        if self.steps & (self.steps - 1):
+            return
         found = self.curvature * dot(y, self.factor.solve(y)) / curvature_along
         wanted = min(max(found, self.smallest), self.largest)
         if not WORTH_A_FACTOR > wanted / self.curvature > 1.0 / WORTH_A_FACTOR:

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from lineal.design import wrap
+from lineal.design.products import matmul, rmatmul
 from lineal.features.base import checked_features
 from lineal.predictor import sigmoid
 from lineal.solvers.parts.basis import POLYNOMIAL, expand, functions
@@ -41,7 +43,7 @@ class Labelled:
     """Rows with their targets, the running predictions or raw scores (changed in place) and weights that add up to one.
 
     X is a dense array of any type or a CSR matrix; Y and `running` are (n, k) in the precision of the features. Columns
-    are independent of each other for two classes (k = 1) and for label sets.
+    are independent of each other for two classes (k = 1) and for label sets. `threads` serve products with features.
     """
 
     X: Any
@@ -49,6 +51,7 @@ class Labelled:
     running: np.ndarray
     weights: np.ndarray
     is_independent: bool = False
+    threads: int = 1
 
     def link(self, Z: np.ndarray) -> np.ndarray:
         """Probabilities of raw scores: a sigmoid for each column, or softmax."""
@@ -206,10 +209,12 @@ def _fit_labels(
     for iteration in range(inner_iter + 1):
         gradient = np.zeros_like(point)
         for part, F in features.chunks(rows.X, True):
-            _shift_scores(scores[part], F, found.means, move)
+            design = wrap(F)
+            scores[part] += matmul(design, move[:-1].astype(F.dtype), threads=rows.threads)
+            scores[part] += (move[-1] - found.means @ move[:-1]).astype(scores.dtype)
             if iteration < inner_iter:
                 slopes = (rows.link(scores[part]) - rows.Y[part]) * rows.weights[part, None].astype(scores.dtype)
-                gradient[:-1] += F.T @ slopes
+                gradient[:-1] += rmatmul(design, slopes, threads=rows.threads)
                 gradient[-1] += slopes.sum(axis=0, dtype=np.float64)
         if must_end():
             return None
@@ -228,11 +233,6 @@ def _fit_labels(
     rows.running[:] = scores
     W, b = point[:-1], point[-1] - found.means @ point[:-1]
     return W.astype(scores.dtype), b.astype(scores.dtype)
-
-
-def _shift_scores(scores: np.ndarray, F: np.ndarray, means: np.ndarray, move: np.ndarray) -> None:
-    scores += F @ move[:-1].astype(F.dtype)
-    scores += (move[-1] - means @ move[:-1]).astype(scores.dtype)
 
 
 FITS: dict[str, Callable[..., tuple[np.ndarray, np.ndarray] | None]] = {

@@ -1,0 +1,121 @@
+"""X@V and X'@R for dense X in C order and few columns, in register tiles (`lineal.core.tiles`).
+
+Sums run over at most `COLUMNS` (X@V) or `ROW_BLOCK` terms (X'@R) before they are added to the rest, as in a library's
+product: rounding does not grow with the length of a column. Threads take rows (X@V) or columns (X'@R); no sum depends
+on their number.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from lineal.core import threads as pool
+from lineal.core.jit import kernel
+from lineal.core.tiles import ROWS, lanes, row_add, row_dot, tile_add, tile_dot
+
+#: Columns of the other matrix up to which, and of X from which on this is faster than a library's product.
+MAX_WIDTH, MIN_COLUMNS = 32, 64
+
+#: Multiplications below which it does not matter.
+WORTH_A_KERNEL = 1 << 20
+
+#: Columns of X whose part of V, or of the sums, is kept in cache.
+COLUMNS = 1024
+
+#: Rows whose products are summed on their own: 84 tiles.
+ROW_BLOCK = 504
+
+# Unsigned cursors: Numba then leaves out the test for negative (wrap-around) indices.
+_U = np.uintp
+
+
+def serves(X: np.ndarray, given: np.ndarray, out: np.ndarray) -> bool:
+    """Whether these products are for X and `given`: in C order, narrow, worth a kernel, and not wider than `out`."""
+    k = given.shape[1]
+    return (
+        1 < k <= MAX_WIDTH
+        and X.shape[1] >= MIN_COLUMNS
+        and X.flags.c_contiguous
+        and given.flags.c_contiguous
+        and X.dtype in (np.float32, np.float64)
+        and given.dtype in (np.float32, np.float64)
+        and max(X.dtype.itemsize, given.dtype.itemsize) <= out.dtype.itemsize
+        and X.size * k >= WORTH_A_KERNEL
+    )
+
+
+def matmul(X: np.ndarray, V: np.ndarray, out: np.ndarray, threads: int) -> np.ndarray:
+    """X @ V into `out`, all in C order."""
+    n, d = X.shape
+    flat = X.reshape(-1), d, V.reshape(-1), V.shape[1], lanes(out.dtype), out.reshape(-1)
+    tiles = pool.ranges(-(-n // ROWS), threads)  # whole ones: a row is in the same tile whatever the threads
+    pool.run([partial(_rows_times, *flat, ROWS * a, min(ROWS * b, n)) for a, b in tiles], threads)
+    return out
+
+
+def rmatmul(X: np.ndarray, R: np.ndarray, out: np.ndarray, threads: int) -> np.ndarray:
+    """X' @ R into `out`, all in C order."""
+    n, d = X.shape
+    flat = X.reshape(-1), n, d, R.reshape(-1), R.shape[1], lanes(out.dtype), out.reshape(-1)
+    pool.run([partial(_columns_times, *flat, *piece) for piece in pool.ranges(d, threads)], threads)
+    return out
+
+
+@kernel
+def _rows_times(X, d, V, k, width, out, first, last):
+    d, k, width, first, last = _U(d), _U(k), _U(width), _U(first), _U(last)
+    packed, sums = np.empty(_U(COLUMNS) * width, out.dtype), np.empty(_U(ROWS) * width, out.dtype)
+    out[first * k : last * k] = 0.0
+    whole = first + (last - first) // _U(ROWS) * _U(ROWS)
+    for start in range(_U(0), d, _U(COLUMNS)):
+        stop = min(start + _U(COLUMNS), d)
+        for column in range(_U(0), k, width):
+            count = min(width, k - column)
+            _pack(V, start, stop, k, column, count, width, packed)
+            for i in range(first, whole, _U(ROWS)):
+                tile_dot(X, i * d, d, start, stop, packed, sums)
+                _unpack(sums, _U(ROWS), width, count, out, i * k + column, k)
+            for i in range(whole, last):
+                row_dot(X, i * d, d, start, stop, packed, sums)
+                _unpack(sums, _U(1), width, count, out, i * k + column, k)
+
+
+@kernel
+def _columns_times(X, n, d, R, k, width, out, first, last):
+    n, d, k, width, first, last = _U(n), _U(d), _U(k), _U(width), _U(first), _U(last)
+    packed, sums = np.empty(_U(ROW_BLOCK) * width, out.dtype), np.empty(_U(COLUMNS) * width, out.dtype)
+    out[first * k : last * k] = 0.0
+    for top in range(_U(0), n, _U(ROW_BLOCK)):
+        bottom = min(top + _U(ROW_BLOCK), n)
+        whole = top + (bottom - top) // _U(ROWS) * _U(ROWS)
+        for column in range(_U(0), k, width):
+            count = min(width, k - column)
+            _pack(R, top, bottom, k, column, count, width, packed)
+            for start in range(first, last, _U(COLUMNS)):
+                stop = min(start + _U(COLUMNS), last)
+                sums[:] = 0.0
+                for i in range(top, whole, _U(ROWS)):
+                    tile_add(X, i * d, d, start, stop, packed, (i - top) * width, sums)
+                for i in range(whole, bottom):
+                    row_add(X, i * d, d, start, stop, packed, (i - top) * width, sums)
+                _unpack(sums, stop - start, width, count, out, start * k + column, k)
+
+
+@kernel(inline="always")
+def _pack(V, start, stop, k, column, count, width, packed):
+    """Some columns of rows start … stop − 1, in the precision of the sums, filled up with zeros."""
+    for j in range(start, stop):
+        for c in range(count):
+            packed[(j - start) * width + c] = V[j * k + column + c]
+        for c in range(count, width):
+            packed[(j - start) * width + c] = 0.0
+
+
+@kernel(inline="always")
+def _unpack(sums, rows, width, count, out, at, k):
+    """Add sums to some columns of `out`."""
+    for row in range(rows):
+        for c in range(count):
+            out[at + row * k + c] += sums[row * width + c]
