@@ -656,6 +656,16 @@ def test_a_sample_of_the_rows_makes_the_matrix_and_the_same_model():
         np.testing.assert_allclose(fitted.decision_function(X), plain.decision_function(X), atol=0.02)
 
 
+def test_the_identity_link_takes_one_step_however_many_rows():
+    """A sample of the rows would do for a metric, but the whole matrix is the Hessian."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((13_000, 6)) @ rng.standard_normal((6, 6))
+    y = np.argmax(X[:, :3] + rng.gumbel(size=(13_000, 3)), axis=1)
+    fitted = LeastSquaresClassifier("identity", alpha=1e-4, tol=1e-10).fit(X, y)
+    assert fitted.status_ == "converged"
+    assert len(fitted.history_) == 2
+
+
 @pytest.mark.parametrize("accelerated", ["quasi_newton", True, False])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 def test_constant_columns_keep_zero_weights_under_a_weak_penalty(dtype, accelerated):

@@ -17,6 +17,7 @@ class Squared(MarginLoss, Fieldless):
 
     __slots__ = ()
     name: ClassVar[str] = "squared"
+    is_quadratic: ClassVar[bool] = True
 
     def value(self, t, z):
         """½(z − t)²."""

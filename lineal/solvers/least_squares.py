@@ -11,7 +11,8 @@ accelerated : Nesterov's (1983) momentum in the same metric, O(1/t²), restarted
     Candès 2015).
 quasi_newton : L-BFGS with the matrix in place of its starting Hessian. L is replaced by the curvature that the steps
     meet (most rows are soon won, and L overstates them), and Σ̂ factorised anew when it has changed by a factor of 3.
-    Nothing rests on Σ̂ being exact here: of many dense rows, four for each feature are drawn.
+    Nothing rests on Σ̂ being exact here: of many dense rows, four for each feature are drawn. Of a loss whose
+    curvature is the same everywhere (the identity link's) the whole Σ̂ is the Hessian, and one step the answer.
 
 Memory: 16d² bytes, 4 parameter arrays (24 for quasi_newton) and two blocks of scores.
 """
@@ -143,8 +144,9 @@ class _Adaptive:
 
     def __init__(self, centred: Centred, seed: int) -> None:
         loss, engine = centred.objective.loss, centred.objective.engine
-        self.matrix = _Matrix(centred, max(SAMPLED_ROWS * engine.shape[1], MIN_SAMPLED_ROWS), seed)
         self.curvature = loss.typical_curvature(engine.n_columns)
+        sample = max(SAMPLED_ROWS * engine.shape[1], MIN_SAMPLED_ROWS)
+        self.matrix = _Matrix(centred, None if getattr(loss, "is_quadratic", False) else sample, seed)
         self.smallest, self.largest = 1e-8 * self.curvature, 1e2 * self.curvature
         self.factor = self.matrix.factor(self.curvature)
         self.steps = 0
