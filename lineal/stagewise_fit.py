@@ -124,7 +124,8 @@ def _members(
         missing = max(0, int(options.n_blocks) - len(member))
         found = stagewise.solve(
             Labelled(
-                data.seen, data.Y, running, data.training, data.is_independent, thread_count(options.n_jobs)
+                data.seen, data.Y, running, data.training, data.is_independent, behind=len(member),
+                threads=thread_count(options.n_jobs),
             ), maker,
             update=options.update, alpha=options.alpha, block_size=int(options.block_size), n_blocks=missing,
             first_block=free, inner_iter=50 if options.inner_iter is None else int(options.inner_iter),

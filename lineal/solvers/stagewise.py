@@ -4,7 +4,8 @@ Agarwal, Kakade, Karampatziakis, Song & Valiant (2014), Algorithm 3. A generator
 p × p factorisation fits them; the running predictions move; the features are forgotten. Three ways to fit a block:
 
 linear : ridge regression of the residual y − ŷ on x̃, then ŷ ← ŷ + W'x̃ + b.
-calibrated : the same with y, y², y³ of the running predictions among the features, with a ridge of their own.
+calibrated : the same with y, y², y³ of the running predictions among the features, with a ridge of their own that
+    grows with every block.
 softmax : generalized least squares (`least_squares.py`, with momentum) on the labels themselves, from the running raw
     scores z: minimise ℓ(y, z + W'x̃ + b), then z ← z + W'x̃ + b. A sigmoid for two classes and for label sets.
 
@@ -107,7 +108,8 @@ def solve(
                 status = "exhausted"
                 break
             features = Features(block, who, block_memory)
-            fitted = FITS[update](features, rows, alpha, inner_iter, lambda: monitor.must_end(0) is not None)
+            count = rows.behind + len(result.stages) + 1
+            fitted = FITS[update](features, rows, alpha, count, inner_iter, lambda: monitor.must_end(0) is not None)
             if fitted is None:  # interrupted within the block, which is not kept
                 status = monitor.must_end(0)
                 break

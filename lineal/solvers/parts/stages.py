@@ -29,10 +29,10 @@ POWERS = functions(POLYNOMIAL)
 #: Predictions whose powers are taken: beyond, those of rows that were not trained on would grow from block to block.
 LOWEST, HIGHEST = -1.0, 2.0
 
-#: Ridge of these functions, beside that of the block. Predictions have the unit of labels, hence a number serves all
-#: data. Without it blocks sharpen what the ones before have said ("0.6 means 1", as most rows teach), rows that are
-#: wrong are moved further away each time, and the fit comes to a stand.
-POWERS_RIDGE = 1e-2
+#: Ridge of these functions in the t-th block, over t, beside that of the block. Predictions have the unit of labels,
+#: hence a number serves all data. Every block sharpens what the ones before have said ("0.6 means 1", as most rows
+#: teach), and moves rows that are wrong further away; it adds up, and without a ridge the fit comes to a stand.
+POWERS_RIDGE = 3e-3
 
 #: Whether a fit must end within a block.
 MustEnd = Callable[[], bool]
@@ -43,7 +43,8 @@ class Labelled:
     """Rows with their targets, the running predictions or raw scores (changed in place) and weights that add up to one.
 
     X is a dense array of any type or a CSR matrix; Y and `running` are (n, k) in the precision of the features. Columns
-    are independent of each other for two classes (k = 1) and for label sets. `threads` serve products with features.
+    are independent of each other for two classes (k = 1) and for label sets. `behind` is the number of blocks that have
+    made `running` so far. `threads` serve products with features.
     """
 
     X: Any
@@ -51,6 +52,7 @@ class Labelled:
     running: np.ndarray
     weights: np.ndarray
     is_independent: bool = False
+    behind: int = 0
     threads: int = 1
 
     def link(self, Z: np.ndarray) -> np.ndarray:
@@ -168,11 +170,12 @@ def _fit_residual(
     features: Features,
     rows: Labelled,
     alpha: float,
+    count: int,
     inner_iter: int,
     must_end: MustEnd,
     powers: bool = False,
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Linear and calibrated blocks: two passes over the rows."""
+    """Linear and calibrated blocks, the `count`-th one: two passes over the rows."""
 
     def chunks(keep: bool) -> Iterator[tuple[slice, np.ndarray]]:
         for part, F in features.chunks(rows.X, keep):
@@ -182,7 +185,7 @@ def _fit_residual(
     found = _moments(chunks(True), rows.weights, lambda part: rows.Y[part] - rows.running[part])
     dtype = rows.running.dtype
     ridges = np.full(len(found.means), alpha)
-    ridges[features.block.width :] += POWERS_RIDGE
+    ridges[features.block.width :] += POWERS_RIDGE * count
     W, b = (array.astype(dtype) for array in found.ridge(ridges, float(np.finfo(dtype).eps)))
     if must_end():
         return None
@@ -192,7 +195,7 @@ def _fit_residual(
 
 
 def _fit_labels(
-    features: Features, rows: Labelled, alpha: float, inner_iter: int, must_end: MustEnd
+    features: Features, rows: Labelled, alpha: float, count: int, inner_iter: int, must_end: MustEnd
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Softmax blocks: generalized least squares with momentum, a pass over the rows an iteration.
 
