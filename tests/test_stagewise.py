@@ -883,7 +883,7 @@ def test_calibrated_blocks_stay_finite_on_rows_that_they_have_not_seen():
 
 
 def test_calibrated_blocks_go_on_learning():
-    """Without a ridge on the powers every block sharpens what those before have said: some 230 rows are wrong, not 70."""
+    """Without a ridge on the powers blocks sharpen what those before have said: some 230 rows are wrong, not 70."""
     X, y = load_digits(return_X_y=True)
     wrong = dict.fromkeys(("linear", "calibrated"), 0)
     for update in wrong:

@@ -20,8 +20,7 @@ COMPONENTS, STRESS = 50, 0.15
 SCALE = {"MNIST": 0.85, "Fashion-MNIST": 0.85}
 
 #: Ridges of stagewise fits by update, chosen in the same way, and again within chance of the best.
-#: Cubes of running predictions can grow without bound on new rows where the ridge of calibrated blocks is much smaller.
-ALPHA = {"linear": 1e-7, "calibrated": 1e-5, "softmax": 1e-6}
+ALPHA = {"linear": 1e-7, "calibrated": 1e-7, "softmax": 1e-6}
 
 LOADERS = {
     "MNIST": (datasets.mnist, "t10k"),
