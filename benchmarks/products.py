@@ -1,8 +1,10 @@
-"""Sparse products: lineal against SciPy, on a text-shaped matrix.
+"""Products: lineal against SciPy on a text-shaped sparse matrix, and against NumPy's BLAS on dense rows.
 
     python -m benchmarks.products [--rows 12000] [--json PATH]
 
-X is CSR (and CSC) with Zipf-distributed columns: X@V and X'@R with several numbers of columns, on one thread and all.
+Sparse X is CSR (and CSC) with Zipf-distributed columns; dense X has 784 or 4000 columns. X@V and X'@R with several
+numbers of columns, on one thread and all. NumPy has the threads that its BLAS takes, and as many as lineal in the
+column of one thread.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks.common import RESULTS, measure, print_table, write_json
-from lineal.core.threads import available_cores
+from lineal.core.threads import available_cores, blas_limit
 from lineal.design import products, wrap
 
 COLUMNS = ("product", "k", "SciPy ms", "1 thread ms", "all ms", "1 thread ×", "ratio")
@@ -42,13 +44,26 @@ def compare(X: Any, k: int, repeats: int) -> list[list[Any]]:
         ("X@V", lambda: X @ V, lambda t: products.matmul(design, V, Z, t)),
         ("X'@R", lambda: X.T @ R, lambda t: products.rmatmul(design, R, G, t)),
     ):
-        np.testing.assert_allclose(ours(threads), peer(), rtol=1e-3 if X.dtype == np.float32 else 1e-9)
+        tolerance = 1e-3 if X.dtype == np.float32 else 1e-9
+        np.testing.assert_allclose(ours(threads), peer(), rtol=tolerance, atol=tolerance)
         ours(1)
         theirs, one, all_ = (
             1e3 * measure(f, repeats) for f in (peer, lambda ours=ours: ours(1), lambda ours=ours: ours(threads))
         )
-        label = f"{X.format} {X.dtype.name} {name}"
+        label = f"{getattr(X, 'format', 'dense')} {X.dtype.name} {name}"
         table.append([label, k, theirs, one, all_, theirs / one, theirs / all_])
+    return table
+
+
+def dense(columns: int, dtype: Any, repeats: int) -> list[list[Any]]:
+    """Rows of the table for some 64 MB of dense rows: BLAS on one thread against one thread, all against all."""
+    X = np.random.default_rng(0).standard_normal((16_000_000 // columns, columns)).astype(dtype)
+    table = []
+    for k in (2, 10, 20, 32):
+        with blas_limit(1):
+            alone = compare(X, k, repeats)
+        for slow, line in zip(alone, compare(X, k, repeats)):
+            table.append([f"{line[0]}, {columns} columns", k, line[2], slow[3], line[4], slow[5], line[6]])
     return table
 
 
@@ -74,7 +89,12 @@ def main() -> None:
             table += compare(X, k, arguments.repeats)
         table += compare(X.tocsc(), 20, arguments.repeats)
     print_table(f"{X.shape[0]} × {X.shape[1]}, {X.nnz} non-zeros", COLUMNS, table)
-    write_json(arguments.json, {"columns": COLUMNS, "rows": table, "nonzeros": X.nnz})
+    rows = [
+        row for dtype in (np.float32, np.float64) for columns in (784, 4000)
+        for row in dense(columns, dtype, arguments.repeats)
+    ]  # fmt: skip
+    print_table("dense rows, NumPy in place of SciPy", COLUMNS, rows)
+    write_json(arguments.json, {"columns": COLUMNS, "rows": table, "nonzeros": X.nnz, "dense": rows})
 
 
 if __name__ == "__main__":

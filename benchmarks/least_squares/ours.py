@@ -29,9 +29,9 @@ METHODS: dict[str, dict[str, Any]] = {
 Curve = list[dict[str, float]]
 
 
-def generator(name: str, on_pixels: bool = False) -> Any:
-    """What makes the features of images."""
-    fourier = RandomFourier(scale=SCALE.get(name, 1.0))
+def generator(name: str, on_pixels: bool = False, scale: float | None = None) -> Any:
+    """What makes the features of images, with the bandwidth that is given or was chosen."""
+    fourier = RandomFourier(scale=SCALE.get(name, 1.0) if scale is None else scale)
     return fourier if on_pixels else Chain(PrincipalComponents(COMPONENTS, stress=STRESS), fourier)
 
 
