@@ -112,8 +112,7 @@ def _members(
     members: list[list[stagewise.Stage]] = []
     history: list[dict[str, float]] = []
     status, message, seconds = "converged", "", 0.0
-    taken = [stage.number for member in model.members for stage in member]
-    free = max(taken, default=-1) + 1
+    free = _first_free(maker, [stage for member in model.members for stage in member], int(options.block_size))
     begun = [*model.members, *([] for _ in range(int(options.n_models) - len(model.members)))]
     for number, member in enumerate(begun):
         left = None if options.max_time is None else options.max_time - seconds
@@ -144,6 +143,18 @@ def _members(
         options=options.to_json(), certificate=NO_CERTIFICATE, status=status,
     )  # fmt: skip
     return model, Run(history, status, message)
+
+
+def _first_free(maker: Any, taken: list[stagewise.Stage], size: int) -> int:
+    """Number of the first block of a size that stages have not taken.
+
+    Blocks of a generator whose features come to an end are slices of them: those of another size go on where the last
+    one ended, or less than a block before. Numbers of others are seeds.
+    """
+    is_sliced = not getattr(maker, "needs_residual", False) and hasattr(maker, "width_of")
+    if is_sliced and maker.width_of(1 << 40, size) == 0:
+        return max(((stage.number + 1) * stage.size for stage in taken), default=0) // size
+    return max((stage.number for stage in taken), default=-1) + 1
 
 
 def _rows(X: Any, precision: str) -> Any:

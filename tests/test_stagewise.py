@@ -320,6 +320,18 @@ def test_blocks_can_be_added_with_other_weights(update):
     np.testing.assert_allclose(model.decision_function(IRIS), expected, atol=1e-7)
 
 
+def test_blocks_of_another_size_go_on_where_the_columns_ended():
+    X = DIGITS[:, DIGITS.any(axis=0)]
+    model = StagewiseClassifier("frequency", block_size=10, n_blocks=3, warm_start=True, precision="float64")
+    model.fit(X, NUMBERS).set_params(block_size=15, n_blocks=100).fit(X, NUMBERS)
+    assert [(stage.number, stage.size) for stage in model.model_.members[0][3:5]] == [(2, 15), (3, 15)]
+    seen = [model.generator_.make(stage.number, stage.size).columns for stage in model.model_.members[0]]
+    assert sorted(np.concatenate(seen)) == list(range(X.shape[1]))
+    fourier = StagewiseClassifier("fourier", block_size=10, n_blocks=3, warm_start=True).fit(X, NUMBERS)
+    fourier.set_params(block_size=40, n_blocks=5).fit(X, NUMBERS)
+    assert [stage.number for stage in fourier.model_.members[0]] == [0, 1, 2, 3, 4]
+
+
 def test_several_models_are_averaged_over_disjoint_blocks():
     model = classifier(n_models=2).fit(IRIS, SPECIES)
     assert [[stage.number for stage in member] for member in model.model_.members] == [[0, 1, 2], [3, 4, 5]]
