@@ -29,7 +29,9 @@ def main() -> None:
     parser = parts.parser_of(__doc__ or "", "least_squares", PARTS)
     parser.add_argument("--slow", action="store_true", help="more variants: Fourier features of pixels in table1")
     parser.add_argument(
-        "--seconds", type=float, help="of one fit of a peer at most (900, with --quick 10); of one curve of figure1"
+        "--seconds",
+        type=float,
+        help="of one fit of a peer at most (900, with --quick 10), of one curve of figure1 or fit of settings",
     )
     parser.add_argument(
         "--sizes", type=lambda text: tuple(map(int, text.split(","))), default=(), help="features in figure2"

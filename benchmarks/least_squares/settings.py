@@ -21,7 +21,7 @@ ALPHAS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 UPDATES = ("linear", "calibrated", "softmax")
 BLOCKS = {"block_size": 1024, "n_blocks": 4}
 
-#: Seconds of a fit that compares updates and block sizes.
+#: Seconds of a fit that compares updates and block sizes, unless --seconds says otherwise.
 SECONDS = 60.0
 
 
@@ -31,7 +31,7 @@ def rows_of(plan: Plan) -> tuple[list[Table], dict[str, Any]]:
     details: dict[str, Any] = {}
     for name in plan.selected("MNIST", "Fashion-MNIST"):
         rows = split(plan.load(name))
-        found = {**_features(rows, plan.is_quick), **_fits(rows, plan.is_quick)}
+        found = {**_features(rows, plan.is_quick), **_fits(rows, plan)}
         details[name] = {what: {str(key): error for key, error in errors.items()} for what, errors in found.items()}
         in_use = {"scale": SCALE[name], "stress": STRESS}
         for setting, errors in found.items():
@@ -57,7 +57,7 @@ def _features(rows: Sets, is_quick: bool) -> dict[str, dict[Any, float]]:
     }
 
 
-def _fits(rows: Sets, is_quick: bool) -> dict[str, dict[Any, float]]:
+def _fits(rows: Sets, plan: Plan) -> dict[str, dict[Any, float]]:
     name = rows.name.split(",")[0]
 
     def error(**options: Any) -> float:
@@ -66,11 +66,11 @@ def _fits(rows: Sets, is_quick: bool) -> dict[str, dict[Any, float]]:
 
     found: dict[str, dict[Any, float]] = {
         f"alpha, {update}": {
-            alpha: error(update=update, alpha=alpha, **BLOCKS) for alpha in ALPHAS[:: 4 if is_quick else 1]
+            alpha: error(update=update, alpha=alpha, **BLOCKS) for alpha in ALPHAS[:: 4 if plan.is_quick else 1]
         }
         for update in UPDATES
     }
-    seconds = 3.0 if is_quick else SECONDS
+    seconds = plan.limit or (3.0 if plan.is_quick else SECONDS)
     found[f"update and block size in {seconds:g} s"] = {
         f"{update} {size}": error(update=update, alpha=ALPHA[update], block_size=size, max_time=seconds)
         for update in UPDATES

@@ -64,6 +64,7 @@ def _works(folder: str) -> Iterator[Callable[[], Any]]:
                 yield partial(_fit, X, data.y, loss)
         for loss in LOSSES:  # so few columns are left to other solvers
             yield partial(_fit, data.X, data.y, loss, "dual_cd")
+        yield partial(_multiply, precision)
     yield partial(split, data, 0.2, 0)
 
 
@@ -83,6 +84,23 @@ def _converted(folder: str, precision: str) -> Any:
 
     path = os.path.join(folder, f"{precision}.arrow")
     return open_layout(convert(os.path.join(folder, "rows.svm"), path, dtype=precision)).X
+
+
+def _multiply(precision: str) -> None:
+    """Products of dense rows that are many enough for kernels, in their own precision and the certificate's."""
+    import numpy as np
+
+    from lineal.design import narrow_products, products, wrap
+
+    X, V = (
+        np.ones((2048, narrow_products.MIN_COLUMNS), precision),
+        np.ones((narrow_products.MIN_COLUMNS, 10), precision),
+    )
+    for is_writable in (True, False):
+        X.setflags(write=is_writable)
+        for dtype in dict.fromkeys((precision, "float64")):
+            scores = products.matmul(wrap(X), V, dtype=dtype)
+            products.rmatmul(wrap(X), scores)
 
 
 def _fit(X: Any, y: Any, loss: str, solver: str = "auto") -> None:
