@@ -85,8 +85,23 @@ def _figure(title: str, x: str, y: str, **scales: str) -> tuple[Any, Any]:
     return picture, axes
 
 
+def _plain_ticks(axis: Any) -> None:
+    """1, 2, 5, 10, … in place of powers of ten, where a logarithmic axis spans few of them."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    if axis.get_scale() == "log" and 0.0 < low < high < 300.0 * low:
+        axis.set_major_locator(
+            LogLocator(subs=(1.0, 2.0, 5.0) if high > 10.0 * low else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0))
+        )
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
+
+
 def _save(picture: Any, axes: Any, folder: Path, name: str) -> Path:
     """With the legend beside the lines, which may be many."""
+    for axis in (axes.xaxis, axes.yaxis):
+        _plain_ticks(axis)
     for number, line in enumerate(axes.get_lines()):
         if line.get_linestyle() != "None":
             line.set(color=f"C{number % 10}", linestyle=STYLES[number // 10 % len(STYLES)])
