@@ -222,7 +222,7 @@ def _largest_violation(objective: Objective, theta: np.ndarray) -> float:
     W, _ = objective.split(theta)
     largest = float(np.max(objective.regulariser.violation(W, gradient[: len(W)]), initial=0.0))
     if objective.fit_intercept:
-        largest = max(largest, float(np.linalg.norm(gradient[-1])))
+        largest = max(largest, objective.unit * float(np.linalg.norm(gradient[-1])))
     return largest
 
 

@@ -210,6 +210,8 @@ def checked_callbacks(callbacks: Iterable[Callback]) -> tuple[Callback, ...]:
     """The callbacks, or an error that says what is none."""
     if callable(callbacks):
         raise OptionError("callbacks must be a list of functions, not one function: write callbacks=[f]")
+    if not isinstance(callbacks, Iterable):
+        raise OptionError(f"callbacks={callbacks!r} must be a list of functions")
     found = tuple(callbacks)
     for callback in found:
         if not callable(callback):

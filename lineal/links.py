@@ -13,11 +13,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from lineal import row_sums
+from lineal import losses, row_sums
 from lineal.engine.base import Block
 from lineal.errors import DataError, OptionError
 from lineal.objective import Objective
@@ -46,8 +47,11 @@ class Link:
     def __post_init__(self) -> None:
         if not callable(self.mean) or not (self.potential is None or callable(self.potential)):
             raise OptionError("mean and potential of a Link must be functions")
-        if isinstance(self.lipschitz, str | bool) or not 0.0 < float(self.lipschitz) < math.inf:
+        is_number = isinstance(self.lipschitz, Real) and not isinstance(self.lipschitz, bool)
+        if not is_number or not 0.0 < self.lipschitz < math.inf:
             raise OptionError(f"lipschitz={self.lipschitz!r} of a Link must be a finite number > 0")
+        if not isinstance(self.name, str) or self.name in losses.names():
+            raise OptionError(f"name={self.name!r} of a Link must be a text of your own, not the name of a loss")
 
 
 @dataclass(frozen=True)

@@ -176,6 +176,22 @@ class Objective:
         return sums[:, :1], sums[:, 1:]
 
     @cached_property
+    def unit(self) -> float:
+        """The intercept's column of ones in the unit of the features: the largest root mean square of one of them.
+
+        Gradients by features have their unit, the intercept's has none. Compared as they are, rounding of the latter
+        would pass for a violation of features that are all small.
+        """
+        return math.sqrt(float(np.max(self.moments[1], initial=0.0))) or 1.0
+
+    def gradient_norms(self, gradient: np.ndarray) -> np.ndarray:
+        """Norms of the rows of a gradient in the shape of θ, the intercept's in the unit of the features."""
+        norms = np.linalg.norm(gradient.astype(np.float64, copy=False), axis=1)
+        if self.fit_intercept:
+            norms[-1] *= self.unit
+        return norms
+
+    @cached_property
     def mean_square(self) -> float:
         """Σ s·‖x‖²."""
         return float(self.engine.sum(lambda block: (float(np.sum(row_norms(block.X) * block.weights)),))[0])

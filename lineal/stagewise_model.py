@@ -49,7 +49,7 @@ class StagewiseModel(Predictor):
     options: dict[str, Any] = field(default_factory=dict)
     certificate: Certificate | None = None
     status: str = ""
-    _made: dict[int, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _made: dict[tuple[int, int], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     kind = "stagewise"
 
@@ -125,15 +125,16 @@ class StagewiseModel(Predictor):
         return scores
 
     def _block(self, maker: Any, stage: Stage) -> Any:
-        if stage.number in self._made:
-            return self._made[stage.number]
+        place = stage.number, stage.size
+        if place in self._made:
+            return self._made[place]
         if hasattr(maker, "remake"):
             block = maker.remake(stage.number, stage.size, stage.state)
         else:
             block = maker.make(stage.number, stage.size)
         self._check_width(stage, block.width)
         if len(self._made) < KEPT_BLOCKS:
-            self._made[stage.number] = block
+            self._made[place] = block
         return block
 
     def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
@@ -198,7 +199,7 @@ class StagewiseModel(Predictor):
             or sum(counts) != len(blocks)
             or not all(type(one) is int and 0 <= one < 2**48 for block in blocks for one in block[:3])
             or sum(block[2] for block in blocks) != len(W)
-            or len({block[0] for block in blocks}) != len(blocks)
+            or len({tuple(block[:2]) for block in blocks}) != len(blocks)
         ):
             raise ValueError("weights, blocks and classes do not fit each other")
         ends = np.cumsum([block[2] for block in blocks]).tolist()

@@ -435,6 +435,8 @@ def test_links_that_are_none():
         {"mean": 3, "lipschitz": 1.0},
         {"mean": sigmoid, "lipschitz": 0.0},
         {"mean": sigmoid, "lipschitz": "a"},
+        {"mean": sigmoid, "lipschitz": None},
+        {"mean": sigmoid, "lipschitz": 0.25, "name": "logistic"},  # a file would take it for that
     ):
         with pytest.raises(OptionError):
             Link(**bad)
@@ -654,6 +656,23 @@ def test_a_sample_of_the_rows_makes_the_matrix_and_the_same_model():
         assert fitted.status_ == "converged"
         assert len(fitted.history_) < 150
         np.testing.assert_allclose(fitted.decision_function(X), plain.decision_function(X), atol=0.02)
+
+
+@pytest.mark.parametrize("accelerated", ["quasi_newton", True, False])
+@pytest.mark.parametrize(
+    ("link", "dtype"), [("identity", np.float32), ("softmax", np.float32), ("softmax", np.float64)]
+)
+def test_without_a_penalty_the_scale_of_the_features_does_not_matter(link, dtype, accelerated):
+    """The intercept's gradient has no unit: violations count it in that of the features."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((300, 20))
+    y = np.where(rng.random(300) < 0.1, rng.integers(0, 3, 300), X[:, :3].argmax(axis=1))
+    counts = []
+    for scale in (1.0, 1e-10, 1e10):
+        fitted = LeastSquaresClassifier(link, alpha=0.0, accelerated=accelerated).fit((X * scale).astype(dtype), y)
+        assert fitted.status_ == "converged"
+        counts.append(fitted.n_iter_)
+    assert max(counts) <= 1.2 * min(counts) + 1
 
 
 def test_the_identity_link_takes_one_step_however_many_rows():

@@ -320,13 +320,20 @@ def test_blocks_can_be_added_with_other_weights(update):
     np.testing.assert_allclose(model.decision_function(IRIS), expected, atol=1e-7)
 
 
-def test_blocks_of_another_size_go_on_where_the_columns_ended():
+def test_blocks_of_another_size_go_on_where_the_columns_ended(tmp_path):
     X = DIGITS[:, DIGITS.any(axis=0)]
     model = StagewiseClassifier("frequency", block_size=10, n_blocks=3, warm_start=True, precision="float64")
     model.fit(X, NUMBERS).set_params(block_size=15, n_blocks=100).fit(X, NUMBERS)
     assert [(stage.number, stage.size) for stage in model.model_.members[0][3:5]] == [(2, 15), (3, 15)]
     seen = [model.generator_.make(stage.number, stage.size).columns for stage in model.model_.members[0]]
     assert sorted(np.concatenate(seen)) == list(range(X.shape[1]))
+    larger = StagewiseClassifier("frequency", block_size=10, n_blocks=2, warm_start=True, precision="float64")
+    larger.fit(X, NUMBERS).set_params(block_size=20, n_blocks=4).fit(X, NUMBERS)
+    assert [(stage.number, stage.size) for stage in larger.model_.members[0]] == [(0, 10), (1, 10), (1, 20), (2, 20)]
+    left = np.square(np.eye(10)[NUMBERS] - larger.decision_function(X)).sum(axis=1).mean()
+    assert left == pytest.approx(larger.history_[-1]["objective"], rel=1e-9)
+    larger.save(tmp_path / "larger.lineal")
+    np.testing.assert_array_equal(lineal.load(tmp_path / "larger.lineal").predict(X), larger.predict(X))
     fourier = StagewiseClassifier("fourier", block_size=10, n_blocks=3, warm_start=True).fit(X, NUMBERS)
     fourier.set_params(block_size=40, n_blocks=5).fit(X, NUMBERS)
     assert [stage.number for stage in fourier.model_.members[0]] == [0, 1, 2, 3, 4]

@@ -55,12 +55,12 @@ def options_of(kind: str, given: dict[str, dict[str, Any]], verbose: int, tune: 
         raise unknown_value("model_type", kind, KINDS)
     if tune and kind not in ("stagewise", "online"):
         raise OptionError(f"--tune is for --model-type stagewise and --online, not {kind}")
-    known = {field.name for field in dataclasses.fields(KINDS[kind])}
-    known |= {field.name for field in dataclasses.fields(ReadOptions)}  # those are for whoever reads the file
-    for other, values in given.items():
-        for name in values:
-            if name not in known:
-                raise OptionError(f"{flag_of(name)} is for --model-type {other}, not {kind}")
+    names = {one: {field.name for field in dataclasses.fields(options)} for one, options in KINDS.items()}
+    known = names[kind] | {field.name for field in dataclasses.fields(ReadOptions)}  # which whoever reads the file has
+    for name in (name for values in given.values() for name in values):
+        if name not in known:
+            others = ["--online" if one == "online" else f"--model-type {one}" for one in KINDS if name in names[one]]
+            raise OptionError(f"{flag_of(name)} is for {' and '.join(others)}, not {kind}")
     if kind == "linear":
         return train_options(given[kind], verbose)
     values = dict(given[kind])

@@ -36,7 +36,7 @@ class BlockRows:
         self.b = b if objective.fit_intercept else np.empty(0, theta.dtype)
         n, k = engine.shape[0], engine.n_columns
         self.squares = self.target.by_block(objective.moments[1][:, 0])
-        self.unit = unit_of(objective)
+        self.unit = objective.unit
         # No loss holds a weight of an empty block: a start may have some, and no step would see a curvature there.
         self.W[self.target.features_of((self.squares == 0.0) & (self.target.strengths > 0.0))] = 0.0
         self.bend = np.array([self.loss.typical_curvature(k)])
@@ -76,12 +76,3 @@ class BlockRows:
     def off_balance(self) -> float:
         """Norm of the gradient by the intercept, in units of the features."""
         return self.unit * float(np.linalg.norm(self.R.sum(axis=0, dtype=np.float64))) if len(self.b) else 0.0
-
-
-def unit_of(objective: Objective) -> float:
-    """What the intercept's column of ones would be in the unit of the features: the largest root mean square of one.
-
-    Gradients by features have their unit, the intercept's has none. Compared as they are, rounding of the latter would
-    pass for a violation of features that are all small.
-    """
-    return float(np.sqrt(objective.moments[1].max(initial=0.0))) or 1.0

@@ -30,12 +30,15 @@ class ColumnGap:
             self.inverse = (0.5 / strengths)[:, None]
         else:
             _, gradient = centred.value_and_gradient(centred.inside(objective.start()))
-            self.reference = float(np.linalg.norm(gradient, axis=1).max(initial=0.0)) or 1.0
+            self.reference = float(objective.gradient_norms(gradient).max(initial=0.0)) or 1.0
 
     def shares(self, value: float, gradient: np.ndarray) -> np.ndarray:
         """Of every column, what it adds to the estimate (relative gap, or squared relative violation)."""
         if not self.is_gap:
-            return np.einsum("jr,jr->r", gradient, gradient, dtype=np.float64) / self.reference**2
+            squares = np.einsum("jr,jr->r", gradient, gradient, dtype=np.float64)
+            if self.centred.objective.fit_intercept:
+                squares += (self.centred.objective.unit**2 - 1.0) * np.square(gradient[-1], dtype=np.float64)
+            return squares / self.reference**2
         if not value > 0.0:
             return np.zeros(gradient.shape[1])
         W = gradient[: len(self.inverse)]

@@ -16,7 +16,6 @@ import numpy as np
 from lineal.core.jit import kernel
 from lineal.design.products import gram, rmatmul
 from lineal.objective import Objective
-from lineal.solvers.parts.block_rows import unit_of
 from lineal.solvers.parts.chosen_features import ChosenFeatures
 
 #: Features of a working set at most, and entries of one of its sparse rows, in the mean.
@@ -83,7 +82,7 @@ class GramNewton(ChosenFeatures):
         direction = np.zeros(self.theta.shape)
         direction[:p, 0] = w - W[:, 0]
         if means is not None:
-            violation = max(violation, unit_of(self.part) * abs(gradient[p]))
+            violation = max(violation, self.part.unit * abs(gradient[p]))
             direction[p, 0] = -(gradient[p] + float(cross @ direction[:p, 0])) / total if total > 0.0 else 0.0
         promise = float(gradient @ direction[:, 0]) + regulariser.value(W + direction[:p]) - regulariser.value(W)
         return direction.astype(self.theta.dtype), promise, violation

@@ -29,13 +29,13 @@ class SmoothGap:
         self.reference = 1.0
         if self.inverse is None:  # without a gap, violations are relative to that of the zero model
             _, gradient = centred.value_and_gradient(centred.inside(objective.start()))
-            self.reference = float(np.linalg.norm(gradient, axis=1).max(initial=0.0)) or 1.0
+            self.reference = float(objective.gradient_norms(gradient).max(initial=0.0)) or 1.0
 
     def estimate(self, value: float, gradient: np.ndarray) -> float:
         """Relative gap if the intercept were balanced; relative gradient norm where there is no gap."""
         W, _ = self.centred.objective.split(gradient)
         if self.inverse is None:
-            return float(np.linalg.norm(gradient, axis=1).max(initial=0.0)) / self.reference
+            return float(self.centred.objective.gradient_norms(gradient).max(initial=0.0)) / self.reference
         rows = np.einsum("jr,jr->j", W, W, dtype=np.float64)
         distance = dot(rows, self.inverse)
         return distance / abs(value) if value != 0.0 else math.inf if distance > 0.0 else 0.0

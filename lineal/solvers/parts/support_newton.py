@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from lineal.solvers.parts.block_rows import unit_of
 from lineal.solvers.parts.cg import System, total_dot, truncated_cg
 from lineal.solvers.parts.chosen_features import ChosenFeatures
 
@@ -36,7 +35,7 @@ class SupportNewton(ChosenFeatures):
 
     def run(self, steps: int, goal: float) -> np.ndarray:
         """Newton steps until the gradient's norm is at most `goal`; returns the rows of θ for `chosen`."""
-        value, unit = self.value(0.0, self.theta), unit_of(self.part)
+        value, unit = self.value(0.0, self.theta), self.part.unit
         for _ in range(steps):
             W = np.ascontiguousarray(self.theta[: self.d])
             if self.regulariser.zero_blocks(W).any():  # the last step ended there, and nothing is smooth any more
