@@ -27,6 +27,7 @@ BAR = 10.0
 #: Features of the comparison.
 N_FEATURES, QUICK_FEATURES = 4000, 256
 ALPHAS = (1e-3, 1e-2, 1e-1, 1.0)
+ITERATIONS = (2, 3, 5, 7, 10, 15, 25, 50)
 GRID = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 RIDGES = (10.0, 100.0, 1e3, 1e4)
 
@@ -72,14 +73,26 @@ def _contest(plan: Plan, sets: Sets) -> Any:
             _, model = ours.least_squares(rows, alpha=alpha, **options)
             errors[alpha] = rows.error(model.predict(rows.X_test))
         best = min(errors, key=errors.__getitem__)
-        seconds, model = ours.least_squares(sets, alpha=best, **options)
-        yield {"name": name, "seconds": seconds, "error": sets.error(model.predict(sets.X_test)),
-               "chosen": f"{best:g}", "validation": {str(key): error for key, error in errors.items()}}  # fmt: skip
+        yield _chosen(
+            sets, name, f"{best:g}", {str(key): error for key, error in errors.items()}, alpha=best, **options
+        )
+    for name in plan.selected("lineal, logistic, few iterations"):
+        by_count = ours.errors_by_iteration(rows, ALPHAS[0], ITERATIONS)
+        count = min(by_count, key=by_count.__getitem__)
+        words = f"{ALPHAS[0]:g}, {count} iterations"
+        listed = {str(key): error for key, error in by_count.items()}
+        yield _chosen(sets, name, words, listed, alpha=ALPHAS[0], **ours.early(count))
     contestants = [peer._replace(grid=GRID) for peer in (*peers.LIBLINEAR.values(), peers.LOGISTIC)]
     with peers.Room(sets, plan) as room:
         for peer in [*contestants, peers.RIDGE._replace(grid=RIDGES)]:
             if plan.match in peer.name:
                 yield room.run(peer)
+
+
+def _chosen(sets: Sets, name: str, words: str, validation: dict[str, float], **options: Any) -> dict[str, Any]:
+    seconds, model = ours.least_squares(sets, **options)
+    error = sets.error(model.predict(sets.X_test))
+    return {"name": name, "seconds": seconds, "error": error, "chosen": words, "validation": validation}
 
 
 def _rows(plan: Plan, fits: list[dict[str, Any]]) -> list[list[Any]]:

@@ -56,6 +56,24 @@ def least_squares(sets: Sets, **options: Any) -> tuple[float, LeastSquaresClassi
     return timed(lambda: LeastSquaresClassifier(**options).fit(sets.X, sets.y))
 
 
+def early(iterations: int) -> dict[str, Any]:
+    """Options of Algorithm 1 with momentum that ends after so many iterations, which regularises."""
+    return {"link": "softmax", "accelerated": True, "max_iter": iterations, "tol": 1e-9}
+
+
+def errors_by_iteration(sets: Sets, alpha: float, iterations: tuple[int, ...]) -> dict[int, float]:
+    """Test errors (%) of one fit of Algorithm 1 after each of these iterations."""
+    found: dict[int, float] = {}
+
+    def watch(snapshot: Any) -> None:
+        if snapshot.iteration in iterations:
+            scores = sets.X_test @ snapshot.weights.astype(sets.X.dtype) + snapshot.intercept
+            found[int(snapshot.iteration)] = percent_wrong(scores.argmax(axis=1), sets.y_test)
+
+    least_squares(sets, alpha=alpha, callbacks=(watch,), **early(max(iterations)))
+    return found
+
+
 def stagewise(sets: Sets, **options: Any) -> tuple[float, StagewiseClassifier]:
     """A timed fit of one model after the other, without limit of blocks unless it is given."""
     return timed(lambda: StagewiseClassifier(**{"n_blocks": 100_000, **options}).fit(sets.X, sets.y))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.least_squares import ours
-from benchmarks.least_squares.problems import Plan, Sets, Table, percent_wrong, split
+from benchmarks.least_squares.problems import Plan, Sets, Table, split
 
 TITLE = "MNIST test errors (%): linear, logistic and calibrated least squares, means of three seeds"
 COLUMNS = ("features", "method", "error", "seeds", "the paper", "asked for", "met", "scale", "alpha", "iterations",
@@ -80,16 +80,8 @@ def _tried(rows: Sets, name: str, setting: Setting) -> dict[Setting, float]:
     if name != "logistic":
         _, model = _fit(rows, name, setting)
         return {setting: rows.error(model.predict(rows.X_test))}
-    found = {}
-
-    def watch(snapshot: Any) -> None:
-        if snapshot.iteration in ITERATIONS:
-            scores = rows.X_test @ snapshot.weights.astype(rows.X.dtype) + snapshot.intercept
-            error = percent_wrong(scores.argmax(axis=1), rows.y_test)
-            found[setting._replace(iterations=int(snapshot.iteration))] = error
-
-    _fit(rows, name, setting._replace(iterations=ITERATIONS[-1]), callbacks=(watch,))
-    return found
+    errors = ours.errors_by_iteration(rows, setting.alpha, ITERATIONS)
+    return {setting._replace(iterations=count): error for count, error in errors.items()}
 
 
 def _cells(
@@ -127,8 +119,6 @@ def _made(sets: Sets, size: int, seed: int, on_pixels: bool, scale: float | None
     return rows
 
 
-def _fit(rows: Sets, name: str, setting: Setting, **extra: Any) -> tuple[float, Any]:
-    options = dict(ours.METHODS[name])
-    if setting.iterations is not None:
-        options |= {"accelerated": True, "max_iter": setting.iterations, "tol": 1e-9}
-    return ours.least_squares(rows, alpha=setting.alpha, **options, **extra)
+def _fit(rows: Sets, name: str, setting: Setting) -> tuple[float, Any]:
+    options = ours.METHODS[name] if setting.iterations is None else ours.early(setting.iterations)
+    return ours.least_squares(rows, alpha=setting.alpha, **options)
