@@ -35,9 +35,9 @@ class ColumnGap:
     def shares(self, value: float, gradient: np.ndarray) -> np.ndarray:
         """Of every column, what it adds to the estimate (relative gap, or squared relative violation)."""
         if not self.is_gap:
-            squares = np.einsum("jr,jr->r", gradient, gradient, dtype=np.float64)
-            if self.centred.objective.fit_intercept:
-                squares += (self.centred.objective.unit**2 - 1.0) * np.square(gradient[-1], dtype=np.float64)
+            W, b = self.centred.objective.split(gradient)
+            squares = np.einsum("jr,jr->r", W, W, dtype=np.float64)
+            squares += np.square(self.centred.objective.unit * b.astype(np.float64))
             return squares / self.reference**2
         if not value > 0.0:
             return np.zeros(gradient.shape[1])
