@@ -92,10 +92,8 @@ def _multiply(precision: str) -> None:
 
     from lineal.design import narrow_products, products, wrap
 
-    X, V = (
-        np.ones((2048, narrow_products.MIN_COLUMNS), precision),
-        np.ones((narrow_products.MIN_COLUMNS, 10), precision),
-    )
+    d = narrow_products.MIN_COLUMNS
+    X, V = np.ones((narrow_products.WORTH_A_KERNEL // d, d), precision), np.ones((d, 10), precision)
     for is_writable in (True, False):
         X.setflags(write=is_writable)
         for dtype in dict.fromkeys((precision, "float64")):

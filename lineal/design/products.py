@@ -42,7 +42,7 @@ def matmul(X: Design, V: np.ndarray, out: np.ndarray | None = None, threads: int
     k = V.shape[1]
     out = _output(X.shape, V, out, dtype)
     if X.is_dense:
-        return dense_matmul(X.layout.values, V.astype(out.dtype, copy=False), out, threads)
+        return _dense_matmul(X.layout.values, V.astype(out.dtype, copy=False), out, threads)
     if isinstance(X.layout, CSR):
         return _gather(X.layout, np.ascontiguousarray(V), out, _useful(X, k, threads))
     return _scatter(_transposed(X), X.is_sorted, np.ascontiguousarray(V), out, _useful(X, k, threads))
@@ -53,7 +53,7 @@ def rmatmul(X: Design, R: np.ndarray, out: np.ndarray | None = None, threads: in
     k = R.shape[1]
     out = _output(X.shape[::-1], R, out, dtype)
     if X.is_dense:
-        return dense_rmatmul(X.layout.values, R, out, threads)
+        return _dense_rmatmul(X.layout.values, R, out, threads)
     if isinstance(X.layout, CSR):
         return _scatter(X.layout, X.is_sorted, np.ascontiguousarray(R), out, _useful(X, k, threads))
     return _gather(_transposed(X), np.ascontiguousarray(R), out, _useful(X, k, threads))
@@ -156,7 +156,7 @@ def _transposed(X: Design) -> CSR:
     return CSR(X.layout.data, X.layout.indices, X.layout.indptr, X.shape[0])
 
 
-def dense_matmul(X: np.ndarray, V: np.ndarray, out: np.ndarray, threads: int) -> np.ndarray:
+def _dense_matmul(X: np.ndarray, V: np.ndarray, out: np.ndarray, threads: int) -> np.ndarray:
     """X @ V into `out`, whose precision V has; of any numeric X."""
     if narrow_products.serves(X, V, out):
         return narrow_products.matmul(X, V, out, threads)
@@ -168,7 +168,7 @@ def dense_matmul(X: np.ndarray, V: np.ndarray, out: np.ndarray, threads: int) ->
     return out
 
 
-def dense_rmatmul(X: np.ndarray, R: np.ndarray, out: np.ndarray, threads: int) -> np.ndarray:
+def _dense_rmatmul(X: np.ndarray, R: np.ndarray, out: np.ndarray, threads: int) -> np.ndarray:
     """X' @ R into `out`; of any numeric X."""
     if narrow_products.serves(X, R, out):
         return narrow_products.rmatmul(X, R, out, threads)
