@@ -22,7 +22,7 @@ test: $(VENV)/.has-dev+report
 	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) -q
 
 test-all: $(VENV)/.has-dev+report
-	$(BIN)/python -m pytest -n $(JOBS) -q
+	LINEAL_FAULTS=20 $(BIN)/python -m pytest -n $(JOBS) -q
 
 lint: $(VENV)/.has-dev+report
 	$(BIN)/ruff check .
