@@ -181,10 +181,14 @@ class Judge:
         if not (np.isfinite(W).all() and np.isfinite(b).all() and np.isfinite(numbers).all()):
             self.found(name, "not finite", f"weights or certificate: {certificate}")
             return
-        for column in ("seconds", "objective", "gap", "nonzero_rows"):  # a gap may not be known yet: infinite
-            wrong = [row[column] for row in classifier.history_ if not math.isfinite(row[column])]
-            if any(math.isnan(value) or column != "gap" for value in wrong):
-                self.found(name, f"history not finite: {column}", "")
+        wrong = {
+            column
+            for row in classifier.history_
+            for column, value in row.items()
+            if math.isnan(value) or (math.isinf(value) and column != "gap")  # a gap may not be known yet
+        }
+        if wrong:
+            self.found(name, "history not finite", ", ".join(sorted(wrong)))
         mine = problem.stated()
         exact, rounding = mine.value(W, b), mine.rounding(W, b)
         error = abs(certificate.primal - exact)
@@ -218,10 +222,13 @@ class Judge:
             message = messages[kinds.index("ConvergenceWarning")]
             if not any(word in message for word in ADVICE):
                 self.found(name, "message without advice", message)
-        for kind, text, warning in zip(kinds, messages, caught):
-            if kind != "ConvergenceWarning" or status == "converged":
-                place = f"{os.path.basename(warning.filename)}:{warning.lineno}"
-                self.found(name, "warning", f"{kind}: {text} ({place})")
+        others = {
+            f"{kind}: {text} ({os.path.basename(warning.filename)}:{warning.lineno})"
+            for kind, text, warning in zip(kinds, messages, caught)
+            if kind != "ConvergenceWarning" or status == "converged"
+        }
+        for text in sorted(others):
+            self.found(name, "warning", text)
         return message
 
     def check_model(self, name: str, problem: Problem, classifier: Any, X: Any) -> None:
