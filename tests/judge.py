@@ -22,12 +22,14 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import judge_peer
 import numpy as np
 from judge_objective import EPS, Stated, Wide
-from judge_problems import Problem, able_solvers, draw
+from judge_problems import FIRST, Problem, able_solvers, draw
+from scipy.optimize import linprog
 
 import lineal
 from lineal.errors import OptionError
@@ -304,6 +306,36 @@ class Judge:
                 self.report.counts[f"poor answers of {name.partition(' ')[0]}"] += 1
             if fit.objective > zero * (1 + 1e-6) + rounding:
                 self.found(name, "worse than zero weights", f"{fit.objective!r}, zero weights have {zero!r}")
+            if NEEDS_INFINITY and fit.message and "infinity" not in fit.message and self.has_minimum_at_infinity:
+                self.found(name, "message without infinity", fit.message)
+
+    @cached_property
+    def has_minimum_at_infinity(self) -> bool:
+        """Whether the loss falls for ever along some direction that nothing holds back."""
+        is_free = self.stated.loss in ("logistic", "softmax") and not self.stated.strengths.any()
+        return is_free and is_separable(self.stated)
+
+
+def is_separable(stated: Stated) -> bool:
+    """Whether some scores give every row a margin: by their differences for softmax, else in one of the columns."""
+    kept = stated.weights > 0
+    X, has = stated.X[kept], stated.has[kept]
+    X = X - X.mean(axis=0) if stated.fit_intercept else X
+    X = X / np.maximum(np.abs(X).max(axis=0), 1e-300)
+    X = np.hstack([X, np.ones((len(X), 1))]) if stated.fit_intercept else X
+    if stated.loss != "softmax":
+        return any(_has_point(np.where(column, 1.0, -1.0)[:, None] * X) for column in has.T)
+    rows, others = np.nonzero(~has)
+    A = np.zeros((len(rows), has.shape[1], X.shape[1]))
+    A[np.arange(len(rows)), has.argmax(axis=1)[rows]] = X[rows]
+    A[np.arange(len(rows)), others] = -X[rows]
+    return _has_point(A.reshape(len(rows), -1))
+
+
+def _has_point(A: np.ndarray) -> bool:
+    """Whether A v ≥ 1 has a solution."""
+    answer = linprog(np.zeros(A.shape[1]), A_ub=-A, b_ub=-np.ones(len(A)), bounds=(-1e6, 1e6), method="highs")
+    return answer.status == 0
 
 
 def forms(problem: Problem) -> Iterable[tuple[str, Problem, Callable[..., tuple[np.ndarray, np.ndarray]]]]:
@@ -314,7 +346,7 @@ def forms(problem: Problem) -> Iterable[tuple[str, Problem, Callable[..., tuple[
     rng = np.random.default_rng([number, 1])
     solver = problem.solvers[-1]
     same = lambda W, b: (W, b)  # noqa: E731
-    which = number // 3 % 7
+    which = number // 3 % 7 if number >= FIRST else 3 + number // 3 % 4
     if which == 0:
         yield f"{solver} as C", replace(problem, layout="C"), same
     elif which == 1:
