@@ -32,6 +32,7 @@ from lineal.folds import Fold, from_pairs, stratified
 from lineal.model import Model
 from lineal.options import TrainOptions
 from lineal.progress import Steps
+from lineal.recentred import recentred
 from lineal.search import alphas as strengths
 from lineal.search import measures
 from lineal.search.names import LESS_IS_BETTER
@@ -157,14 +158,16 @@ class _Run:
         Where all weights are zero from some α on, the model without features is made first, with its best intercept:
         a path that begins there has its first answer at once.
         """
-        objective, options, start = self.problem.objective, self.options, None
+        given, options, start = self.problem.objective, self.options, None
+        moved = recentred(given)
+        objective = given if moved is None else moved.inside  # the same strengths, with fewer digits lost
         if strengths.has_critical_alpha(objective):
             constant = strengths.constant_model(objective)
             start = self.alpha_max = strengths.largest_alpha(objective, constant)
             self.constant = constant.astype(objective.engine.dtype)
-        given = options.given_alphas()
-        if given is not None:
-            return given
+        alphas = options.given_alphas()
+        if alphas is not None:
+            return alphas
         if options.search == "quick":
             return strengths.quick_alphas(objective, total_weight, start)
         return strengths.path_alphas(objective, int(options.n_alphas), options.alpha_min_ratio, start)
