@@ -77,7 +77,7 @@ def solve(
 ) -> Solution:
     """Minimise the objective to a relative duality gap of `tol`; an iteration is a pass over the rows.
 
-    The objective costs half a pass, so `history` has it (instead of NaN) where the gap was checked and, if there are
+    The objective costs half a pass, so `history` has it (instead of None) where the gap was checked and, if there are
     callbacks to see it, at every pass.
     """
     check(objective.loss, objective.regulariser.penalty)

@@ -100,7 +100,7 @@ def solve(
     """Minimise the objective to a relative duality gap of `tol`, which a method with falling steps reaches slowly.
 
     `rate` is η₀, and `schedule` says what it means: see above. The objective costs half a pass, so `history` has it
-    (instead of NaN) where the gap was checked and, if there are callbacks to see it, at every pass. The answer is the
+    (instead of None) where the gap was checked and, if there are callbacks to see it, at every pass. The answer is the
     best iterate of those.
     """
     check(objective.loss, objective.regulariser.penalty)
