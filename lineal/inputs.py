@@ -55,7 +55,7 @@ def checked_labels(y: Any) -> Any:
     NumPy turns a list of texts and numbers into texts, and whole numbers beyond 64 bits next to others into rounded
     floating-point numbers: two labels could become one.
     """
-    y = checked(y, "y")
+    y = checked(y.to_numpy() if is_frame(y) else y, "y")
     if not isinstance(y, list | tuple):
         return y
     try:

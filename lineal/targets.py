@@ -158,6 +158,11 @@ def _unique(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.unique(values, return_inverse=True)
 
 
+def has_columns(y: Any) -> bool:
+    """Whether labels come as a matrix of several columns."""
+    return sparse.issparse(y) or (isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] > 1)
+
+
 SETS_NEEDED = "a 2-D y must be an indicator matrix of 0 and 1 (one column per label)"
 
 

@@ -36,7 +36,7 @@ from lineal.inputs import checked, checked_labels
 from lineal.solution import Certificate
 from lineal.solvers.parts.cg import System, column_dots, truncated_cg
 from lineal.solvers.parts.second_moment import Factor, without_constants
-from lineal.targets import label_sets
+from lineal.targets import has_columns, label_sets
 
 #: Rows or columns of a sparse X up to which a matrix of their products is cheaper than iterations.
 FEW = 512
@@ -62,7 +62,7 @@ class RidgeClassifier(ChecksInput, linear_model.RidgeClassifier):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RidgeClassifier:
         """Train on X (n, d), dense or sparse, and y: labels (n,), or an indicator matrix (n, k)."""
         X, y, sample_weight = checked(X, "X"), checked_labels(y), checked(sample_weight, "sample_weight")
-        if sparse.issparse(y) or (np.ndim(y) == 2 and np.shape(y)[1] > 1):
+        if has_columns(y):
             y = label_sets(y).toarray().astype(np.int64)
         name = self._checked_solver(sparse.issparse(X))
         X, y, sample_weight, Y = self._prepare_data(X, y, sample_weight, self.solver)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from lineal.errors import LinealError
 from lineal.inputs import check_frame, checked, checked_labels, is_frame
-from lineal.targets import label_sets
+from lineal.targets import has_columns, label_sets
 
 #: What scikit-learn takes for "there is no y to check".
 NO_Y = "no_validation"
@@ -42,6 +41,6 @@ class ScoresChecked:
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """As scikit-learn's estimators have it: accuracy of a classifier, R² of a regression."""
         y = checked_labels(y)
-        if sparse.issparse(y) or (np.ndim(y) == 2 and np.shape(y)[1] > 1):
+        if has_columns(y):
             y = label_sets(y).astype(np.int64)
         return super().score(X, y, checked(sample_weight, "sample_weight"))  # type: ignore[misc]

@@ -36,7 +36,7 @@ from lineal.features.monomial_values import count_of_rows, products_of_dense, pr
 from lineal.inputs import checked_labels
 from lineal.online_fit import CLASSES, NUMBERS, SETS, array_blocks, fit_online
 from lineal.online_options import OnlineOptions
-from lineal.targets import find_classes, label_sets
+from lineal.targets import find_classes, has_columns, label_sets
 
 #: Rows that one task of a thread takes.
 ROWS = 4096
@@ -229,7 +229,7 @@ def _target(y: Any) -> tuple[Any, str, Any]:
     """Labels as the online learner takes them, their kind, and the classes."""
     y = checked_labels(y)
     y = y if sparse.issparse(y) else np.asarray(y)
-    if sparse.issparse(y) or (y.ndim == 2 and y.shape[1] > 1):
+    if has_columns(y):
         sets = label_sets(y)
         return sets, SETS, np.arange(sets.shape[1])
     y = column_or_1d(y, warn=True)
