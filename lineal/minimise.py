@@ -1,8 +1,8 @@
 """Run a solver on an objective: what is the same for all of them.
 
-Solvers get the rows with far columns moved to zero, in a unit that suits them (`conditioned.py`). A fit that float32 cannot carry to its end is
-carried on in float64. The answer is finite: where numbers overflow, it is the best iterate before that, with a status
-and a message that say so. A minimum at infinity is named as such.
+Solvers get the rows with far columns moved to zero, in a unit that suits them (`conditioned.py`). A fit that stalls in
+float32 is carried on in float64. The answer is finite and no worse than the start: where numbers overflow, it is the
+best iterate before that, with a status and a message that say so. A minimum at infinity is named as such.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _carried_on(
     found: Solution,
 ) -> Solution:
     """The fit carried on in float64 from where it came to, within what is left of its iterations and its time."""
-    done, seconds = found.history[-1]["iteration"], found.history[-1]["seconds"]
+    done, seconds = int(found.history[-1]["iteration"]), found.history[-1]["seconds"]
     left = dict(options)
     if "max_iter" in left:
         left["max_iter"] = max(int(left["max_iter"] - done), 0)
@@ -177,7 +177,9 @@ def _carried_on(
     further = solver.solve(wide, tol=tol, callbacks=shown, start=start, **left)
     if not _is_finite(wide, further) or not further.certificate.value < found.certificate.value:
         return found
-    rows = [{**row, "iteration": row["iteration"] + done, "seconds": row["seconds"] + seconds} for row in further.history]
+    rows = [
+        {**row, "iteration": row["iteration"] + done, "seconds": row["seconds"] + seconds} for row in further.history
+    ]
     return replace(
         further, history=[*found.history, *rows[1:]], message=f"{further.message} (in float64: float32 was too coarse)"
     )

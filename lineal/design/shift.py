@@ -1,8 +1,8 @@
 """A matrix with a constant subtracted from some of its columns.
 
-A column whose mean is many standard deviations from zero (a year, a timestamp, a pressure) costs every solver digits and
-iterations. A solver with a free intercept is given the same column near zero instead. Of a sparse matrix only columns
-that are nearly full can lie that far from zero, so that the copy has hardly more entries than the matrix.
+A column whose mean is many standard deviations from zero (a year, a timestamp, a pressure) costs every solver digits
+and iterations. A solver with a free intercept is given the same column near zero instead. Of a sparse matrix only
+columns that are nearly full can lie that far from zero, so that the copy has hardly more entries than the matrix.
 """
 
 from __future__ import annotations

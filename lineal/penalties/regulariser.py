@@ -97,7 +97,7 @@ class Regulariser:
         return self.penalty.is_norm or self.penalty.is_smooth
 
     def in_unit(self, unit: float) -> Regulariser:
-        """The same term as a function of unit·W in place of W: norms grow with the unit, the l2 penalty with its square."""
+        """The same term as a function of unit·W: a norm grows with the unit, the l2 penalty with its square."""
         if unit == 1.0:
             return self
         other = self.with_alpha(self.alpha / (unit if self.penalty.is_norm else unit * unit))
