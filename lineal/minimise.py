@@ -119,7 +119,7 @@ def _best_finite(
         f"numbers overflowed in {objective.engine.dtype}: the answer is the best iterate before that and has "
         f"{certificate}, asked for {tol:g}; centre and scale the features, or use float64"
     )
-    history = [row for row in again.history if math.isfinite(row["objective"])]
+    history = [row for row in again.history if row["objective"] is None or math.isfinite(row["objective"])]
     return replace(
         broken, weights=W, intercept=b, certificate=certificate, history=history, status=status, message=message,
         dual_point=None,
