@@ -43,6 +43,9 @@ ADVICE = ("use ", "raise ", "scale ", "centre ", "give ", "subtract ")
 #: Seconds after which a fit is cut.
 MAX_TIME = 4.0
 
+#: An answer that misses the best by more than this share of the objective of zero weights is counted as poor.
+POOR = 1e-2
+
 #: How often a fit that was cut is tried: the first times it may have had kernels to compile.
 TRIES = 3
 
@@ -304,7 +307,7 @@ class Judge:
                 self.report.measure("missed by converged / tol", missed / tol, where)
                 if fit.objective - best > tol * fit.objective + rounding:
                     self.found(name, "not converged", f"{fit.objective!r} against {best!r} of {best_name}")
-            elif missed > max(0.1, 10 * tol):
+            elif missed > max(0.1, 10 * tol) and fit.objective - best > POOR * zero:
                 self.report.counts[f"poor answers of {name.partition(' ')[0]}"] += 1
                 self.report.poor.append(
                     f"{where}: {fit.objective:.6g} against {best:.6g} of {best_name}; {fit.classifier.status_}"
