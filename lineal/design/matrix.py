@@ -26,7 +26,7 @@ class Design:
     dtype : float32 or float64; nothing downstream converts it.
     is_sorted : whether the indices of each sparse row (or column) ascend.
     copies : what solvers had made of this matrix, by name: other orders (`lineal.design.orders`), shifted columns
-        (`lineal.recentred`).
+        and other units (`lineal.conditioned`).
     """
 
     layout: Any
@@ -107,6 +107,15 @@ def wrap(X: Any) -> Design:
         X, state = X.copy(), SORTED
         X.sum_duplicates()
     return Design(layout(X.data, X.indices, X.indptr, other), X.shape, X.dtype, state == SORTED)
+
+
+def in_float64(X: Design) -> Design:
+    """X with float64 entries, in the same layout: a copy."""
+    if isinstance(X.layout, Dense):
+        layout: Any = Dense(X.layout.values.astype(np.float64, order="K"))
+    else:
+        layout = X.layout._replace(data=X.layout.data.astype(np.float64))
+    return Design(layout, X.shape, np.dtype(np.float64), X.is_sorted)
 
 
 #: What `check_structure` finds: indices of each row ascend; do not; are out of range; ascend, but some twice.

@@ -32,7 +32,6 @@ from lineal.folds import Fold, from_pairs, stratified
 from lineal.model import Model
 from lineal.options import TrainOptions
 from lineal.progress import Steps
-from lineal.recentred import recentred
 from lineal.search import alphas as strengths
 from lineal.search import measures
 from lineal.search.names import LESS_IS_BETTER
@@ -158,9 +157,7 @@ class _Run:
         Where all weights are zero from some α on, the model without features is made first, with its best intercept:
         a path that begins there has its first answer at once.
         """
-        given, options, start = self.problem.objective, self.options, None
-        moved = recentred(given)
-        objective = given if moved is None else moved.inside  # the same strengths, with fewer digits lost
+        objective, options, start = self.problem.objective, self.options, None
         if strengths.has_critical_alpha(objective):
             constant = strengths.constant_model(objective)
             start = self.alpha_max = strengths.largest_alpha(objective, constant)
@@ -228,6 +225,7 @@ class _Run:
         return status
 
     def _keep(self, position: int, solution: Solution) -> None:
+        self.monitor.has_answer = True
         W = solution.weights
         self.ends.append((solution.certificate, int(np.count_nonzero(W)), int(np.count_nonzero(W.any(axis=1)))))
         self.solutions[position] = replace(solution, dual_point=None)
