@@ -188,11 +188,11 @@ class Judge:
         if not (np.isfinite(W).all() and np.isfinite(b).all() and np.isfinite(numbers).all()):
             self.found(name, "not finite", f"weights or certificate: {certificate}")
             return
-        wrong = {
+        wrong = {  # what was not computed is None, and an estimate of the gap may be infinite
             column
             for row in classifier.history_
             for column, value in row.items()
-            if math.isnan(value) or (math.isinf(value) and column != "gap")  # a gap may not be known yet
+            if value is not None and (math.isnan(value) or (math.isinf(value) and column != "gap"))
         }
         if wrong:
             self.found(name, "history not finite", ", ".join(sorted(wrong)))
