@@ -43,6 +43,9 @@ ADVICE = ("use ", "raise ", "scale ", "centre ", "give ", "subtract ")
 #: Seconds after which a fit is cut.
 MAX_TIME = 4.0
 
+#: An answer that misses the best by more than this share of the objective of zero weights is counted as poor.
+POOR = 1e-2
+
 #: How often a fit that was cut is tried: the first times it may have had kernels to compile.
 TRIES = 3
 
@@ -185,11 +188,11 @@ class Judge:
         if not (np.isfinite(W).all() and np.isfinite(b).all() and np.isfinite(numbers).all()):
             self.found(name, "not finite", f"weights or certificate: {certificate}")
             return
-        wrong = {
+        wrong = {  # what was not computed is None, and an estimate of the gap may be infinite
             column
             for row in classifier.history_
             for column, value in row.items()
-            if math.isnan(value) or (math.isinf(value) and column != "gap")  # a gap may not be known yet
+            if value is not None and (math.isnan(value) or (math.isinf(value) and column != "gap"))
         }
         if wrong:
             self.found(name, "history not finite", ", ".join(sorted(wrong)))
@@ -304,7 +307,7 @@ class Judge:
                 self.report.measure("missed by converged / tol", missed / tol, where)
                 if fit.objective - best > tol * fit.objective + rounding:
                     self.found(name, "not converged", f"{fit.objective!r} against {best!r} of {best_name}")
-            elif missed > max(0.1, 10 * tol):
+            elif missed > max(0.1, 10 * tol) and fit.objective - best > POOR * zero:
                 self.report.counts[f"poor answers of {name.partition(' ')[0]}"] += 1
                 self.report.poor.append(
                     f"{where}: {fit.objective:.6g} against {best:.6g} of {best_name}; {fit.classifier.status_}"

@@ -109,9 +109,13 @@ class Stated:
         )
 
     def rounding(self, W: np.ndarray, b: np.ndarray) -> float:
-        """How far F(W, b) computed in float64 may be from the exact one, whatever the order of its sums."""
+        """How far F(W, b) computed in float64 may be from the exact one, whatever the order of its sums.
+
+        Columns count with their largest entry, for those who subtract a constant of that size first.
+        """
         n, d = self.X.shape
-        sizes = np.abs(self.X).astype(Wide) @ np.abs(W).astype(Wide) + np.abs(b) + np.abs(self.offsets)
+        largest = np.abs(self.X).max(axis=0, keepdims=True).astype(Wide)
+        sizes = largest @ np.abs(W).astype(Wide) + np.abs(b) + np.abs(self.offsets)
         E = (d + 4) * EPS * sizes
         Z = self.scores(W, b)
         s = self.weights.astype(Wide) / self.weights.astype(Wide).sum()
