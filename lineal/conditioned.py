@@ -70,6 +70,7 @@ class Conditioned:
 
         def shown(snapshot: Snapshot) -> Any:
             W, b = self._outside(snapshot.weights, snapshot.intercept)
+            W.flags.writeable = b.flags.writeable = False
             return callback(replace(snapshot, weights=W, intercept=b))
 
         return shown

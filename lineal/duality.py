@@ -51,7 +51,7 @@ def certify(objective: Objective, theta: np.ndarray, tol: float, dual_point: Any
         primal = objective.value(theta, np.float64)
         dual = dual_value(objective, dual_point, W, b, primal)
         if math.isfinite(dual):
-            return _gap(primal, dual)
+            return Certificate.of_gap(primal, dual)
     scores = Scores(objective, W)
     primal, bound = primal_and_bound(objective, W, b, scores)
     dual = bound.value
@@ -61,7 +61,7 @@ def certify(objective: Objective, theta: np.ndarray, tol: float, dual_point: Any
         nearer = objective.newton_intercept(b, scores.at)
         if nearer is not None:
             dual = max(dual, primal_and_bound(objective, W, nearer, scores)[1].value)
-    return _gap(primal, dual) if math.isfinite(dual) else _violation(objective, theta)
+    return Certificate.of_gap(primal, dual) if math.isfinite(dual) else _violation(objective, theta)
 
 
 class Scores:
@@ -205,10 +205,6 @@ def _rounding(
     rest = float(np.abs(shift) @ np.abs(b + spread[1]))
     slack = ROUNDING * (abs(sums.dual) + primal + float((spread[0] + np.abs(b)) @ dual_size)) + rest
     return slack, bound
-
-
-def _gap(primal: float, dual: float) -> Certificate:
-    return Certificate("gap", max(primal - dual, 0.0) / primal if primal > 0.0 else 0.0, primal, dual)
 
 
 def _violation(objective: Objective, theta: np.ndarray) -> Certificate:

@@ -65,8 +65,8 @@ def _finite(
         found = solver.solve(objective, tol=tol, callbacks=callbacks, start=start, **options)
         if not _is_finite(objective, found):
             found = _best_finite(solver, objective, tol, start, options, found)
-        if found.status != "converged":
-            found = _no_worse_than_start(objective, found, start)
+        if found.status != "converged" or found.certificate.kind == "violation":
+            found = _no_worse_than_start(objective, found, tol, start)
         if _needs_float64(objective, found, tol):
             found = _carried_on(solver, objective, tol, callbacks, options, found)
         if is_at_infinity(objective, found):
@@ -119,24 +119,32 @@ def _best_finite(
         f"numbers overflowed in {objective.engine.dtype}: the answer is the best iterate before that and has "
         f"{certificate}, asked for {tol:g}; centre and scale the features, or use float64"
     )
-    history = [row for row in again.history if row["objective"] is None or math.isfinite(row["objective"])]
+    history = again.history[:-1] if again.status == "stopped" else again.history  # which the keeper did at the overflow
+    history[-1] = {**history[-1], "gap": certificate.value}
     return replace(
         broken, weights=W, intercept=b, certificate=certificate, history=history, status=status, message=message,
         dual_point=None,
     )  # fmt: skip
 
 
-def _no_worse_than_start(objective: Objective, found: Solution, start: np.ndarray | Solution | None) -> Solution:
+def _no_worse_than_start(
+    objective: Objective, found: Solution, tol: float, start: np.ndarray | Solution | None
+) -> Solution:
     """The answer, or the starting point where that has a lower objective: dual methods may end above it."""
+    if not objective.has_values:
+        return found
     theta = objective.theta_of(start)
     value = objective.value(theta, np.float64)
-    if not objective.has_values or found.certificate.kind != "gap" or not value < found.certificate.primal:
+    if not value < found.certificate.primal:
         return found
     W, b = objective.split(theta)
-    dual = found.certificate.dual
-    certificate = Certificate("gap", math.inf if dual is None else max(value - dual, 0.0) / value, value, dual)
+    dual = found.certificate.dual  # a bound for any weights
+    certificate = objective.certificate(theta, tol) if dual is None else Certificate.of_gap(value, dual)
+    status = "stalled" if found.status == "converged" and not certificate.meets(tol) else found.status
     message = f"{found.message}; the start, with objective {value:.8g}, was better than all that and is the answer"
-    return replace(found, weights=W, intercept=b, certificate=certificate, message=message, dual_point=None)
+    return replace(
+        found, weights=W, intercept=b, certificate=certificate, status=status, message=message, dual_point=None
+    )
 
 
 def _needs_float64(objective: Objective, found: Solution, tol: float) -> bool:

@@ -28,6 +28,11 @@ class Certificate:
     primal: float
     dual: float | None = None
 
+    @staticmethod
+    def of_gap(primal: float, dual: float) -> Certificate:
+        """The certificate of an objective that is `primal`, and of which no value is below `dual`."""
+        return Certificate("gap", max(primal - dual, 0.0) / primal if primal > 0.0 else 0.0, primal, dual)
+
     def meets(self, tol: float) -> bool:
         """Whether the answer is as good as asked."""
         return self.kind != "none" and self.value <= tol

@@ -328,7 +328,7 @@ def test_refusals():
         dual_cd.check(losses.get("hinge"), penalties.get("l1"))
     with pytest.raises(OptionError, match="label_ranking"):
         dual_cd.check(losses.get("label_ranking"), penalties.get("l2"))
-    with pytest.raises(OptionError, match="alpha and all factors must be > 0"):
+    with pytest.raises(OptionError, match="alpha and all factors > 0"):
         dual_cd.solve(problem(X, y, "hinge", 0.0))
     with pytest.raises(OptionError, match="all rows in this process"):
         dual_cd.solve(replace(problem(X, y, "hinge", 0.1), engine=object()))

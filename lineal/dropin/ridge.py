@@ -215,7 +215,7 @@ class _Rows:
         sizes = np.einsum("jr,jr->r", gradient, gradient, dtype=np.float64)
         if (alphas > 0.0).all():
             gap = float((sizes / (2.0 * alphas)).sum())
-            return Certificate("gap", gap / primal if primal > 0.0 else 0.0, primal, primal - gap)
+            return Certificate.of_gap(primal, primal - gap)
         largest = float(np.linalg.norm(self.correlations(), axis=1).max(initial=0.0)) or 1.0
         return Certificate("violation", float(np.linalg.norm(gradient, axis=1).max(initial=0.0)) / largest, primal)
 

@@ -66,8 +66,7 @@ class LowerBound:
         if dual >= self.value:
             self.value = dual
             return found
-        gap = (found.primal - self.value) / found.primal if found.primal > 0.0 else 0.0
-        return Certificate("gap", max(gap, 0.0), found.primal, self.value)
+        return Certificate.of_gap(found.primal, self.value)
 
 
 class Best:

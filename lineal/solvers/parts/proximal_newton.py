@@ -205,14 +205,15 @@ def descend(layout, loss, penalty, r, rows, z, chosen, w, intercept, goal, share
                 layout.column_add(j, step, rows.change)
                 promise += slopes[a] * step + penalty_value(penalty, j, r, w[a]) - penalty_value(penalty, j, r, old[a])
         length, value, slope_sum, bend_sum = _search(loss, penalty, r, chosen, rows, z, w, old, value, promise, noise)
+        if length == 0.0:  # the step may not even be finite
+            w[:] = old
+            break
         for a in range(p):
             w[a] = w[a] if length == 1.0 else old[a] + length * (w[a] - old[a])
         if has_intercept:
             intercept[0] += length * shift
         for i in range(np.uintp(z.shape[0])):
             z[i] += length * rows.change[i]
-        if length == 0.0:
-            break
     if has_intercept:
         value = _balance(loss, rows, z, intercept, value, slope_sum, bend_sum)
     return value

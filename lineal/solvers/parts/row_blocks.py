@@ -40,6 +40,9 @@ STEPS, SWEEPS = 2, 4
 #: Share by which the penalty is weakened from one iteration to the next, from a start at zero.
 STAGE = 0.3
 
+#: Share of the strength at which all weights are zero below which the penalty is not weakened in stages any more.
+WEAKEST = 1e-6
+
 #: Bytes of the features in use that are copied for Newton's method, at most, or share of the bytes of X.
 COPIED_BYTES, COPIED_SHARE = 256 << 20, 0.25
 
@@ -63,12 +66,14 @@ class RowBlocks(BlockRows):
         if len(self.b):  # zero weights are judged by their best intercept
             self._descend(np.empty(0, np.int64), 1e-10 * self.unit, 50)
         if not self.target.penalty.is_smooth and not self.W.any():
-            self._weaken(self.target.critical_alpha(self.gradient()))
+            strongest = self.target.critical_alpha(self.gradient())
+            self.weakest = max(self.target.alpha, WEAKEST * strongest)
+            self._weaken(strongest)
 
     def _weaken(self, alpha: float) -> None:
-        """Go on with a share of this strength."""
+        """Go on with a share of this strength, or with the target where that is about as strong."""
         alpha *= STAGE
-        self.regulariser = self.target.with_alpha(alpha) if alpha > self.target.alpha else self.target
+        self.regulariser = self.target.with_alpha(alpha) if alpha > self.weakest else self.target
 
     def look(self) -> None:
         """Violations of all blocks, and the next working set."""
