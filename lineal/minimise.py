@@ -138,8 +138,10 @@ def _no_worse_than_start(
     if not value < found.certificate.primal:
         return found
     W, b = objective.split(theta)
-    dual = found.certificate.dual  # a bound for any weights
-    certificate = objective.certificate(theta, tol) if dual is None else Certificate.of_gap(value, dual)
+    certificate = objective.certificate(theta, tol)
+    bounds = [bound for bound in (certificate.dual, found.certificate.dual) if bound is not None]  # of any weights
+    if bounds:
+        certificate = Certificate.of_gap(value, max(bounds))
     status = "stalled" if found.status == "converged" and not certificate.meets(tol) else found.status
     message = f"{found.message}; the start, with objective {value:.8g}, was better than all that and is the answer"
     return replace(

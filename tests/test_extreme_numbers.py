@@ -211,3 +211,17 @@ def test_adding_a_constant_to_a_column_changes_nothing(solver, distance, dtype):
     scores, others = near.classifier.decision_function(X), moved.classifier.decision_function(far)
     sure = np.abs(scores) > 0.1 + 4 * error
     assert np.array_equal(scores[sure] > 0, others[sure] > 0)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "softmax"])
+def test_newton_in_float32_reaches_its_tolerance_whatever_the_scale_of_each_column(loss):
+    rng = np.random.default_rng(2)
+    for _ in range(10):
+        n, d = int(rng.integers(5, 60)), int(rng.integers(1, 8))
+        X = rng.standard_normal((n, d))
+        y = (X @ rng.standard_normal(d) + rng.standard_normal(n) > 0).astype(int)
+        y[:2] = 0, 1
+        X = (X * 10.0 ** rng.uniform(-6, 6, d)).astype("f4")
+        alpha = 10.0 ** rng.uniform(-6, 1)
+        fitted = checked_fit(LinearClassifier(loss, alpha=alpha, solver="newton"), X, y)
+        assert fitted.classifier.status_ == "converged", (X, y, alpha)
