@@ -31,8 +31,8 @@ STRETCH = 1e300
 COARSE = 1e-4
 
 AT_INFINITY = (
-    "the classes are separable and alpha is 0, so the minimum is at infinity and weights grow as long as the fit goes "
-    "on: use alpha > 0"
+    "the classes are separable by weights without a penalty, so the minimum is at infinity and these weights grow as "
+    "long as the fit goes on: use alpha > 0"
 )
 
 
@@ -70,7 +70,7 @@ def _finite(
         if _needs_float64(objective, found, tol):
             found = _carried_on(solver, objective, tol, callbacks, options, found)
         if is_at_infinity(objective, found):
-            return replace(found, message=f"{found.message}; {AT_INFINITY}")
+            return replace(found, message=f"{found.message}; {AT_INFINITY}", has_minimum=False)
     return found
 
 

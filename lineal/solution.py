@@ -79,6 +79,11 @@ class Run:
     message: str
     certificate = NO_CERTIFICATE
 
+    @property
+    def needs_warning(self) -> bool:
+        """Whether the message must reach the user."""
+        return self.status != "converged"
+
 
 def _plain(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
@@ -123,6 +128,7 @@ class Solution:
     message : one sentence about the status, with what would help.
     dual_point : (n, k) dual variables of a solver that has them, to start another fit to the same rows from: an array,
         or what `np.asarray` makes one of.
+    has_minimum : False where the objective falls as long as weights grow, so that any tolerance is met sooner or later.
     """
 
     weights: np.ndarray
@@ -132,3 +138,9 @@ class Solution:
     status: str
     message: str
     dual_point: Any = field(default=None, repr=False)
+    has_minimum: bool = True
+
+    @property
+    def needs_warning(self) -> bool:
+        """Whether the message must reach the user: the fit did not converge, or to nothing that exists."""
+        return self.status != "converged" or not self.has_minimum

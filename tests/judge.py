@@ -49,9 +49,6 @@ POOR = 1e-2
 #: How often a fit that was cut is tried: the first times it may have had kernels to compile.
 TRIES = 3
 
-#: Whether the message of logistic and softmax fits with α = 0 on separable data must speak of infinity.
-NEEDS_INFINITY = False
-
 
 @dataclass
 class Report:
@@ -221,18 +218,17 @@ class Judge:
         messages = [str(warning.message) for warning in caught]
         if status not in STATUSES:
             self.found(name, "status", status)
-        message = ""
+        message = messages[kinds.index("ConvergenceWarning")] if "ConvergenceWarning" in kinds else ""
         if status != "converged":
-            if "ConvergenceWarning" not in kinds:
+            if not message:
                 self.found(name, "no message", status)
                 return ""
-            message = messages[kinds.index("ConvergenceWarning")]
             if not any(word in message for word in ADVICE):
                 self.found(name, "message without advice", message)
         others = {
             f"{kind}: {text} ({os.path.basename(warning.filename)}:{warning.lineno})"
             for kind, text, warning in zip(kinds, messages, caught)
-            if kind != "ConvergenceWarning" or status == "converged"
+            if kind != "ConvergenceWarning" or (status == "converged" and "infinity" not in text)
         }
         for text in sorted(others):
             self.found(name, "warning", text)
@@ -314,20 +310,35 @@ class Judge:
                 )
             if fit.objective > zero * (1 + 1e-6) + rounding:
                 self.found(name, "worse than zero weights", f"{fit.objective!r}, zero weights have {zero!r}")
-            if NEEDS_INFINITY and fit.message and "infinity" not in fit.message and self.has_minimum_at_infinity:
+            if self.has_minimum_at_infinity and "infinity" not in fit.message and separates(self.stated, fit.W, fit.b):
                 self.found(name, "message without infinity", fit.message)
+            if "infinity" in fit.message and not self.has_minimum_at_infinity:
+                self.found(name, "message with infinity", fit.message)
 
     @cached_property
     def has_minimum_at_infinity(self) -> bool:
         """Whether the loss falls for ever along some direction that nothing holds back."""
-        is_free = self.stated.loss in ("logistic", "softmax") and not self.stated.strengths.any()
-        return is_free and is_separable(self.stated)
+        return self.stated.loss in ("logistic", "softmax") and is_separable(self.stated)
+
+
+def separates(stated: Stated, W: np.ndarray, b: np.ndarray) -> bool:
+    """Whether these weights, none of which has a penalty, give every row a margin."""
+    kept = stated.weights > 0
+    Z, has = stated.X[kept] @ np.asarray(W, np.float64) + b, stated.has[kept]
+    if stated.strengths.any():
+        return False
+    if stated.loss != "softmax":
+        return bool((np.where(has, Z, -Z) > 0).all(axis=0).any())
+    return bool((np.where(has, Z, np.inf).min(axis=1) > np.where(has, -np.inf, Z).max(axis=1)).all())
 
 
 def is_separable(stated: Stated) -> bool:
-    """Whether some scores give every row a margin: by their differences for softmax, else in one of the columns."""
+    """Whether some weights without a penalty give every row a margin: by differences for softmax, else in one column."""
     kept = stated.weights > 0
-    X, has = stated.X[kept], stated.has[kept]
+    free = [j for block, strength in zip(stated.blocks, stated.strengths) if strength == 0.0 for j in block]
+    if not free:
+        return False
+    X, has = stated.X[kept][:, free], stated.has[kept]
     X = X - X.mean(axis=0) if stated.fit_intercept else X
     X = X / np.maximum(np.abs(X).max(axis=0), 1e-300)
     X = np.hstack([X, np.ones((len(X), 1))]) if stated.fit_intercept else X

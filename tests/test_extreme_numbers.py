@@ -64,7 +64,7 @@ def checked_fit(classifier: LinearClassifier, X: Any, y: Any) -> Fitted:
     others = [warning for warning in caught if warning.category is not ConvergenceWarning]
     assert not others, f"{others[0].category.__name__}: {others[0].message}"
     message = str(caught[0].message) if caught else ""
-    assert (classifier.status_ == "converged") == (not message)
+    assert (classifier.status_ == "converged") == (not message or "minimum is at infinity" in message)
     assert classifier.status_ in ("converged", "max_iter", "stalled")
     if message:
         assert any(word in message for word in ("use ", "raise ", "scale ", "centre ", "give ", "subtract ")), message

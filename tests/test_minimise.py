@@ -7,8 +7,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from test_conditioned import objective, rows
 
+from lineal import LinearClassifier
+from lineal.dropin import LogisticRegression
 from lineal.errors import DataError
 from lineal.minimise import AT_INFINITY, minimise
 from lineal.solution import Solution
@@ -102,6 +105,16 @@ def test_a_minimum_at_infinity_is_named(kind, loss):
     found = minimise(kind, objective(X, y, loss, alpha=0.0), tol=1e-3)
     assert AT_INFINITY in found.message
     assert np.isfinite(found.weights).all()
+
+
+def test_the_user_is_told_of_a_minimum_at_infinity():
+    X, y = separable()
+    X[:, 0] += np.where(y == 1, 1.0, -1.0)
+    with pytest.warns(ConvergenceWarning, match="the minimum is at infinity.*use alpha > 0"):
+        classifier = LinearClassifier("logistic", alpha=0.0).fit(X, y)
+    assert classifier.status_ == "converged"  # its violation met the tolerance, as that of any large weights would
+    with pytest.warns(ConvergenceWarning, match="the minimum is at infinity"):
+        LogisticRegression(C=np.inf).fit(X, y)
 
 
 def test_a_minimum_that_is_not_at_infinity_is_not_named():

@@ -140,7 +140,7 @@ def train(
     interrupted = solution.status == "interrupted"
     if interrupted:
         say(f"{solution.message}; the best model so far is in {model}")
-    elif solution.status != "converged":
+    elif solution.needs_warning:
         say(f"warning: {solution.message}")
     if verbose is not False or json:
         result = {"model": model, **_result(rows, measured, on, fitted, solution), "bad_lines": bad_lines}

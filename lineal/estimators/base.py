@@ -89,8 +89,8 @@ class ModelClassifier(ScoresChecked, ClassifierMixin, BaseEstimator):
         self.n_iter_ = max(1, len(solution.history) - 1)
 
     def _warn(self, solution: Any) -> None:
-        """Say how a fit ended where it did not end by itself."""
-        if solution.status != "converged":
+        """Say how a fit ended where the user must know."""
+        if solution.needs_warning:
             warnings.warn(solution.message, ConvergenceWarning, stacklevel=3)
 
     def _options(self, kind: type) -> Any:

@@ -25,7 +25,7 @@ from lineal.design import Design
 from lineal.design.products import column_moments, gram, matmul, rmatmul
 from lineal.errors import DataError
 from lineal.projections import PROJECTIONS
-from lineal.solution import NO_CERTIFICATE
+from lineal.solution import Run
 from lineal.solvers.parts.basis import Function, expand
 from lineal.solvers.parts.monitor import Callback, Monitor
 from lineal.solvers.parts.second_moment import Factor, without_constants
@@ -41,16 +41,12 @@ CHUNK_ENTRIES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Calibrated:
+class Calibrated(Run):
     """T iterations: weights (T, d, k), intercepts (T, k), maps (T, mk, k), and how they came about."""
 
     weights: np.ndarray
     intercepts: np.ndarray
     maps: np.ndarray
-    history: list[dict[str, float]]
-    status: str
-    message: str
-    certificate = NO_CERTIFICATE
 
 
 def solve(
@@ -91,7 +87,7 @@ def solve(
     if not kept:
         kept.append((np.zeros((X.shape[1], Y.shape[1]), Y.dtype), *_constant(Y, weights, len(basis))))
     W_all, b_all, V_all = (np.stack(parts) for parts in zip(*kept))
-    return Calibrated(W_all, b_all, V_all, monitor.history, status, _explain(status, max_iter, min_gain))
+    return Calibrated(monitor.history, status, _explain(status, max_iter, min_gain), W_all, b_all, V_all)
 
 
 def replay(
