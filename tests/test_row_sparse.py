@@ -499,15 +499,17 @@ def test_compact_on_the_command_line(tmp_path):
     assert "standard output" in failed("compact", tmp_path / "m", "-o", tmp_path / "small", "--columns", "-", "--json")
 
 
-def test_compact_takes_the_place_of_its_model_but_not_of_two_files(tmp_path):
-    path = tmp_path / "m"
+def test_compact_names_the_columns_that_are_left_and_overwrites_no_model(tmp_path):
+    path, small, smaller = tmp_path / "m", tmp_path / "small", tmp_path / "smaller"
     model_of(weights_of(50, 3, [3, 20, 41]), schema=Schema("svmlight", 50, {"index_base": 1})).save(path)
-    assert "--columns" in failed("compact", path, "-o", tmp_path / "x", "--columns", tmp_path / "x")
-    assert not (tmp_path / "x").exists()
-    before = path.stat().st_size
-    found = json.loads(done("compact", path, "-o", path, "--json").stdout)
-    assert (found["bytes_before"], found["bytes"]) == (before, path.stat().st_size)
-    names = [row["name"] for row in json.loads(done("inspect", path, "--features", "--json").stdout)["selected"]]
+    assert "--columns" in failed("compact", path, "-o", small, "--columns", small)
+    assert not small.exists()
+    before = path.read_bytes()
+    assert "would overwrite MODEL" in failed("compact", path, "-o", path)
+    assert path.read_bytes() == before
+    found = json.loads(done("compact", path, "-o", small, "--json").stdout)
+    assert (found["bytes_before"], found["bytes"]) == (len(before), small.stat().st_size)
+    names = [row["name"] for row in json.loads(done("inspect", small, "--features", "--json").stdout)["selected"]]
     assert sorted(names) == ["column 20", "column 3", "column 41"]  # of the files that it reads
-    again = done("compact", path, "-o", path, "--columns", "-").stdout
+    again = done("compact", small, "-o", smaller, "--columns", "-").stdout
     assert again == "0\tcolumn 3\n1\tcolumn 20\n2\tcolumn 41\n"
