@@ -21,6 +21,7 @@ from lineal.design.matrix import Design
 from lineal.design.products import scale_entries
 from lineal.design.shift import far_columns, shift_columns
 from lineal.engine.local import LocalEngine
+from lineal.errors import DataError
 from lineal.objective import Objective
 from lineal.solution import Snapshot, Solution
 
@@ -42,6 +43,11 @@ class Rows:
     shift: np.ndarray
     unit: float
     is_exact: bool
+
+    @property
+    def exponent(self) -> int:
+        """Of the unit, a power of two."""
+        return round(math.log2(self.unit))
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,10 @@ class Conditioned:
         Where rounding changed an entry of the conditioned rows, the certificate is computed for the given ones.
         """
         W, b = self._outside(found.weights, found.intercept)
+        if not np.isfinite(W).all():
+            raise DataError(
+                f"the features are so small that their weights overflow in {W.dtype}: scale the features, or use float64"
+            )
         found = replace(found, weights=W, intercept=b)
         if self.rows.is_exact:
             return found
@@ -90,10 +100,10 @@ class Conditioned:
         return replace(found, certificate=certificate, status="stalled" if is_lost else found.status)
 
     def _inside(self, W: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return W * W.dtype.type(self.rows.unit), b + self._taken_up(W) if self.rows.shift.any() else b
+        return np.ldexp(W, self.rows.exponent), b + self._taken_up(W) if self.rows.shift.any() else b
 
     def _outside(self, W: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        W = W / W.dtype.type(self.rows.unit)
+        W = np.ldexp(W, -self.rows.exponent)
         return W, b - self._taken_up(W) if self.rows.shift.any() else b
 
     def _taken_up(self, W: np.ndarray) -> np.ndarray:
@@ -139,7 +149,7 @@ def _rows(X: Design, far: np.ndarray, means: np.ndarray, unit: float) -> Rows:
     shift, is_exact = np.zeros(X.shape[1]), True
     if len(far):
         X, shift, is_exact = shift_columns(X, far, means)
-    return Rows(X if unit == 1.0 else scale_entries(X, 1.0 / unit), shift, unit, is_exact)
+    return Rows(X if unit == 1.0 else scale_entries(X, -round(math.log2(unit))), shift, unit, is_exact)
 
 
 def _suits(objective: Objective, rows: Rows) -> bool:

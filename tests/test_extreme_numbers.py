@@ -5,6 +5,7 @@ The objective is recomputed in plain NumPy (`judge_objective.py`).
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -225,3 +226,26 @@ def test_newton_in_float32_reaches_its_tolerance_whatever_the_scale_of_each_colu
         alpha = 10.0 ** rng.uniform(-6, 1)
         fitted = checked_fit(LinearClassifier(loss, alpha=alpha, solver="newton"), X, y)
         assert fitted.classifier.status_ == "converged", (X, y, alpha)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scale"), [("f4", 1e-42), ("f4", 1e37), ("f8", 1e-300), ("f8", 1e150), ("f8", 1e160)]
+)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_numbers_at_the_ends_of_a_precision_are_fitted_or_refused(solver, dtype, scale):
+    X, y = rows_with_exact_shifts("float64")
+    for columns in ([1], [0, 1, 2, 3]):
+        scaled = X.copy()
+        scaled[:, columns] *= scale
+        classifier = LinearClassifier(**SOLVERS[solver], alpha=1e-2, solver=solver, max_iter=20)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            try:
+                classifier.fit(scaled.astype(dtype), y)
+            except lineal.errors.DataError as error:
+                assert re.search("scale the features|divide it", str(error))
+                continue
+        assert np.isfinite(classifier.coef_).all()
+        assert np.isfinite(classifier.intercept_).all()
+        assert np.isfinite([classifier.certificate_.value, classifier.certificate_.primal]).all()

@@ -111,11 +111,11 @@ def scale_columns(X: Design, factors: np.ndarray) -> Design:
     return Design(X.layout._replace(data=X.layout.data * factors[X.layout.indices]), X.shape, X.dtype, X.is_sorted)
 
 
-def scale_entries(X: Design, factor: float) -> Design:
-    """factor·X, a copy in the same layout and precision."""
+def scale_entries(X: Design, exponent: int) -> Design:
+    """2^exponent·X, a copy in the same layout and precision."""
     if X.is_dense:
-        return Design(Dense(np.multiply(X.layout.values, X.dtype.type(factor), dtype=X.dtype)), X.shape, X.dtype)
-    return Design(X.layout._replace(data=X.layout.data * X.dtype.type(factor)), X.shape, X.dtype, X.is_sorted)
+        return Design(Dense(np.ldexp(X.layout.values, exponent, dtype=X.dtype)), X.shape, X.dtype)
+    return Design(X.layout._replace(data=np.ldexp(X.layout.data, exponent)), X.shape, X.dtype, X.is_sorted)
 
 
 def row_norms(X: Design) -> np.ndarray:

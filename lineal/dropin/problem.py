@@ -133,8 +133,7 @@ def warn_unless_converged(solutions: list[Solution]) -> None:
     short = [
         solution
         for solution in solutions
-        if solution.needs_warning
-        and not (solution.status == "stalled" and solution.certificate.meets(SILENT_GAP))
+        if solution.needs_warning and not (solution.status == "stalled" and solution.certificate.meets(SILENT_GAP))
     ]
     if short:
         furthest = max(short, key=lambda solution: solution.certificate.value)

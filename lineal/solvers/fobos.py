@@ -216,7 +216,7 @@ class _Passes:
             self.rate = _best_rate(self.objective, theta, self.seed, self.schedule)
         if self.clock[0] == 0.0 and self.schedule == "bounded" and self.objective.loss.is_smooth:
             mean_square = self.objective.mean_square + self.objective.fit_intercept
-            self.clock[0] = (self.rate * self.objective.loss.lipschitz(theta.shape[1]) * mean_square) ** 2
+            self.clock[0] = np.square(self.rate * self.objective.loss.lipschitz(theta.shape[1]) * mean_square)
         order = self.rows.copy()
         shuffle(self.state, order)
         W, b = self.objective.split(theta)
