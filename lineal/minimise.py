@@ -46,22 +46,11 @@ def minimise(
     **options: Any,
 ) -> Solution:
     """The answer of a solver (a module of `lineal.solvers`) to an objective; `options` are those of its `solve`."""
-    _check_squares(objective)
     moved = conditioned(objective)
     if moved is None:
         return _finite(solver, objective, tol, tuple(callbacks), start, options)
     inside = tuple(moved.callback(callback) for callback in callbacks)
     return moved.solution(_finite(solver, moved.inside, tol, inside, moved.start(start), options), tol)
-
-
-def _check_squares(objective: Objective) -> None:
-    """Refuse columns whose squares overflow in float64: no gradient and no certificate could be computed."""
-    overflows = np.flatnonzero(~np.isfinite(objective.moments[1]).all(axis=1))
-    if len(overflows):
-        raise DataError(
-            f"column {overflows[0]} of X (counted from 0) has values so large that their squares overflow: divide it "
-            "by its largest value"
-        )
 
 
 def _finite(

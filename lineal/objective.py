@@ -176,8 +176,18 @@ class Objective:
 
     @cached_property
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Σ s·x and Σ s·x² of every column, (d, 1) each."""
-        (sums,) = self.engine.sum(lambda block: (column_moments(block.X, block.weights),))
+        """Σ s·x and Σ s·x² of every column, (d, 1) each.
+
+        Columns whose squares overflow are refused: no gradient and no certificate could be computed.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            (sums,) = self.engine.sum(lambda block: (column_moments(block.X, block.weights),))
+        overflows = np.flatnonzero(~np.isfinite(sums).all(axis=1))
+        if len(overflows):
+            raise DataError(
+                f"column {overflows[0]} of X (counted from 0) has values so large that their squares overflow: divide "
+                "it by its largest value"
+            )
         return sums[:, :1], sums[:, 1:]
 
     @cached_property

@@ -77,7 +77,8 @@ def gram(
                 block = block - centre.astype(dtype)
             if weights is not None:
                 block = block * np.sqrt(weights[start : start + rows, None]).astype(dtype)
-            total += block.T @ block  # NumPy sends A'A to the symmetric BLAS routine
+            with np.errstate(over="ignore", invalid="ignore"):  # whoever factorises it looks for that
+                total += block.T @ block  # NumPy sends A'A to the symmetric BLAS routine
         return total
     X_rows = by_rows(X, threads)
     weights = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)

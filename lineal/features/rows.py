@@ -80,7 +80,7 @@ def distances(X: Any, first: np.ndarray, second: np.ndarray, power: int) -> np.n
     """Σ_j |x_j − x'_j|^power for pairs of rows, in float64."""
     found = np.zeros(len(first))
     step = len(first) if sparse.issparse(X) else max(1, (CHUNK // 4) // max(1, X.shape[1]))
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, len(first), step):
             part = slice(start, start + step)
             gap = abs(X[first[part]].astype(np.float64) - X[second[part]].astype(np.float64))

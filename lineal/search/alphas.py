@@ -69,20 +69,20 @@ def largest_alpha(objective: Objective, constant: np.ndarray | None = None) -> f
     `constant` is θ of `constant_model`, where it is at hand.
     """
     d = objective.engine.shape[1]
+    means, squares = objective.moments
     _, gradient = objective.loss_and_gradient(constant_model(objective) if constant is None else constant)
     G = np.ascontiguousarray(gradient[:d])
     regulariser = objective.regulariser
     if not regulariser.penalty.is_smooth:
         alpha = regulariser.critical_alpha(G)
     else:
-        means, squares = objective.moments
         variances = np.maximum(squares - means**2, 0.0) if objective.fit_intercept else squares
         variances = np.where(variances > 1e-12 * squares, variances, 0.0)  # a constant column, but for rounding
         # Weights √f·w with features x/√f have the plain penalty; features without a penalty have no say.
         inverse = np.divide(1.0, regulariser.factors, where=regulariser.factors > 0.0, out=np.zeros(d))
         slopes = np.sqrt(inverse @ G**2).max(initial=0.0)
         alpha = float(np.sqrt(inverse @ variances[:, 0])) * float(slopes) / NEGLIGIBLE
-    least = 1e-14 * float(np.sqrt(objective.moments[1]).max(initial=0.0))
+    least = 1e-14 * float(np.sqrt(squares).max(initial=0.0))
     return alpha if alpha > least and np.isfinite(alpha) else 1.0  # features that tell nothing: any α will do
 
 
