@@ -276,3 +276,24 @@ def test_classes_of_narrow_integers():
     encoded = encode(y, direct=True)
     np.testing.assert_array_equal(encoded.classes, [-128, 3, 127])
     np.testing.assert_array_equal(encoded.targets.columns, [0, 2, 1, 1])
+
+
+def test_helpers_of_an_interrupted_run_begin_nothing_new():
+    """Their next task, and the compilation that they wait for, would make Ctrl-C wait."""
+    began, ready = [], threading.Event()
+
+    def first():
+        ready.wait(10)
+        raise KeyboardInterrupt
+
+    def helper():
+        began.append("helper")
+        ready.set()
+        time.sleep(0.2)
+        threads.raise_if_cancelled()
+        began.append("compiled")
+
+    with pytest.raises(KeyboardInterrupt):
+        threads.run([first, helper, *[lambda: began.append("later")] * 3], 2)
+    assert began == ["helper"]
+    threads.raise_if_cancelled()  # this thread helps nobody
