@@ -13,12 +13,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from lineal.core import threads
+from lineal.design.matrix import summed
 from lineal.errors import DataError, OptionError
 from lineal.online_model import OnlineModel
 from lineal.online_options import RATES, TUNE, OnlineOptions
-from lineal.online_rows import LARGEST_VALUE, importances, label_columns, rows_of, summed
+from lineal.online_rows import LARGEST_VALUE, importances, label_columns, rows_of
 from lineal.progress import ProgressiveLines
 from lineal.solution import NO_CERTIFICATE, Run
 from lineal.solvers.online import Learner
@@ -253,7 +255,7 @@ def _words(status: str, trainer: Trainer) -> str:
 
 def array_blocks(X: Any, y: Any, weights: Any = None, column_kinds: Any = None) -> Iterable[Block]:
     """The rows of arrays, some at a time."""
-    X = summed(X)
+    X = summed(X) if sparse.issparse(X) else X
     for first in range(0, X.shape[0], CHUNK_ROWS):
         rows = slice(first, min(first + CHUNK_ROWS, X.shape[0]))
         yield Block(X[rows], y[rows], None if weights is None else weights[rows], column_kinds=column_kinds)

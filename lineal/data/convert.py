@@ -131,9 +131,13 @@ class Collector:
             y = y.astype(np.uint8)
         elif y.dtype.kind == "f":
             y = y.astype(np.float64)
-        else:
+        elif y.dtype != np.uint64:
             y = y.astype(np.int32 if np.can_cast(y.dtype, np.int32) else np.int64)
-        self.spool("label").append(y)
+        spool = self.spool("label")
+        before = y.dtype if spool.dtype is None else spool.dtype
+        if y.dtype.kind in "iu" and before.kind in "iu" and np.promote_types(before, y.dtype).kind == "f":
+            raise DataError(f"labels from row {self.rows} on are {y.dtype}, those before {before}: use one type")
+        spool.append(y)
 
     def write(self, path: str) -> None:
         """The record batch, from the mapped spools."""

@@ -162,9 +162,9 @@ class _Run:
             constant = strengths.constant_model(objective)
             start = self.alpha_max = strengths.largest_alpha(objective, constant)
             self.constant = constant.astype(objective.engine.dtype)
-        given = options.given_alphas()
-        if given is not None:
-            return given
+        alphas = options.given_alphas()
+        if alphas is not None:
+            return alphas
         if options.search == "quick":
             return strengths.quick_alphas(objective, total_weight, start)
         return strengths.path_alphas(objective, int(options.n_alphas), options.alpha_min_ratio, start)

@@ -102,9 +102,9 @@ def explain(status: str, certificate: Any, tol: float, max_iter: int) -> str:
         "converged": f"converged: {reached}",
         "max_iter": f"stopped after max_iter={max_iter} iterations: {reached}, {wanted}; raise max_iter, scale the "
         "features, or raise tol",
-        "max_time": f"stopped by max_time: {reached}, {wanted}",
-        "stopped": f"stopped by a callback: {reached}, {wanted}",
-        "interrupted": f"interrupted: {reached}, {wanted}",
+        "max_time": f"stopped by max_time: {reached}, {wanted}; raise max_time, scale the features, or raise tol",
+        "stopped": f"stopped by a callback: {reached}, {wanted}; this is the best model so far",
+        "interrupted": f"interrupted: {reached}, {wanted}; this is the best model so far",
         "stalled": f"no further progress in this precision: {reached}, {wanted}; use float64 data, scale the features, "
         "or raise tol",
     }[status]
