@@ -283,14 +283,15 @@ def test_helpers_of_an_interrupted_run_begin_nothing_new():
     began, ready = [], threading.Event()
 
     def first():
-        ready.wait(10)
+        ready.wait(60)
         raise KeyboardInterrupt
 
     def helper():
         began.append("helper")
         ready.set()
-        time.sleep(0.2)
-        threads.raise_if_cancelled()
+        for _ in range(6000):  # a minute, of which it needs an instant
+            threads.raise_if_cancelled()
+            time.sleep(0.01)
         began.append("compiled")
 
     with pytest.raises(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""The cache of compiled kernels under damage, and fits and predictions in threads and forks."""
+"""The cache of compiled kernels: damaged, read-only, full, deleted, and shared by processes."""
 
 from __future__ import annotations
 
@@ -6,15 +6,11 @@ import os
 import random
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pytest
-from child_processes import in_a_fork, parts_in
-from scipy import sparse
+from child_processes import parts_in
 
-import lineal
 from lineal.core.jit import KernelFiles
 
 CODE = """
@@ -150,53 +146,3 @@ def test_caches_that_cannot_be_written(tmp_path, tally):
 
 def parts(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.suffix == ".part"]
-
-
-@pytest.fixture(scope="module")
-def fitted():
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(300, 6)), rng.integers(0, 3, 300)
-    return X, y, lineal.LinearClassifier(loss="softmax", n_jobs=2).fit(X, y)
-
-
-def test_predictions_from_many_threads(fitted, tally, factor):
-    count = tally("threads")
-    X, _, classifier = fitted
-    inputs = [X, X.astype(np.float32), sparse.csr_array(X), X[0], X[:1]]
-    expected = [classifier.model_.decision_function(one) for one in inputs]
-
-    def work(number):
-        return np.array_equal(classifier.model_.decision_function(inputs[number % 5]), expected[number % 5])
-
-    with ThreadPoolExecutor(8) as pool:
-        for same in pool.map(work, range(200 * factor)):
-            count.attempt("a prediction", None if same else "another answer")
-
-
-def test_fits_in_many_threads(fitted, tally, factor):
-    count = tally("threads")
-    X, y, classifier = fitted
-
-    def work(number):
-        other = lineal.LinearClassifier(loss="softmax", n_jobs=2).fit(X, y)
-        return np.array_equal(other.coef_, classifier.coef_)
-
-    with ThreadPoolExecutor(4) as pool:
-        for same in pool.map(work, range(8 * factor)):
-            count.attempt("a fit", None if same else "another answer")
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are Unix's")
-def test_fits_and_predictions_in_forks(fitted, tally, factor):
-    """The parent has fitted with threads before."""
-    count = tally("forks")
-    X, y, classifier = fitted
-
-    def work():
-        again = lineal.LinearClassifier(loss="softmax", n_jobs=2).fit(X, y)
-        assert np.array_equal(again.coef_, classifier.coef_)
-        assert np.array_equal(classifier.predict(X), again.predict(X))
-
-    for _ in range(3 * factor):
-        code = in_a_fork(work)
-        count.attempt("a fork", None if code == 0 else f"exit {code}")
