@@ -38,9 +38,8 @@ def target_of(path: str | os.PathLike[str]) -> str:
     try:
         if not name:
             raise LinealError("cannot write a file without a name")
-        target = os.path.realpath(name, strict=os.path.lexists(name))
         try:
-            mode = os.stat(target).st_mode
+            mode = os.stat(name).st_mode
         except FileNotFoundError:
             mode = None
         if mode is not None and not stat.S_ISREG(mode):
@@ -48,6 +47,7 @@ def target_of(path: str | os.PathLike[str]) -> str:
             raise LinealError(f"cannot write {name}: it is {what}")
         if name.endswith(os.sep):
             raise LinealError(f"cannot write {name}: it is not a regular file")
+        target = os.path.realpath(name, strict=os.path.lexists(name))
         if mode is not None and not os.access(target, os.W_OK):
             raise LinealError(f"cannot write {name}: it is read-only")
         return target

@@ -315,6 +315,70 @@ def test_a_redirected_input_is_not_overwritten(trained, tmp_path):
     assert rows.read_text() == ROWS
 
 
+unix = pytest.mark.skipif(os.name == "nt", reason="numbers of open files are Unix's")
+
+
+@unix
+@pytest.mark.parametrize("folder", ["/dev/fd", "/proc/self/fd"])
+def test_numbers_of_open_files_are_names_of_files(trained, tmp_path, folder):
+    if not os.path.isdir(folder):
+        pytest.skip(f"needs {folder}")
+    model, rows = trained
+    before = model.read_bytes()
+    with open(rows, "rb+") as data, open(model, "rb+") as own:
+        for command in (
+            ("train", rows, "-m", f"{folder}/{data.fileno()}"),
+            ("train", f"{folder}/{data.fileno()}", "-m", rows, "--format", "svmlight"),
+            ("train", rows, "-m", tmp_path / "n", "--history", f"{folder}/{data.fileno()}"),
+            ("predict", model, rows, "-o", f"{folder}/{data.fileno()}"),
+            ("predict", f"{folder}/{own.fileno()}", rows, "-o", model),
+            ("compact", model, "-o", f"{folder}/{own.fileno()}"),
+        ):
+            assert "would overwrite" in failed(*command)
+    assert (rows.read_text(), model.read_bytes(), os.listdir(tmp_path)) == (ROWS, before, [])
+
+
+@unix
+def test_open_files_are_written_to_as_they_are(trained, tmp_path):
+    """What `>>` has opened keeps what it holds, and a file without a name gets its output as well."""
+    model, rows = trained
+    log, missing = tmp_path / "log", "/dev/fd/987"
+    log.write_text("before\n")
+    with open(log, "ab") as file:
+        done("predict", model, rows, "-o", f"/dev/fd/{file.fileno()}")
+        done("compact", model, "-o", tmp_path / "small", "--columns", f"/dev/fd/{file.fileno()}")
+        command = [*program(), "predict", str(model), str(rows), "-o", "/dev/stderr"]
+        subprocess.run(command, stderr=file, timeout=240, check=True)
+    labels = ["1", "2", "1", "2"]
+    assert log.read_text().splitlines() == ["before", *labels, "0\tcolumn 0", "1\tcolumn 1", *labels]
+    with open(log, "wb+") as file:
+        log.unlink()
+        done("predict", model, rows, "-o", f"/dev/fd/{file.fileno()}")
+        assert os.pread(file.fileno(), 100, 0).split() == [b"1", b"2", b"1", b"2"]
+    assert os.listdir(tmp_path) == ["small"]
+    assert "Bad file descriptor" in failed("predict", model, rows, "-o", missing)
+    assert "Bad file descriptor" in failed("compact", model, "-o", tmp_path / "n", "--columns", missing)
+    assert "cannot write" in failed("predict", model, rows, "-o", "/dev/fd/" + "9" * 30)
+    assert os.listdir(tmp_path) == ["small"]
+
+
+@unix
+def test_standard_output_is_no_place_for_a_model(trained, tmp_path, monkeypatch):
+    _, rows = trained
+    monkeypatch.chdir(tmp_path)
+    for args in (("-m", "-"), ("-m", "n", "--history", "-"), ("-m", "n", "--plot", "-")):
+        assert "cannot go to standard output" in failed("train", rows, *args)
+    command = [*program(), "train", str(rows), "-m", "/dev/stdout"]
+    piped = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert (piped.returncode, piped.stdout) == (2, "")
+    assert "not a regular file" in piped.stderr
+    with open("out", "w") as file:
+        written = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, text=True, timeout=240)
+    assert written.returncode == 2
+    assert "--model and standard output are the same file" in written.stderr
+    assert (os.listdir(), os.path.getsize("out")) == (["out"], 0)
+
+
 def test_what_may_be_named_twice(trained, tmp_path):
     model, rows = trained
     done("train", rows, "-m", tmp_path / "m", "--validate", rows, "--quiet")

@@ -393,3 +393,14 @@ def test_an_interrupt_before_the_first_example_leaves_nothing(files, tmp_path, m
     result = run("train", "--online", files / "train.vw", "-m", tmp_path / "m")
     assert (result.exit_code, result.stderr) == (130, "lineal: interrupted\n")
     assert not (tmp_path / "m").exists()
+
+
+def test_a_warning_is_one_line(tmp_path):
+    (tmp_path / "a.vw").write_text("1 |a x |b y\n-1 |a y |b x\n" * 3)
+    (tmp_path / "b.vw").write_text("1 |a x\n-1 |a y\n")
+    options = ("--expansion", "quadratic", "--interactions", "a*b", "--quiet")
+    done("train", "--online", tmp_path / "a.vw", "-m", tmp_path / "m", *options)
+    for command in ("predict", "evaluate"):
+        (line,) = done(command, tmp_path / "m", tmp_path / "b.vw").stderr.splitlines()
+        assert line.startswith("lineal: warning: ")
+        assert "has no namespace 'b'" in line

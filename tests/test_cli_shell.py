@@ -318,7 +318,12 @@ def test_labels_and_names_cannot_command_a_terminal(tmp_path):
     rows, model = folder / "rows.csv", folder / "m"
     rows.write_text(f"x,{evil},label\n" + f"0,1,{evil}\n1,0,good\n" * 5, encoding="utf-8")
     done("train", rows, "-m", model, "--loss", "softmax", "--quiet")
+    learned, other, warned = folder / "learned.vw", folder / "other.vw", folder / "w"
+    learned.write_text("1 |a x |b y\n-1 |a y |b x\n" * 3)
+    other.write_text("1 |a x\n-1 |a y\n")  # which a warning says, with the name of the file
+    done("train", "--online", learned, "-m", warned, "--expansion", "quadratic", "--interactions", "a*b", "--quiet")
     for args in (
+        ("predict", warned, other), ("evaluate", warned, other), ("inspect", warned), ("convert", rows, rows),
         ("predict", model, rows), ("predict", model, rows, "--json", "--proba"), ("predict", model, rows, "--proba"),
         ("evaluate", model, rows), ("evaluate", model, rows, "--json"), ("inspect", model, "--features"),
         ("inspect", model, "--json"), ("inspect", folder / "none"), ("predict", model, folder / "none"),
@@ -329,6 +334,7 @@ def test_labels_and_names_cannot_command_a_terminal(tmp_path):
         for unsafe in ("\x1b]", "\x07", "\x9b", "\u202e", "\x1b[31m"):
             assert unsafe not in screen, args
     assert "\\x1b" in on_a_terminal("predict", model, rows)[1]
+    assert "\\x1b" in on_a_terminal("evaluate", warned, other)[1]
     # Machines get the labels as they are.
     assert done("predict", model, rows).stdout.splitlines()[0] == evil
     assert json.loads(done("predict", model, rows, "--json").stdout.splitlines()[0])["label"] == evil

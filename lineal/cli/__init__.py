@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lineal.cli.messages import INTERRUPTED, TERMINATED, report, say
@@ -80,7 +80,8 @@ def _leave_at_once(code: int) -> NoReturn:
     if "lineal.files" in sys.modules:
         sys.modules["lineal.files"].drop_live_parts()
     if sys.stderr is not None and sys.stderr.isatty():
-        os.write(sys.stderr.fileno(), SHOW_CURSOR.encode())
+        with suppress(OSError):  # the terminal may be gone
+            os.write(sys.stderr.fileno(), SHOW_CURSOR.encode())
     os._exit(code)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from child_processes import dying_at, in_a_fork, parts_in, problem_with
-from cli_files import done, program
+from cli_files import done
 
 import lineal
 from lineal.data.dataset import Dataset
