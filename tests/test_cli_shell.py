@@ -256,7 +256,7 @@ def signalled(name, moment, *args, **extra):
 
 
 @unix
-@pytest.mark.parametrize("moment", ["typer", "numpy", "scipy.sparse", "compiling"])
+@pytest.mark.parametrize("moment", ["typer", "hashlib", "numpy", "scipy.sparse", "compiling"])
 def test_an_interrupt_of_imports_and_compilation(table, tmp_path, moment):
     _, rows = table
     environment = {**os.environ, "LINEAL_CACHE_DIR": str(tmp_path / "cache")}
@@ -265,6 +265,28 @@ def test_an_interrupt_of_imports_and_compilation(table, tmp_path, moment):
     result = signalled("SIGINT", moment, "train", rows, "-m", folder / "m", env=environment)
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "lineal: interrupted\n")
     assert os.listdir(folder) == []
+
+
+@unix
+def test_an_interrupt_while_an_object_is_deleted_is_not_lost():
+    code = """
+import signal, time
+from lineal.cli import orderly_end
+
+class Deleted:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+with orderly_end():
+    try:
+        Deleted()
+        time.sleep(60)
+        print("lost")
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "interrupted\n", "")
 
 
 @unix

@@ -213,6 +213,31 @@ def test_signals_at_random_moments(tmp_path, tally, factor, rows, name):
     assert os.listdir(out.parent) == ["out.arrow"]
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_ctrl_c_again_and_again(tmp_path, tally, factor, rows, name):
+    """Every moment of ending is interrupted as well."""
+    count, draw = tally("signals to commands"), random.Random(name)
+    data, model = rows
+    out = tmp_path / "folder" / "out.arrow"
+    out.parent.mkdir()
+    arguments = [str(argument) for argument in COMMANDS[name](data, model, out)]
+    for _ in range(factor):
+        out.write_bytes(b"precious")
+        with open(tmp_path / "said", "w+") as said:
+            process = begun(arguments, said)
+            time.sleep(draw.random())
+            while process.poll() is None:
+                process.send_signal(signal.SIGINT)
+                time.sleep(0.005 * draw.random())
+            said.seek(0)
+            problem = problem_with(process.returncode, said.read(), (130, 0))
+        if problem is None and out.read_bytes() != b"precious" and not is_whole(out, name):
+            problem = "half a file"
+        if problem is None and parts_in(out.parent):
+            problem = f"left {parts_in(out.parent)}"
+        count.attempt(f"{name}, many SIGINT", problem)
+
+
 def is_whole(path, name):
     if name == "convert":
         return len(lineal.read(path)) == 4000
