@@ -1,4 +1,4 @@
-"""Children of the fault tests: steps at which a process dies, and what must be true of every ending."""
+"""Children of the fault tests: steps at which a process dies or fails, and what must be true of every ending."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ def in_a_fork(work: Callable[[], Any]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def dying_at(step: int, work: Callable[[], Any], number: int = signal.SIGKILL) -> Callable[[], Any]:
-    """The same work in a process that sends itself a signal before the given step (see `STEPS`)."""
+def before_step(
+    step: int, act: Callable[[], None], work: Callable[[], Any], steps: tuple[str, ...] = STEPS
+) -> Callable[[], Any]:
+    """The same work, with something that happens before the given step of it. To run in a child."""
 
     def run() -> None:
         count = 0
@@ -36,16 +38,21 @@ def dying_at(step: int, work: Callable[[], Any], number: int = signal.SIGKILL) -
                 nonlocal count
                 count += 1
                 if count == step:
-                    os.kill(os.getpid(), number)
+                    act()
                 return call(*args, **named)
 
             return instead
 
-        for name in STEPS:
+        for name in steps:
             setattr(os, name, counted(getattr(os, name)))
         work()
 
     return run
+
+
+def die() -> None:
+    """End this process as a kill does."""
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def parts_in(folder: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import shutil
@@ -9,10 +10,11 @@ import subprocess
 import sys
 
 import pytest
-from child_processes import in_a_fork, parts_in, problem_with
+from child_processes import before_step, in_a_fork, parts_in, problem_with
 from cli_files import done, program, write_iris
 
 import lineal
+from lineal.data.layout import write_layout
 from lineal.errors import LinealError
 from lineal.files import whole_file
 
@@ -98,37 +100,72 @@ def limited(bytes_: int, work):
     return run
 
 
-def test_files_that_may_not_grow(files, tmp_path, tally, factor):
-    """Writing fails after any number of bytes."""
-    count, model, data = tally("writes that fail"), lineal.load(files / "m"), lineal.read(files / "a.csv")
-    sizes = {"m": os.path.getsize(files / "m"), "d.arrow": None, "text": 5000}
-    lineal.convert(files / "a.csv", tmp_path / "d.arrow")
-    sizes["d.arrow"] = os.path.getsize(tmp_path / "d.arrow")
+@pytest.fixture
+def writers(files, tmp_path):
+    """Ways to write a file, by its name."""
+    model, data = lineal.load(files / "m"), lineal.read(files / "a.csv")
 
     def text():
         with whole_file(tmp_path / "text") as file:
             for _ in range(50):
                 file.write(b"x" * 100)
 
-    writers = {
+    return {
         "m": lambda: model.save(tmp_path / "m"),
-        "d.arrow": lambda: lineal.data.layout.write_layout(data, tmp_path / "d.arrow"),
+        "d.arrow": lambda: write_layout(data, tmp_path / "d.arrow"),
         "text": text,
     }
+
+
+def told(write, reason):
+    """The same; exit code 7 where it fails with one of our errors, for that reason."""
+
+    def run():
+        try:
+            write()
+        except LinealError as error:
+            os._exit(7 if reason in str(error) else 8)
+
+    return run
+
+
+def test_files_that_may_not_grow(writers, tmp_path, tally, factor):
+    """Writing fails after any number of bytes."""
+    count = tally("writes that fail")
     for name, write in writers.items():
-
-        def attempt(write=write):
-            try:
-                write()
-            except LinealError as error:
-                os._exit(7 if "File too large" in str(error) else 8)
-
+        write()
+        size = os.path.getsize(tmp_path / name)
         for step in range(4 * factor):
             (tmp_path / name).write_bytes(b"precious")
-            code = in_a_fork(limited(step * sizes[name] // (4 * factor), attempt))
+            code = in_a_fork(limited(step * size // (4 * factor), told(write, "File too large")))
             kept = (tmp_path / name).read_bytes() == b"precious"
             fine = code == 7 and kept and not parts_in(tmp_path)
             count.attempt(f"{name}, {step}", None if fine else f"exit {code}, kept: {kept}, {parts_in(tmp_path)}")
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EDQUOT, errno.EROFS, errno.EMFILE])
+def test_any_step_of_writing_may_fail(writers, tmp_path, tally, number):
+    """The old file is kept and the error says why, or the new file is whole."""
+    count = tally("writes that fail")
+
+    def fail():
+        raise OSError(number, os.strerror(number))
+
+    for name, write in writers.items():
+        write()
+        size, failures = os.path.getsize(tmp_path / name), 0
+        for step in range(1, 12):  # the last ones come after the work is done
+            (tmp_path / name).write_bytes(b"precious")
+            steps = ("open", "mkdir", "dup", "fsync", "chmod", "replace")
+            code = in_a_fork(before_step(step, fail, told(write, os.strerror(number)), steps))
+            found, parts = (tmp_path / name).read_bytes(), parts_in(tmp_path)
+            fine = (code == 7 and found == b"precious" and not parts) or (code == 0 and len(found) == size)
+            write()  # removes the folder that could not be opened for its removal
+            fine = fine and not parts_in(tmp_path)
+            count.attempt(f"{name}, {step}", None if fine else f"exit {code}, {found[:20]!r}, {parts}")
+            failures += code == 7
+        assert code == 0
+        assert failures >= 4
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from child_processes import dying_at, in_a_fork, parts_in, problem_with
+from child_processes import before_step, die, in_a_fork, parts_in, problem_with
 from cli_files import done
 
 import lineal
@@ -56,7 +56,7 @@ def test_a_kill_before_any_step_of_writing(tmp_path, tally, name):
         whole.append(read(path))
     for step in range(1, 100):
         write(old, path)
-        code = in_a_fork(dying_at(step, lambda: write(new, path)))
+        code = in_a_fork(before_step(step, die, lambda: write(new, path)))
         is_whole = read(path) in whole
         os.link(path, tmp_path / "kept")  # the next writer must not touch what is there but for the parts
         write(old, path)
