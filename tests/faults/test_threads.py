@@ -13,6 +13,7 @@ from child_processes import in_a_fork
 from scipy import sparse
 
 import lineal
+from lineal.core.threads import _LIMITS
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are Unix's")
 
@@ -116,7 +117,8 @@ def test_forks_predict_and_fit(fitted, tally, factor, name):
 
 
 @forks
-def test_forks_while_other_threads_predict(fitted, tally, factor):
+@pytest.mark.parametrize("others", ["predict", "fit"])
+def test_forks_predict_while_other_threads_are_busy(fitted, tally, factor, others):
     count, is_over = tally("forks"), threading.Event()
     estimator, expected = fitted["softmax"]
 
@@ -125,15 +127,29 @@ def test_forks_while_other_threads_predict(fitted, tally, factor):
 
     def busy():
         while not is_over.is_set():
+            if others == "fit":
+                MAKERS["softmax"]().fit(X, Y)
             predict()
 
     with ThreadPoolExecutor(2) as pool:
-        others = [pool.submit(busy) for _ in range(2)]
+        threads = [pool.submit(busy) for _ in range(2)]
         try:
             for _ in range(5 * factor):
                 code = in_a_fork(limited(predict))
-                count.attempt("while others predict", None if code == 0 else f"exit {code}")
+                count.attempt(f"while others {others}", None if code == 0 else f"exit {code}")
         finally:
             is_over.set()
-        for other in others:
-            other.result()
+        for thread in threads:
+            thread.result()
+
+
+@forks
+def test_a_fork_does_not_wait_for_threads_that_it_does_not_have(fitted):
+    """Another thread of the parent is about to limit BLAS, which fits do."""
+    estimator, expected = fitted["softmax"]
+
+    def fit():
+        assert np.array_equal(MAKERS["softmax"]().fit(X, Y).decision_function(X), expected)
+
+    with _LIMITS.lock:
+        assert in_a_fork(limited(fit)) == 0
