@@ -38,9 +38,8 @@ def target_of(path: str | os.PathLike[str]) -> str:
     try:
         if not name:
             raise LinealError("cannot write a file without a name")
-        target = os.path.realpath(name, strict=os.path.lexists(name))
         try:
-            mode = os.stat(target).st_mode
+            mode = os.stat(name).st_mode
         except FileNotFoundError:
             mode = None
         if mode is not None and not stat.S_ISREG(mode):
@@ -48,6 +47,7 @@ def target_of(path: str | os.PathLike[str]) -> str:
             raise LinealError(f"cannot write {name}: it is {what}")
         if name.endswith(os.sep):
             raise LinealError(f"cannot write {name}: it is not a regular file")
+        target = os.path.realpath(name, strict=os.path.lexists(name))
         if mode is not None and not os.access(target, os.W_OK):
             raise LinealError(f"cannot write {name}: it is read-only")
         return target
@@ -156,13 +156,15 @@ def drop_live_parts() -> None:
 def _new_part(target: str) -> tuple[str, int, int]:
     """An empty part of `target`: its path, its handle, and another handle that keeps it locked until it is closed."""
     while True:
-        part = _new_name(target)
+        part, handle = _new_name(target), None
         try:
             handle = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)  # less the umask, as any new file
+            lock = os.dup(handle)
         except OSError:
-            _live.discard(part)
+            if handle is not None:
+                os.close(handle)
+            _forget(part)
             raise
-        lock = os.dup(handle)
         if _hold(part, lock):
             return part, handle, lock
         os.close(handle)
@@ -174,10 +176,10 @@ def _new_folder(target: str) -> tuple[str, int]:
         part = _new_name(target)
         try:
             os.mkdir(part, 0o700)
+            lock = os.open(part if fcntl is not None else os.devnull, os.O_RDONLY)
         except OSError:
-            _live.discard(part)
+            _forget(part)
             raise
-        lock = os.open(part, os.O_RDONLY) if fcntl is not None else os.open(os.devnull, os.O_RDONLY)
         if _hold(part, lock):
             return part, lock
         _drop(part, lock)
@@ -222,9 +224,13 @@ def _remove_stale(part: str) -> None:
 
 
 def _drop(part: str, lock: int) -> None:
+    _forget(part)
+    os.close(lock)
+
+
+def _forget(part: str) -> None:
     _remove(part)
     _live.discard(part)
-    os.close(lock)
 
 
 def _remove(part: str) -> None:

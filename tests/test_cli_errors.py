@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
+import inspect
 import json
 import os
+import subprocess
+import typing
 
 import numpy as np
 import pytest
-from cli_files import done, failed, run, write_iris
+from cli_files import done, failed, program, run, shell, write_iris
 from safetensors.numpy import load_file, save_file
 
+import lineal
+import lineal.cli.training
+from lineal.cli.app import app
+from lineal.cli.files import role_of
 from lineal.cli.flags import parse_class_weight
+from lineal.data.options import ReadOptions
 from lineal.errors import OptionError
+from lineal.least_squares_options import LeastSquaresOptions, StagewiseOptions
+from lineal.online_options import OnlineOptions
+from lineal.options import TrainOptions
+from lineal.search.options import PathOptions
 
 ROWS = "1 1:1 2:0.5\n2 1:0.1\n1 1:2\n2 2:1\n"
 
@@ -238,3 +251,193 @@ def test_class_weights():
     for text in ("x", "x=", "a=1,,b=2"):
         with pytest.raises(OptionError, match="LABEL=WEIGHT"):
             parse_class_weight(text)
+
+
+# ---------------------------------------------------------------------------------------------- overwriting
+
+
+@pytest.fixture
+def place(trained, tmp_path):
+    """A folder with rows, a model, and other names of both; every file's contents."""
+    model, rows = trained
+    for name, source in (("m", model), ("a.svm", rows), ("b.svm", rows)):
+        (tmp_path / name).write_bytes(source.read_bytes())
+    os.link(tmp_path / "a.svm", tmp_path / "hard.svm")
+    (tmp_path / "soft.svm").symlink_to("a.svm")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "there").symlink_to("folder")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "train a.svm -m a.svm",
+        "train a.svm -m hard.svm",
+        "train soft.svm -m a.svm",
+        "train a.svm -m folder/../a.svm",
+        "train *.svm -m b.svm",
+        "train a.svm -m n --validate b.svm --history b.svm",
+        "train a.svm -m n --history n",
+        "train a.svm -m folder/n --history there/n",
+        "train a.svm -m n.png --plot n.png",
+        "train --online a.svm -m soft.svm",
+        "train --online a.svm -m n --resume m --history m",
+        "path a.svm -m hard.svm",
+        "path a.svm -m n --plot p.png --plot-sparsity p.png",
+        "predict m a.svm -o a.svm",
+        "predict m a.svm -o m",
+        "compact m -o m",
+        "compact m -o n --columns n",
+        "compact m -o n --columns m",
+        "convert a.svm a.svm",
+    ],
+)
+def test_an_output_is_no_input_and_no_other_output(place, monkeypatch, command):
+    monkeypatch.chdir(place)
+    before = {path: path.read_bytes() for path in place.iterdir() if path.is_file()}
+    message = failed(*command.split())
+    assert "would overwrite" in message or "are the same file" in message
+    assert {path: path.read_bytes() for path in place.iterdir() if path.is_file()} == before
+    assert os.listdir(place / "folder") == []
+
+
+def test_a_redirected_input_is_not_overwritten(trained, tmp_path):
+    model, rows = trained
+    with open(rows) as file:
+        result = shell("predict", model, "-", "-o", rows, "--format", "svmlight", stdin=file)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "would overwrite DATA -" in result.stderr
+    with open(rows, "a") as file:
+        command = [*program(), "predict", str(model), str(rows)]
+        result = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, text=True, timeout=240)
+    assert "standard output would overwrite DATA" in result.stderr
+    assert rows.read_text() == ROWS
+
+
+unix = pytest.mark.skipif(os.name == "nt", reason="numbers of open files are Unix's")
+
+
+@unix
+@pytest.mark.parametrize("folder", ["/dev/fd", "/proc/self/fd"])
+def test_numbers_of_open_files_are_names_of_files(trained, tmp_path, folder):
+    if not os.path.isdir(folder):
+        pytest.skip(f"needs {folder}")
+    model, rows = trained
+    before = model.read_bytes()
+    with open(rows, "rb+") as data, open(model, "rb+") as own:
+        for command in (
+            ("train", rows, "-m", f"{folder}/{data.fileno()}"),
+            ("train", f"{folder}/{data.fileno()}", "-m", rows, "--format", "svmlight"),
+            ("train", rows, "-m", tmp_path / "n", "--history", f"{folder}/{data.fileno()}"),
+            ("predict", model, rows, "-o", f"{folder}/{data.fileno()}"),
+            ("predict", f"{folder}/{own.fileno()}", rows, "-o", model),
+            ("compact", model, "-o", f"{folder}/{own.fileno()}"),
+        ):
+            assert "would overwrite" in failed(*command)
+    assert (rows.read_text(), model.read_bytes(), os.listdir(tmp_path)) == (ROWS, before, [])
+
+
+@unix
+def test_open_files_are_written_to_as_they_are(trained, tmp_path):
+    """What `>>` has opened keeps what it holds, and a file without a name gets its output as well."""
+    model, rows = trained
+    log, missing = tmp_path / "log", "/dev/fd/987"
+    log.write_text("before\n")
+    with open(log, "ab") as file:
+        done("predict", model, rows, "-o", f"/dev/fd/{file.fileno()}")
+        done("compact", model, "-o", tmp_path / "small", "--columns", f"/dev/fd/{file.fileno()}")
+        command = [*program(), "predict", str(model), str(rows), "-o", "/dev/stderr"]
+        subprocess.run(command, stderr=file, timeout=240, check=True)
+    labels = ["1", "2", "1", "2"]
+    assert log.read_text().splitlines() == ["before", *labels, "0\tcolumn 0", "1\tcolumn 1", *labels]
+    with open(log, "wb+") as file:
+        log.unlink()
+        done("predict", model, rows, "-o", f"/dev/fd/{file.fileno()}")
+        assert os.pread(file.fileno(), 100, 0).split() == [b"1", b"2", b"1", b"2"]
+    assert os.listdir(tmp_path) == ["small"]
+    assert "Bad file descriptor" in failed("predict", model, rows, "-o", missing)
+    assert "Bad file descriptor" in failed("compact", model, "-o", tmp_path / "n", "--columns", missing)
+    assert "cannot write" in failed("predict", model, rows, "-o", "/dev/fd/" + "9" * 30)
+    assert os.listdir(tmp_path) == ["small"]
+
+
+@unix
+def test_standard_output_is_no_place_for_a_model(trained, tmp_path, monkeypatch):
+    _, rows = trained
+    monkeypatch.chdir(tmp_path)
+    for args in (("-m", "-"), ("-m", "n", "--history", "-"), ("-m", "n", "--plot", "-")):
+        assert "cannot go to standard output" in failed("train", rows, *args)
+    command = [*program(), "train", str(rows), "-m", "/dev/stdout"]
+    piped = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert (piped.returncode, piped.stdout) == (2, "")
+    assert "not a regular file" in piped.stderr
+    with open("out", "w") as file:
+        written = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, text=True, timeout=240)
+    assert written.returncode == 2
+    assert "--model and standard output are the same file" in written.stderr
+    assert (os.listdir(), os.path.getsize("out")) == (["out"], 0)
+
+
+def test_what_may_be_named_twice(trained, tmp_path):
+    model, rows = trained
+    done("train", rows, "-m", tmp_path / "m", "--validate", rows, "--quiet")
+    done("predict", model, rows, "-o", "/dev/null")
+    assert done("predict", model, rows, "-o", "/dev/stdout").stdout.split() == ["1", "2", "1", "2"]
+    done("train", "--online", rows, "-m", tmp_path / "online", "--quiet")
+    done("train", "--online", rows, "-m", tmp_path / "online", "--resume", tmp_path / "online", "--quiet")
+
+
+def test_every_parameter_that_names_a_file_says_what_it_is_for():
+    """Texts that name no file are listed here; a new one must be marked, or listed."""
+    plain = {"model_type", "classes"}
+    fields = {
+        field.name
+        for options in (TrainOptions, LeastSquaresOptions, StagewiseOptions, OnlineOptions, PathOptions, ReadOptions)
+        for field in dataclasses.fields(options)
+    }
+    seen = 0
+    for command in app.registered_commands:
+        for name, parameter in inspect.signature(command.callback).parameters.items():
+            if str not in (kind := typing.get_args(parameter.annotation))[:1] and kind[:1] != (str | None,):
+                continue
+            if name not in plain | fields:
+                assert role_of(parameter) is not None, f"lineal {command.callback.__name__}: {name}"
+                seen += 1
+    assert seen > 15
+
+
+def test_a_plot_that_cannot_be_drawn_is_refused_before_the_training(trained, tmp_path):
+    _, rows = trained
+    assert "must end with one of" in failed("train", rows, "-m", tmp_path / "m", "--plot", tmp_path / "fit.doc")
+    assert os.listdir(tmp_path) == []
+
+
+def test_names_that_cannot_be_written_are_refused_before_the_training(trained, tmp_path):
+    _, rows = trained
+    for name, expected in (
+        ("", "without a name"),
+        (f"{tmp_path}/new/", "not a regular file"),
+        (tmp_path / ("x" * 300), "too long"),
+        (rows / "m", "Not a directory"),
+    ):
+        assert expected in failed("train", rows, "-m", name)
+
+
+def test_a_model_that_cannot_be_written_in_the_end_is_saved_elsewhere(trained, tmp_path, monkeypatch):
+    _, rows = trained
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    fitted = lineal.cli.training.fit_rows
+
+    def slow(*args):
+        (tmp_path / "place").rmdir()  # while it trains
+        return fitted(*args)
+
+    (tmp_path / "place").mkdir()
+    monkeypatch.setattr("lineal.cli.train.fit_rows", slow)
+    message = failed("train", rows, "-m", tmp_path / "place" / "m", "--loss", "softmax")
+    assert "No such file" in message
+    (saved,) = (tmp_path / "temporary").iterdir()
+    assert f"saved to {saved} instead" in message
+    assert lineal.load(saved).classes.tolist() == [1, 2]

@@ -355,3 +355,52 @@ def test_a_pipe_that_closes_early_and_an_interrupt_keep_the_model(files, tmp_pat
     _, message = process.communicate()
     assert process.returncode == 130, message
     assert lineal.load(tmp_path / "m").learner.examples > 0
+
+
+@pytest.mark.parametrize("passes", [1, 3])
+def test_an_interrupted_run_says_one_loss(files, tmp_path, monkeypatch, passes):
+    from lineal.online_fit import Trainer
+
+    fed, feed = 0, Trainer.feed
+
+    def interrupted(self, block):
+        nonlocal fed
+        said, fed = feed(self, block), fed + 1
+        if fed == 3 * passes:
+            raise KeyboardInterrupt
+        return said
+
+    monkeypatch.setattr(Trainer, "feed", interrupted)
+    result = run(
+        "train", "--online", files / "train.vw", "-m", tmp_path / "m", "--block-bytes", "40000", "--history",
+        tmp_path / "h.json", "--passes", passes, *(["--hold-out", 5] if passes > 1 else []),
+    )  # fmt: skip
+    assert result.exit_code == 130
+    told = float(result.stderr.split("progressive loss ")[1].split(";")[0])
+    shown = float(result.stdout.split("progressive loss: ")[1].split()[0])
+    assert told == shown
+    if passes == 1:
+        last = json.loads((tmp_path / "h.json").read_text())[-1]
+        assert last["average_loss"] == pytest.approx(told, rel=1e-5)
+        assert last["examples"] == float(result.stdout.split("examples: ")[1].split()[0])
+
+
+def test_an_interrupt_before_the_first_example_leaves_nothing(files, tmp_path, monkeypatch):
+    def interrupted(self, block):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lineal.online_fit.Trainer.feed", interrupted)
+    result = run("train", "--online", files / "train.vw", "-m", tmp_path / "m")
+    assert (result.exit_code, result.stderr) == (130, "lineal: interrupted\n")
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_warning_is_one_line(tmp_path):
+    (tmp_path / "a.vw").write_text("1 |a x |b y\n-1 |a y |b x\n" * 3)
+    (tmp_path / "b.vw").write_text("1 |a x\n-1 |a y\n")
+    options = ("--expansion", "quadratic", "--interactions", "a*b", "--quiet")
+    done("train", "--online", tmp_path / "a.vw", "-m", tmp_path / "m", *options)
+    for command in ("predict", "evaluate"):
+        (line,) = done(command, tmp_path / "m", tmp_path / "b.vw").stderr.splitlines()
+        assert line.startswith("lineal: warning: ")
+        assert "has no namespace 'b'" in line

@@ -218,3 +218,146 @@ def test_warmup_compiles_once(tmp_path):
     again = shell("warmup", env=environment).stdout
     assert first["compiled"] > 0
     assert again.startswith("nothing had to be compiled")
+
+
+# ---------------------------------------------------------------------------------------------- signals
+
+#: Starts the program, which gets a signal when it asks for a module, or when it compiles its first kernel.
+SIGNALLED = """
+import os, signal, sys
+number, moment = getattr(signal, sys.argv[1]), sys.argv[2]
+sys.argv[1:] = sys.argv[3:]
+
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == moment:
+            os.kill(os.getpid(), number)
+
+sys.meta_path.insert(0, Finder)
+if moment == "compiling":
+    from numba.core import event
+    class Compilations(event.Listener):
+        def on_start(self, event):
+            os.kill(os.getpid(), number)
+        def on_end(self, event):
+            pass
+    event.register("numba:compile", Compilations())
+from lineal.cli import main
+main()
+"""
+
+unix = pytest.mark.skipif(os.name == "nt", reason="signals are Unix's")
+
+
+def signalled(name, moment, *args, **extra):
+    command = [sys.executable, "-c", SIGNALLED, name, moment, *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, **extra)
+
+
+@unix
+@pytest.mark.parametrize("moment", ["typer", "hashlib", "numpy", "scipy.sparse", "compiling"])
+def test_an_interrupt_of_imports_and_compilation(table, tmp_path, moment):
+    _, rows = table
+    environment = {**os.environ, "LINEAL_CACHE_DIR": str(tmp_path / "cache")}
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    result = signalled("SIGINT", moment, "train", rows, "-m", folder / "m", env=environment)
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "lineal: interrupted\n")
+    assert os.listdir(folder) == []
+
+
+@unix
+def test_an_interrupt_while_an_object_is_deleted_is_not_lost():
+    code = """
+import signal, time
+from lineal.cli import orderly_end
+
+class Deleted:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+with orderly_end():
+    try:
+        Deleted()
+        time.sleep(60)
+        print("lost")
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "interrupted\n", "")
+
+
+@unix
+def test_termination_while_kernels_are_compiled(table, tmp_path):
+    _, rows = table
+    environment = {**os.environ, "LINEAL_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
+    result = signalled("SIGTERM", "compiling", "train", rows, "-m", tmp_path / "m", env=environment)
+    assert (result.returncode, result.stdout, result.stderr) == (143, "", "")
+    assert not (tmp_path / "m").exists()
+
+
+@unix
+def test_ignored_signals_stay_ignored(table, tmp_path):
+    """As under `nohup`, and in the background of a script."""
+    _, rows = table
+    for name in ("SIGINT", "SIGHUP"):
+        ignored = {"preexec_fn": lambda: signal.signal(getattr(signal, name), signal.SIG_IGN)}  # noqa: B023
+        result = signalled(name, "scipy.sparse", "train", rows, "-m", tmp_path / name, "--loss", "softmax", **ignored)
+        assert (result.returncode, result.stderr) == (0, "")
+        assert lineal.load(tmp_path / name).status == "converged"
+
+
+# ---------------------------------------------------------------------------------------------- terminals
+
+
+def on_a_terminal(*args: object) -> tuple[int, str]:
+    """What a command writes to a terminal."""
+    import pty
+
+    parent, child = pty.openpty()
+    process = subprocess.Popen([*program(), *map(str, args)], stdout=child, stderr=child)
+    os.close(child)
+    screen = b""
+    while True:
+        try:
+            piece = os.read(parent, 65536)
+        except OSError:  # how Linux ends a terminal
+            break
+        if not piece:
+            break
+        screen += piece
+    os.close(parent)
+    return process.wait(240), screen.decode()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="terminals are Unix's")
+def test_labels_and_names_cannot_command_a_terminal(tmp_path):
+    evil = "\x1b]0;owned\x07 \x9b31m \u202eabc [bold]"
+    folder = tmp_path / "place \x1b[31m"
+    folder.mkdir()
+    rows, model = folder / "rows.csv", folder / "m"
+    rows.write_text(f"x,{evil},label\n" + f"0,1,{evil}\n1,0,good\n" * 5, encoding="utf-8")
+    done("train", rows, "-m", model, "--loss", "softmax", "--quiet")
+    learned, other, warned = folder / "learned.vw", folder / "other.vw", folder / "w"
+    learned.write_text("1 |a x |b y\n-1 |a y |b x\n" * 3)
+    other.write_text("1 |a x\n-1 |a y\n")  # which a warning says, with the name of the file
+    done("train", "--online", learned, "-m", warned, "--expansion", "quadratic", "--interactions", "a*b", "--quiet")
+    for args in (
+        ("predict", warned, other), ("evaluate", warned, other), ("inspect", warned), ("convert", rows, rows),
+        ("predict", model, rows), ("predict", model, rows, "--json", "--proba"), ("predict", model, rows, "--proba"),
+        ("evaluate", model, rows), ("evaluate", model, rows, "--json"), ("inspect", model, "--features"),
+        ("inspect", model, "--json"), ("inspect", folder / "none"), ("predict", model, folder / "none"),
+        (evil,), ("train", rows, "-m", model, "--loss", evil),
+        ("train", rows, "-m", model, "--class-weight", f"{evil}=2"),
+    ):  # fmt: skip
+        _, screen = on_a_terminal(*args)
+        for unsafe in ("\x1b]", "\x07", "\x9b", "\u202e", "\x1b[31m"):
+            assert unsafe not in screen, args
+    assert "\\x1b" in on_a_terminal("predict", model, rows)[1]
+    assert "\\x1b" in on_a_terminal("evaluate", warned, other)[1]
+    # Machines get the labels as they are.
+    assert done("predict", model, rows).stdout.splitlines()[0] == evil
+    assert json.loads(done("predict", model, rows, "--json").stdout.splitlines()[0])["label"] == evil
+    assert evil in json.loads(done("inspect", model, "--json").stdout)["classes"]

@@ -276,3 +276,25 @@ def test_classes_of_narrow_integers():
     encoded = encode(y, direct=True)
     np.testing.assert_array_equal(encoded.classes, [-128, 3, 127])
     np.testing.assert_array_equal(encoded.targets.columns, [0, 2, 1, 1])
+
+
+def test_helpers_of_an_interrupted_run_begin_nothing_new():
+    """Their next task, and the compilation that they wait for, would make Ctrl-C wait."""
+    began, ready = [], threading.Event()
+
+    def first():
+        ready.wait(60)
+        raise KeyboardInterrupt
+
+    def helper():
+        began.append("helper")
+        ready.set()
+        for _ in range(6000):  # a minute, of which it needs an instant
+            threads.raise_if_cancelled()
+            time.sleep(0.01)
+        began.append("compiled")
+
+    with pytest.raises(KeyboardInterrupt):
+        threads.run([first, helper, *[lambda: began.append("later")] * 3], 2)
+    assert began == ["helper"]
+    threads.raise_if_cancelled()  # this thread helps nobody

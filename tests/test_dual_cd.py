@@ -17,8 +17,11 @@ from lineal import losses, penalties
 from lineal.design import wrap
 from lineal.engine.local import LocalEngine
 from lineal.errors import DataError, OptionError
+from lineal.fit import fit
 from lineal.objective import Objective
+from lineal.options import TrainOptions
 from lineal.penalties.regulariser import Regulariser
+from lineal.report import plot_history
 from lineal.solvers import dual_cd, lbfgs
 from lineal.solvers.parts import dual_ascent
 from lineal.targets import encode
@@ -424,3 +427,16 @@ def test_a_start_of_another_shape_is_refused():
     objective = problem(X, y, "hinge", 0.01)
     with pytest.raises(DataError, match="does not fit"):
         dual_cd.solve(objective, start=np.zeros((4, 2)))
+
+
+@pytest.mark.parametrize("solver", ["dual_cd", "fobos"])
+def test_histories_have_no_nan(solver, tmp_path):
+    """A number that was not computed is None, which JSON has a word for."""
+    X, y = random_problem(0)
+    options = TrainOptions(solver=solver, alpha=0.1, max_iter=20, tol=1e-9)
+    history = fit(X, y, options)[1].history
+    assert not any(value is not None and np.isnan(value) for row in history for value in row.values())
+    assert None in [row["objective"] for row in history]
+    assert np.isfinite(history[-1]["objective"])
+    pytest.importorskip("matplotlib", reason="plots need matplotlib")
+    plot_history(history, tmp_path / "fit.png")

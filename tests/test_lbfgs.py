@@ -20,6 +20,7 @@ from lineal.errors import DataError, OptionError
 from lineal.fit import fit
 from lineal.options import TrainOptions
 from lineal.solvers import lbfgs
+from lineal.solvers.parts.monitor import Monitor
 
 SMOOTH = [name for name in losses.names() if losses.get(name).is_smooth]
 
@@ -321,3 +322,20 @@ def test_labels_that_no_or_all_rows_have():
         predicted = model.predict(X)
         assert not predicted[:, 1].any()
         assert predicted[:, 2].all()
+
+
+def test_ctrl_c_while_compiling_needs_an_answer(monkeypatch):
+    """Without an iterate there is nothing to wait for; with one, the first Ctrl-C asks the loop to end."""
+    monkeypatch.setattr("lineal.solvers.parts.monitor.is_compiling", lambda: True)
+    with pytest.raises(KeyboardInterrupt), Monitor(10):
+        signal.raise_signal(signal.SIGINT)
+    with Monitor(10) as monitor:
+        monitor.count(0, 1.0)
+        signal.raise_signal(signal.SIGINT)
+        assert monitor.must_end(0) == "interrupted"
+    with Monitor(10) as outer:
+        outer.has_answer = True
+        with Monitor(10) as inner:
+            signal.raise_signal(signal.SIGINT)
+            assert inner.must_end(0) == "interrupted"
+        assert outer.must_end(0) == "interrupted"

@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lineal.cli.messages import INTERRUPTED, TERMINATED, report, say
@@ -42,9 +42,11 @@ def orderly_end() -> Iterator[None]:
             number = getattr(signal, name, None)  # Windows has no SIGHUP
             if number is not None and signal.getsignal(number) != signal.SIG_IGN:
                 before[number] = signal.signal(number, handler)
+    unraisable, sys.unraisablehook = sys.unraisablehook, _on_unraisable
     try:
         yield
     finally:
+        sys.unraisablehook = unraisable
         for number, handler in before.items():
             signal.signal(number, handler)
 
@@ -59,11 +61,23 @@ def _on_interrupt(number: int, frame: FrameType | None) -> None:
         say("interrupted")
         _leave_at_once(INTERRUPTED)
     if any(file.endswith(os.path.join("llvmlite", "binding", "executionengine.py")) for file in files):
-        timer = threading.Timer(SOON, signal.raise_signal, [number])  # a C++ caller would swallow the exception
-        timer.daemon = True
-        timer.start()
+        _interrupt_soon()  # a C++ caller would swallow the exception
         return
     raise KeyboardInterrupt
+
+
+def _on_unraisable(unraisable: Any) -> None:
+    """An interrupt that came while an object was being deleted, where Python drops every exception, comes again."""
+    if isinstance(unraisable.exc_value, KeyboardInterrupt):
+        _interrupt_soon()
+    else:
+        sys.__unraisablehook__(unraisable)
+
+
+def _interrupt_soon() -> None:
+    timer = threading.Timer(SOON, signal.raise_signal, [signal.SIGINT])
+    timer.daemon = True
+    timer.start()
 
 
 def _files_of(frame: FrameType | None) -> set[str]:
@@ -77,15 +91,29 @@ def _files_of(frame: FrameType | None) -> set[str]:
 
 def _leave_at_once(code: int) -> NoReturn:
     """End the process without unwinding what it does, but with its temporary files removed."""
-    if "lineal.files" in sys.modules:
-        sys.modules["lineal.files"].drop_live_parts()
+    _drop_parts()
     if sys.stderr is not None and sys.stderr.isatty():
-        os.write(sys.stderr.fileno(), SHOW_CURSOR.encode())
+        with suppress(OSError):  # the terminal may be gone
+            os.write(sys.stderr.fileno(), SHOW_CURSOR.encode())
     os._exit(code)
+
+
+def _drop_parts() -> None:
+    with suppress(KeyError, AttributeError):  # what is not imported yet, or not to its end, has made no files
+        sys.modules["lineal.files"].drop_live_parts()
 
 
 def main() -> None:
     """The console script. It leaves at once: the interpreter's own teardown of Numba takes a good part of a second."""
+    code = INTERRUPTED  # for another Ctrl-C while the first is dealt with
+    try:
+        code = _run()
+    finally:
+        _drop_parts()  # that such a Ctrl-C has left
+        os._exit(code)
+
+
+def _run() -> int:
     code = 0
     try:
         with orderly_end():
@@ -103,4 +131,4 @@ def main() -> None:
         sys.stdout.flush()
     except OSError as error:
         code = code or report(error)
-    os._exit(code)
+    return code

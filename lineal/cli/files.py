@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 import sys
 import tempfile
 import typing
@@ -17,7 +18,7 @@ from typer.models import ArgumentInfo
 
 from lineal.cli.messages import say
 from lineal.errors import DataError, LinealError, ModelFileError, OptionError
-from lineal.files import check_writable, identity
+from lineal.files import cannot_write, check_writable, identity
 
 if TYPE_CHECKING:
     from lineal.data.dataset import Dataset, Schema
@@ -43,7 +44,7 @@ class Reads:
 class Writes:
     """Marks a parameter of a command that names a file to write, in its annotation.
 
-    With `is_stream` it may be "-", a device or a pipe. With `is_image` it is drawn by Matplotlib.
+    With `is_stream` it may be "-", a device, a pipe or an open file. With `is_image` it is drawn by Matplotlib.
     """
 
     is_stream: bool = False
@@ -81,7 +82,17 @@ def role_of(parameter: inspect.Parameter) -> Reads | Writes | None:
 
 def is_stdout(path: str) -> bool:
     """Whether a name stands for standard output."""
-    return path in (STDOUT, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+    return _open_file(path) == 1
+
+
+def _open_file(path: str) -> int | None:
+    """The number of the open file that a name stands for; None for all other names."""
+    if path in (STDOUT, "/dev/stdout"):
+        return 1
+    if path == "/dev/stderr":
+        return 2
+    found = re.fullmatch(r"/(?:dev|proc/self)/fd/([0-9]{1,9})", path)
+    return None if found is None else int(found[1])
 
 
 @dataclass(frozen=True)
@@ -103,8 +114,8 @@ def _flag(parameter: inspect.Parameter) -> str:
 def _check(files: list[tuple[_Named, Reads | Writes]]) -> None:
     taken: dict[Any, _Named | None] = {_of_stream(sys.stdout): None}
     for one, role in files:
-        if isinstance(role, Writes) and not is_stdout(one.path):
-            _check_output(one.path, role)
+        if isinstance(role, Writes) and not (role.is_stream and is_stdout(one.path)):
+            _check_output(one, role)
             mark = identity(one.path)
             if mark is not None and mark in taken:
                 other = taken[mark]
@@ -121,15 +132,28 @@ def _check(files: list[tuple[_Named, Reads | Writes]]) -> None:
             raise OptionError(f"{writer} would overwrite {one.flag} {one.path}: write to another file")
 
 
-def _check_output(path: str, role: Writes) -> None:
-    is_special = os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
-    if role.is_stream and is_special:
+def _check_output(one: _Named, role: Writes) -> None:
+    number = _open_file(one.path)
+    if role.is_stream and number is not None:
+        try:
+            os.fstat(number)
+        except OSError as error:
+            raise cannot_write(one.path, error) from None
         return
-    check_writable(path)
+    if role.is_stream and _is_special(one.path):
+        return
+    if one.path == STDOUT:
+        raise OptionError(f"{one.flag} - : this cannot go to standard output; name a file (./- if it is called so)")
+    check_writable(one.path)
     if role.is_image:
         from lineal.report.history import check_image
 
-        check_image(path)
+        check_image(one.path)
+
+
+def _is_special(path: str) -> bool:
+    """Whether a name is that of a device or a pipe, which is written to as it is."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def _paths(path: str, role: Reads) -> list[str]:
@@ -213,18 +237,19 @@ def write_history(path: str, history: list[dict[str, Any]]) -> None:
 
 @contextmanager
 def destination(path: str) -> Iterator[IO[bytes]]:
-    """Where output goes: standard output for "-", a device or pipe as it is, else a file that appears whole."""
-    if is_stdout(path):
+    """Where output goes: an open file ("-" is standard output), a device or a pipe as it is; else a new, whole file."""
+    number = _open_file(path)
+    if number == 1:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
-    elif os.path.exists(path) and not os.path.isfile(path):
+    elif number is not None or _is_special(path):
         try:
-            with open(path, "wb") as file:
+            with open(path if number is None else number, "wb", closefd=number is None) as file:
                 yield file
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise LinealError(f"cannot write {path}: {error.strerror or error}") from None
+            raise cannot_write(path, error) from None
     else:
         from lineal.files import whole_file
 

@@ -60,7 +60,8 @@ def report(error: BaseException) -> int:
         if os.environ.get("LINEAL_TRACEBACK") == "1":
             import traceback
 
-            traceback.print_exception(error)
+            for line in "".join(traceback.format_exception(error)).splitlines():
+                print(visible(line), file=sys.stderr)
         what = _one_line(f"{type(error).__name__}: {error}").rstrip(": ")
         say(f"internal error: {what} (set LINEAL_TRACEBACK=1 for details)")
     return FAILED

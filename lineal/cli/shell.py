@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Any
 
 from typer import Abort
 from typer.core import TyperCommand, TyperGroup
 
-from lineal.cli.messages import report
+from lineal.cli.messages import report, say
 
 
 class Command(TyperCommand):
@@ -43,9 +44,11 @@ class Group(TyperGroup):
         sys.exit(code or 0)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command. Interruptions are caught here, before Click translates them."""
+        """Run a command. Interruptions are caught here, before Click translates them. Warnings become one line each."""
         try:
-            code = super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.showwarning = lambda message, *_: say(f"warning: {message}")
+                code = super().invoke(ctx)
             sys.stdout.flush()  # a full disk must fail here, not in the interpreter's last moments
             return code
         except (KeyboardInterrupt, OSError) as error:

@@ -108,8 +108,13 @@ class _BlasLimits:
     """Limits of fits that run at the same time: the process has one, and the first holds until the last has ended."""
 
     def __init__(self) -> None:
-        self.lock, self.holders = threading.Lock(), 0
+        self.holders = 0
         self.limit: AbstractContextManager[Any] = nullcontext()
+        self.renew_lock()
+
+    def renew_lock(self) -> None:
+        """Take a new lock: in a forked process, nobody is left to release the one that another thread held."""
+        self.lock = threading.Lock()
 
     @contextmanager
     def hold(self, threads: int) -> Iterator[None]:
@@ -129,6 +134,8 @@ class _BlasLimits:
 
 
 _LIMITS = _BlasLimits()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_LIMITS.renew_lock)
 
 
 def blas_limit(threads: int) -> AbstractContextManager[None]:
