@@ -201,7 +201,7 @@ def is_at_infinity(objective: Objective, found: Solution) -> bool:
     Along such weights the scores of all rows grow in the right direction. Gradients at scores stretched beyond what an
     exponential can tell from infinity are zero then: of one score column, or of all where the loss compares them.
     """
-    free = objective.regulariser.strengths == 0.0
+    free = objective.regulariser.features_of(objective.regulariser.strengths == 0.0)
     if found.certificate.kind != "violation" or not isinstance(objective.loss.link, str) or not free.any():
         return False
     W = np.where(free[:, None], found.weights, 0.0).astype(np.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -105,6 +106,18 @@ def test_a_minimum_at_infinity_is_named(kind, loss):
     found = minimise(kind, objective(X, y, loss, alpha=0.0), tol=1e-3)
     assert AT_INFINITY in found.message
     assert np.isfinite(found.weights).all()
+
+
+def test_groups_without_a_penalty_can_have_a_minimum_at_infinity():
+    X, y = separable()
+    X[:, 0] += np.where(y == 1, 1.0, -1.0)
+    for group, is_named in ((0, True), (1, False)):
+        factors = np.where(np.arange(2) == group, 0.0, 1.0)
+        options = {"feature_groups": [[0, 1], [2, 3]], "penalty_factors": factors, "alpha": 1e-2}
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            LinearClassifier("softmax", "l1/l2", **options).fit(X, y)
+        assert is_named == any("infinity" in str(warning.message) for warning in caught)
 
 
 def test_the_user_is_told_of_a_minimum_at_infinity():
