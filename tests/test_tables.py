@@ -603,8 +603,7 @@ def test_large_cells(tmp_path):
     assert data.X.shape == (3, 3)
     assert lineal.read(path, schema=data.schema).X.shape == (3, 3)
     assert sum(len(block) for block in lineal.read_blocks(path)) == 3
-    with pytest.raises(DataError, match=r"t.csv: a row has more than \d+ bytes, too many to read in blocks"):
-        list(lineal.read_blocks(path, schema=data.schema))
+    assert sum(len(block) for block in lineal.read_blocks(path, schema=data.schema)) == 3
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])

@@ -66,7 +66,11 @@ class Part:
 
 @dataclass(frozen=True)
 class Encoding:
-    """All of it; `settings` and `of_schema` are inverse to each other."""
+    """All of it; `settings` and `of_schema` are inverse to each other.
+
+    `header_chosen` says how it was found out whether there is a header: "given" by the options or the format, "certain",
+    or "guessed".
+    """
 
     columns: list[Column]
     label: str | None = None
@@ -81,6 +85,7 @@ class Encoding:
     header: bool | None = None
     names: list[str] = field(default_factory=list)
     density: float = 1.0
+    header_chosen: str = "given"
 
     def schema(self) -> Schema:
         """What is stored with a model."""

@@ -28,7 +28,7 @@ from lineal.data.readers.cells import Place
 from lineal.data.readers.csv import CsvState, Widened
 from lineal.data.readers.encode import Encoding, Part
 from lineal.data.readers.json_lines import JsonState
-from lineal.data.readers.survey import Survey
+from lineal.data.readers.survey import Survey, assign_roles
 from lineal.data.source import STDIN, display_name, line_chunks, open_bytes, spooled
 from lineal.errors import DataError
 
@@ -70,7 +70,6 @@ def read_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = 
         table = _Table(files, paths, options, schema)
         if table.encoding is None:
             table.survey()
-        table.streaming = True
         pending: list[Part] = []
         held = bad_before = 0
         for batch, place in table.stream():
@@ -105,7 +104,6 @@ class _Table:
         self.encoding = None if schema is None else replace(Encoding.of_schema(schema), dtype=options.dtype)
         self.csv = CsvState(options, self.encoding)
         self.json = JsonState()
-        self.streaming = False  # whether blocks are out already, so that nothing can be read again
         self.bad_lines = 0
 
     @property
@@ -121,7 +119,7 @@ class _Table:
                 batches = list(self.stream())
                 if self.encoding is not None:
                     return batches
-                survey = Survey(self.options)
+                survey = self._new_survey()
                 for batch, place in batches:
                     survey.update(batch, place)
                 self._settle(survey)
@@ -132,7 +130,7 @@ class _Table:
     def survey(self) -> None:
         """A pass over the files that makes the encoding."""
         while True:
-            survey = Survey(self.options)
+            survey = self._new_survey()
             try:
                 for batch, place in self.stream():
                     survey.update(batch, place)
@@ -140,18 +138,22 @@ class _Table:
             except Widened:
                 continue
 
+    def _new_survey(self) -> Survey:
+        return Survey(self.options, spelled=self._kind(self.names[0]) in ("csv", "tsv"))
+
     def _settle(self, survey: Survey) -> None:
         """Take the encoding over; where text in a column of numbers is a mistake, the files must be read again."""
         if survey.rows == 0:
-            raise DataError(f"{self.names[0]} has no rows")
+            guessed = "; its first line was taken for names: if it is data, say header='no'"
+            raise DataError(f"{self.names[0]} has no rows" + guessed * (self.csv.header_chosen == "guessed"))
         known = self.csv.strict or set()
         mistyped = {name: kind for name, kind in survey.mistyped().items() if name not in known}
         if mistyped and self._kind(self.names[0]) in ("csv", "tsv"):
             self.csv.strict = known | set(mistyped)
             self.csv.types |= mistyped
             raise Widened
-        self.encoding = survey.encoding(self.csv.header)
-        self.csv = CsvState(self.options, self.encoding, strict=self.csv.strict or set(), block=self.csv.block)
+        self.encoding = survey.encoding(self.csv.header, self.csv.header_chosen)
+        self.csv = CsvState(self.options, self.encoding, strict=self.csv.strict or set())
 
     def stream(self) -> Iterator[tuple[Any, Place]]:
         """Batches of all files, each with every column that the encoding wants."""
@@ -182,10 +184,11 @@ class _Table:
             dropped = {name.strip() for name in (self.options.drop or "").split(",")}
             if not self.options.labels:
                 dropped |= {str(self.options.label), str(self.options.weight)}
-            return JsonState(dropped.__contains__)
+            return JsonState(dropped.__contains__, label_of=lambda names: assign_roles(names, self.options).label)
         wanted = set(self.encoding.wanted(self.options.labels))
         numbers = frozenset(column.name for column in self.encoding.columns if column.kind != "category")
-        return JsonState(lambda name: name not in wanted, numbers)
+        label = self.encoding.label
+        return JsonState(lambda name: name not in wanted, numbers, lambda names: label)
 
     def _check_columns(self, names: set[str], source: str, seen: set[str]) -> None:
         """Refuse a file that lacks columns of the training table, or has others than the training files before it."""
@@ -196,7 +199,10 @@ class _Table:
             return
         absent = [name for name in self.encoding.needed() if name not in names]
         if absent:
-            raise DataError(f"{source} lacks columns that training had: {', '.join(absent)}")
+            shown = ", ".join(absent[:20]) + (", …" if len(absent) > 20 else "")
+            hint = "; if its first line is data, with the columns in the order of the training file, say header='no'"
+            is_csv = self._kind(source) in ("csv", "tsv") and self.options.header == "auto"
+            raise DataError(f"{source} lacks columns that training had: {shown}" + hint * is_csv)
 
     def _complete(self, batch: Any) -> Any:
         """Put null columns where a piece of JSON lines happens to lack a field; leave out labels that nobody wants."""
@@ -229,10 +235,6 @@ class _Table:
                 with open_bytes(file) as stream:
                     yield from csv.batches(stream, file, source, self.csv)
                 self.bad_lines = self.csv.bad_lines
-        except Widened as error:
-            if self.streaming:
-                raise DataError(str(error)) from None
-            raise
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise DataError(f"{source}: {str(error).splitlines()[0]}") from error
 

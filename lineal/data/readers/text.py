@@ -39,8 +39,8 @@ EXPECTED = {
     BAD_VALUE: "a number",
     NOT_FINITE: "a finite number within the range of the dtype",
     NO_SPACE: "a space or the end of the line",
-    NOT_WHOLE: "a whole number from −2**63 to 2**64 − 1, as other labels are beyond 2**53: numbers with a fraction "
-    "could not be told from them",
+    NOT_WHOLE: "a whole number of 64 bits, with or without sign in all labels alike: some are beyond 2**53, and doubles, "
+    "which hold fractions and larger numbers, would merge them",
 }
 
 

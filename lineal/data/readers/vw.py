@@ -274,9 +274,7 @@ def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
         rows.label_end[row] = label
         row += 1
         p += U1
-    return Found(
-        row, entry, label, n_bad, 0, -1, most_labels, unlabelled, first_unlabelled, row, -1, large, is_full
-    )
+    return Found(row, entry, label, n_bad, 0, -1, most_labels, unlabelled, first_unlabelled, row, -1, large, is_full)
 
 
 def _bounds(data: np.ndarray) -> tuple[int, int, int]:
