@@ -55,6 +55,7 @@ CHOICES = {
     "categorical": ("onehot", "hash"),
     "missing": ("error", "zero", "mean", "indicator"),
     "header": ("auto", "yes", "no"),
+    "mapped": ("auto", "yes", "no"),
 }
 
 _TABLE = {"label", "weight", "drop", "categorical", "missing", "bits"}
@@ -68,7 +69,8 @@ APPLICABLE = {
     "jsonl": {*_TABLE, "max_bad_lines"},
     "parquet": _TABLE,
     "arrow": _TABLE,
-    "layout": {"trusted"},
+    "npy": {"mapped"},
+    "layout": {"trusted", "mapped"},
 }
 ALWAYS = {"format", "dtype", "n_jobs", "block_bytes", "labels"}
 
