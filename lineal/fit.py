@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from lineal import calibration, losses, memory, solvers, thresholds
 from lineal.core.threads import blas_limit, thread_count
@@ -16,6 +17,8 @@ from lineal.design import Design, wrap
 from lineal.engine.local import LocalEngine
 from lineal.errors import DataError, OptionError
 from lineal.held_out import fold_numbers, held_out_scores, training_scores
+from lineal.inputs import checked
+from lineal.minimise import minimise
 from lineal.model import Model
 from lineal.objective import Objective
 from lineal.options import FBR, TrainOptions
@@ -122,7 +125,8 @@ class Problem:
         """The answer of the solver, by the options."""
         solver = solvers.pick(self.options.solver, self.objective, self.options.tol)
         solvers.check_memory(solver, self.objective)
-        return solver.solve(
+        return minimise(
+            solver,
             self.objective,
             tol=self.options.tol,
             max_iter=int(self.options.max_iter),
@@ -233,7 +237,7 @@ def blas_threads(problem: Problem) -> AbstractContextManager[Any]:
 
 def row_weights(sample_weight: Any, class_weight: Any, encoded: Encoded, n: int) -> np.ndarray:
     """Weights of the rows, class weights included, scaled to add up to one."""
-    weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    weights = np.ones(n) if sample_weight is None else np.asarray(checked(sample_weight, "sample_weight"), np.float64)
     if weights.shape != (n,):
         raise DataError(f"sample_weight has shape {weights.shape}, X has {n} rows")
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
@@ -281,12 +285,20 @@ def _class_factors(class_weight: Any, classes: np.ndarray, numbers: np.ndarray, 
 def _offsets(offsets: Any, n: int, encoded: Encoded, dtype: Any) -> np.ndarray | None:
     if offsets is None:
         return None
-    offsets = np.asarray(offsets, dtype=dtype)
-    if offsets.ndim == 1:
-        offsets = offsets[:, None]
-    if offsets.shape != (n, encoded.n_columns) or not np.isfinite(offsets).all():
-        raise DataError(f"offsets must be finite, of shape ({n}, {encoded.n_columns}), found {offsets.shape}")
-    return np.ascontiguousarray(offsets)
+    offsets = checked(offsets, "offsets")
+    try:
+        with np.errstate(over="ignore"):  # too large for the precision of X: refused below
+            found = np.asarray(offsets.toarray() if sparse.issparse(offsets) else offsets, dtype=dtype)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"offsets must be numbers: {error}") from None
+    if found.ndim == 1:
+        found = found[:, None]
+    if found.shape != (n, encoded.n_columns):
+        raise DataError(f"offsets have shape {found.shape}, expected ({n}, {encoded.n_columns}): one per row and score")
+    if not np.isfinite(found).all():
+        row, column = np.argwhere(~np.isfinite(found))[0]
+        raise DataError(f"offsets of row {row} have {found[row, column]} in column {column}: they must be finite")
+    return np.ascontiguousarray(found)
 
 
 def _start(model: Model | None, objective: Objective, encoded: Encoded) -> np.ndarray | None:
@@ -296,7 +308,7 @@ def _start(model: Model | None, objective: Objective, encoded: Encoded) -> np.nd
         model.classes, encoded.classes
     ):
         return None  # another problem: start anew
-    theta = np.zeros(objective.shape, objective.engine.dtype)
+    theta = np.zeros(objective.shape, np.result_type(model.dtype, model.intercept.dtype))
     theta[: len(model.weights)] = np.asarray(model.weights)
     if objective.fit_intercept:
         theta[-1] = model.intercept

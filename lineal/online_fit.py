@@ -13,12 +13,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from lineal.core import threads
+from lineal.design.matrix import summed
 from lineal.errors import DataError, OptionError
 from lineal.online_model import OnlineModel
 from lineal.online_options import RATES, TUNE, OnlineOptions
-from lineal.online_rows import LARGEST_VALUE, importances, label_columns, rows_of, summed
+from lineal.online_rows import LARGEST_VALUE, importances, label_columns, rows_of
 from lineal.progress import ProgressiveLines
 from lineal.solution import NO_CERTIFICATE, Run
 from lineal.solvers.online import Learner
@@ -230,8 +232,12 @@ def fit_online(
                 if since >= options.patience:
                     break
     except KeyboardInterrupt:
+        if not any(trainer.learner.examples and trainer.has_labels for trainer in trainers):
+            raise
         status = "interrupted"
     trainer = trainers[0] if len(trainers) == 1 else min(trainers, key=lambda trainer: _order(trainer.loss()))
+    if status == "interrupted":
+        trainer.learner.report_rest()
     history = trainer.learner.history
     lines.show(history)
     trainer.warn_of_cuts()
@@ -241,13 +247,15 @@ def fit_online(
 
 
 def _words(status: str, trainer: Trainer) -> str:
-    learned = f"{trainer.learner.examples} examples learned, progressive loss {trainer.loss():.6g}"
+    learned, history = f"{trainer.learner.examples} examples learned", trainer.learner.history
+    if history and history[-1]["average_loss"] is not None:
+        learned += f", progressive loss {history[-1]['average_loss']:.6g}"
     return {"converged": learned, "max_time": f"max_time reached: {learned}"}.get(status, f"interrupted: {learned}")
 
 
 def array_blocks(X: Any, y: Any, weights: Any = None, column_kinds: Any = None) -> Iterable[Block]:
     """The rows of arrays, some at a time."""
-    X = summed(X)
+    X = summed(X) if sparse.issparse(X) else X
     for first in range(0, X.shape[0], CHUNK_ROWS):
         rows = slice(first, min(first + CHUNK_ROWS, X.shape[0]))
         yield Block(X[rows], y[rows], None if weights is None else weights[rows], column_kinds=column_kinds)

@@ -11,14 +11,16 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from lineal import interactions
 from lineal.data.dataset import Dataset, Schema
 from lineal.data.join import join
 from lineal.data.options import ReadOptions
+from lineal.design.matrix import summed
 from lineal.errors import DataError
 from lineal.online_options import TUNE, OnlineOptions
-from lineal.online_rows import rows_of, summed
+from lineal.online_rows import rows_of
 from lineal.predictor import CHUNK_ROWS, Predictor, probabilities, score_columns
 from lineal.solution import Certificate
 from lineal.solvers.online import Learner
@@ -124,7 +126,8 @@ class OnlineModel(Predictor):
             return self.learner.scores(rows_of(X.X, kinds=X.kinds))
         if self.namespaces and self.kinds is None:
             raise DataError("the model multiplies features of namespaces, which a matrix does not have: predict a file")
-        X = X if self.learner.options.expansion is None else summed(X)
+        if self.learner.options.expansion is not None and sparse.issparse(X):
+            X = summed(X)
         return self.learner.scores(rows_of(X, column_kinds=self.kinds))
 
     def summary(self) -> dict[str, Any]:

@@ -45,17 +45,6 @@ def rows_of(X: Any, first_row: int = 0, kinds: Any = None, column_kinds: Any = N
     )  # fmt: skip
 
 
-def summed(X: Any) -> Any:
-    """The same matrix without entries that meet in one place: they are added up, as everywhere else."""
-    if not sparse.issparse(X):
-        return X
-    rows = X.tocsr()
-    if not rows.has_canonical_format:
-        rows = rows.copy()
-        rows.sum_duplicates()
-    return rows
-
-
 def importances(weights: Any, n: int) -> np.ndarray:
     """(n,) importances: ones, or what is given, from 0 to `LARGEST_VALUE`."""
     if weights is None:

@@ -13,10 +13,14 @@ from scipy import sparse
 from lineal import thresholds as label_cuts
 from lineal.data.dataset import Schema
 from lineal.errors import DataError, OptionError
+from lineal.inputs import check_frame, checked, is_frame
 from lineal.row_sparse import pick_columns
 
 #: Rows scored at a time: bounds the memory of predictions by this many rows of scores.
 CHUNK_ROWS = 16_384
+
+#: Types of numbers that products take as they are.
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 class Predictor(abc.ABC):
@@ -120,18 +124,18 @@ class Predictor(abc.ABC):
 
     def batches(self, X: Any) -> Iterator[Any]:
         """The rows of X, in matrices of at most CHUNK_ROWS rows."""
-        if isinstance(X, str | os.PathLike):
+        if not isinstance(X, np.ndarray) and isinstance(X, (str, os.PathLike)):
             for block in self.read_blocks(X):
                 yield from self.batches_of(block)
         else:
             yield from self._cut(self.as_matrix(X))
 
+    @np.errstate(over="ignore", invalid="ignore")
     def scores(self, X: Any, first_row: int = 0) -> np.ndarray:
         """Scores of a matrix, all at once; `first_row` is its number in whatever it was cut from, for messages."""
         if X.shape[1] != self.n_features:
             raise DataError(f"X has {X.shape[1]} features, the model knows {self.n_features}")
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores = self.raw_scores(X)
+        scores = self.raw_scores(X)
         if not np.isfinite(scores).all():
             row = first_row + int(np.flatnonzero(~np.isfinite(scores).all(axis=1))[0])
             raise DataError(f"row {row} of X has NaN, infinite or too large values")
@@ -141,18 +145,21 @@ class Predictor(abc.ABC):
 
     def as_matrix(self, X: Any) -> Any:
         """A matrix of numbers; the columns of a DataFrame are picked by name, one row may come as a vector."""
-        if hasattr(X, "columns") and hasattr(X, "to_numpy"):
+        if is_frame(X):
             return self._from_frame(X)
-        if sparse.issparse(X) and X.ndim == 2:
-            return X if X.format == "csr" else X.tocsr()
-        try:
-            X = np.asarray(X)
-        except ValueError:
-            raise DataError("X is no matrix: its rows have different lengths") from None
-        if X.ndim == 1 and len(X) == self.n_features:
-            X = X[None, :]
-        if X.ndim != 2:
-            raise DataError(f"X must have two dimensions, found {X.ndim}")
+        X = checked(X, "X")
+        if sparse.issparse(X):
+            if X.format != "csr":
+                X = X.tocsr()
+        else:
+            try:
+                X = np.asarray(X)
+            except ValueError:
+                raise DataError("X is no matrix: its rows have different lengths") from None
+            if X.ndim == 1 and len(X) == self.n_features:
+                X = X[None, :]
+            if X.ndim != 2:
+                raise DataError(f"X must have two dimensions, found {X.ndim}")
         if X.dtype.kind not in "fiub":
             raise DataError(f"X must hold real numbers, found {X.dtype}")
         return X
@@ -165,21 +172,32 @@ class Predictor(abc.ABC):
         names = self.feature_names
         if names is None:
             return self._numbers(frame)
-        absent = sorted(set(names) - set(frame.columns))
+        columns = list(frame.columns)
+        if columns == names:
+            return self._numbers(frame)
+        absent = sorted(set(names) - set(columns))
         if absent:
             raise DataError(f"the table lacks {len(absent)} of the model's columns: {', '.join(map(repr, absent[:5]))}")
+        twice = next((name for name in names if columns.count(name) > 1), None)
+        if twice is not None:
+            raise DataError(f"the table has the column {twice!r} more than once: rename one of them")
         return self._numbers(frame[names])
 
     def _numbers(self, frame: Any) -> np.ndarray:
         try:
-            return np.asarray(frame.to_numpy(), dtype=self.dtype)
+            with np.errstate(over="ignore", invalid="ignore"):  # numbers that become infinite are refused as such
+                return np.asarray(frame.to_numpy(), dtype=self.dtype)
         except (TypeError, ValueError) as error:
+            check_frame(frame)
             raise DataError(f"the table has columns that are no numbers ({error})") from None
 
     def _cut(self, X: Any) -> Iterator[Any]:
         for start in range(0, max(X.shape[0], 1), CHUNK_ROWS):
             part = X if X.shape[0] <= CHUNK_ROWS else X[start : start + CHUNK_ROWS]
-            yield part if part.dtype.kind == "f" else part.astype(self.dtype)
+            if part.dtype not in FLOATS:
+                with np.errstate(over="ignore", invalid="ignore"):  # numbers that become infinite are refused as such
+                    part = part.astype(self.dtype)
+            yield part
 
     def _collect(self, X: Any, view: Any) -> np.ndarray:
         parts, row = [], 0

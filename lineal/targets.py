@@ -13,7 +13,9 @@ import numpy as np
 from scipy import sparse
 
 from lineal.core.protocol import protocol
+from lineal.design.matrix import summed
 from lineal.errors import DataError
+from lineal.inputs import checked, checked_labels, is_missing
 
 
 @protocol
@@ -97,11 +99,24 @@ def encode(y: Any, *, direct: bool, class_names: list[Any] | None = None) -> Enc
 
     `direct` losses (softmax and its kin) need one column a class; the others treat two classes with one column.
     """
+    y = checked_labels(y)
     if sparse.issparse(y) or np.ndim(y) == 2:
-        return _encode_sets(y, class_names)
-    values = np.asarray(y)
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise DataError(f"y has a missing or infinite label at row {int(np.flatnonzero(~np.isfinite(values))[0])}")
+        sets = label_sets(y)
+        classes = np.asarray(class_names) if class_names is not None else np.arange(sets.shape[1])
+        targets = LabelSets(sets.indices.astype(np.int32), sets.indptr.astype(np.int64))
+        return Encoded(targets, classes, sets.shape[1], True)
+    classes, columns = find_classes(y)
+    if len(classes) == 2 and not direct:
+        return Encoded(OneLabel(columns - np.int32(1)), classes, 1, False)
+    return Encoded(OneLabel(columns), classes, len(classes), False)
+
+
+def find_classes(y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The different labels of a vector, at least two of them, and for each row the position of its label."""
+    values = np.asarray(checked_labels(y))
+    if values.ndim != 1:
+        raise DataError(f"y has {values.ndim} dimensions: give one label per row, or an indicator matrix of 0 and 1")
+    check_present(values)
     try:
         classes, found = _unique(values)
     except TypeError:
@@ -113,10 +128,21 @@ def encode(y: Any, *, direct: bool, class_names: list[Any] | None = None) -> Enc
             if len(classes)
             else "y is empty"
         )
-    columns: Any = found.astype(np.int32).reshape(-1)
-    if len(classes) == 2 and not direct:
-        return Encoded(OneLabel(columns - np.int32(1)), classes, 1, False)
-    return Encoded(OneLabel(columns), classes, len(classes), False)
+    return classes, found.astype(np.int32).reshape(-1)
+
+
+def check_present(labels: np.ndarray) -> None:
+    """Refuse labels that are missing, and real or complex numbers that are infinite."""
+    if labels.dtype.kind in "fc":
+        missing = ~np.isfinite(labels)
+    elif labels.dtype.kind in "mM":
+        missing = np.isnat(labels)
+    elif labels.dtype.kind == "O":
+        missing = np.array([is_missing(label) for label in labels.tolist()], bool)
+    else:
+        return
+    if missing.any():
+        raise DataError(f"y has a missing or infinite label at row {int(missing.argmax())}")
 
 
 def _unique(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -132,17 +158,35 @@ def _unique(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.unique(values, return_inverse=True)
 
 
-def _encode_sets(y: Any, class_names: list[Any] | None) -> Encoded:
-    indicator = sparse.csr_array(y)
-    values = np.unique(indicator.data)
-    if not np.isin(values, (0, 1)).all():
-        raise DataError("a 2-D y must be an indicator matrix of 0 and 1 (one column a label)")
-    indicator = indicator.astype(bool)
-    indicator.eliminate_zeros()
-    indicator.sum_duplicates()
-    k = indicator.shape[1]
-    if k == 0:
+def has_columns(y: Any) -> bool:
+    """Whether labels come as a matrix of several columns."""
+    return sparse.issparse(y) or (isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] > 1)
+
+
+SETS_NEEDED = "a 2-D y must be an indicator matrix of 0 and 1 (one column per label)"
+
+
+def label_sets(y: Any) -> sparse.csr_array:
+    """Label sets as a boolean matrix, one column per label, from an indicator matrix of 0 and 1; others are refused.
+
+    Entries that are stored in several parts are added up first: two ones in one place are no indicator.
+    """
+    y = checked(y, "y")
+    try:
+        given = sparse.csr_array(y)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{SETS_NEEDED}: {error}") from None
+    if given.dtype.kind not in "biuf":
+        raise DataError(f"{SETS_NEEDED}, found {given.dtype}")
+    if given.dtype.kind != "b":
+        given = summed(given)
+    values = given.data
+    if values.dtype.kind != "b" and not ((values == 0) | (values == 1)).all():
+        row = int(np.searchsorted(given.indptr, np.flatnonzero((values != 0) & (values != 1))[0], side="right")) - 1
+        raise DataError(f"{SETS_NEEDED}, but row {row} has another number")
+    if given.shape[1] == 0:
         raise DataError("y has no label columns")
-    classes = np.asarray(class_names) if class_names is not None else np.arange(k)
-    targets = LabelSets(indicator.indices.astype(np.int32), indicator.indptr.astype(np.int64))
-    return Encoded(targets, classes, k, True)
+    sets = sparse.csr_array((values.astype(bool), given.indices, given.indptr), shape=given.shape, copy=True)
+    sets.eliminate_zeros()
+    sets.sum_duplicates()
+    return sets

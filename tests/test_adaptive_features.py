@@ -171,7 +171,7 @@ def test_bad_input():
         AdaptivePolynomial().fit(X, None)
     with pytest.raises(DataError, match="one class"):
         AdaptivePolynomial().fit(X, np.ones(50, int))
-    with pytest.raises(DataError, match="several columns"):
+    with pytest.raises(DataError, match="indicator matrix"):
         AdaptivePolynomial().fit(X, X[:, :2])
     with pytest.raises(DataError, match="nothing to transform"):
         AdaptivePolynomial(include_linear=False, epochs=1).fit(X, y)

@@ -11,7 +11,6 @@ import os
 import select
 import shutil
 import sys
-import tempfile
 import threading
 import weakref
 import zlib
@@ -22,6 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from lineal.errors import DataError, ParseError
+from lineal.files import scratch_folder
 
 Path = str | os.PathLike[str]
 
@@ -331,6 +331,8 @@ def _kind(head: bytes) -> str | None:
 
 def _open_raw(path: str) -> BinaryIO:
     if path == STDIN:
+        if sys.stdin is None:
+            raise DataError("cannot read standard input: it is closed")
         return sys.stdin.buffer
     try:
         return open(path, "rb")
@@ -362,7 +364,10 @@ def open_bytes(path: str) -> BinaryIO:
         if owner is sys.stdin:
             return io.BufferedReader(_Joined(head, rest), 1 << 18)
     raw = _open_raw(path)
-    head = raw.read(4)
+    try:
+        head = raw.read(4)
+    except OSError as error:
+        raise DataError(f"cannot read {display_name(path)}: {error.strerror or error}") from error
     source = io.BufferedReader(_Joined(head, raw), 1 << 18)
     kind = _kind(head)
     if kind is None:
@@ -387,12 +392,10 @@ def spooled(paths: list[str]) -> Iterator[list[str]]:
 
 
 def _spool(path: str, stack: contextlib.ExitStack) -> str:
-    prefix = "lineal-stdin-" if path == STDIN else "lineal-"
-    file = stack.enter_context(tempfile.NamedTemporaryFile(prefix=prefix))  # noqa: SIM115, the stack closes it
-    with open_bytes(path) as stream:
+    copy = os.path.join(stack.enter_context(scratch_folder()), "copy")
+    with open_bytes(path) as stream, open(copy, "wb") as file:
         shutil.copyfileobj(stream, file)
-    file.flush()
-    return file.name
+    return copy
 
 
 def line_chunks(path: str, chunk_bytes: int) -> Iterator[Chunk]:

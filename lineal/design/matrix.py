@@ -13,6 +13,7 @@ from lineal.design.csc import CSC
 from lineal.design.csr import CSR
 from lineal.design.dense import Dense
 from lineal.errors import DataError
+from lineal.inputs import checked
 
 
 @dataclass(frozen=True)
@@ -25,14 +26,15 @@ class Design:
     shape : (n, d).
     dtype : float32 or float64; nothing downstream converts it.
     is_sorted : whether the indices of each sparse row (or column) ascend.
-    copies : the same matrix in another order, by its name (`lineal.design.orders`).
+    copies : what solvers had made of this matrix, by name: other orders (`lineal.design.orders`), shifted columns
+        and other units (`lineal.conditioned`).
     """
 
     layout: Any
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     is_sorted: bool = True
-    copies: dict[str, Design] = field(default_factory=dict, init=False, repr=False, compare=False)
+    copies: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the copies: whoever gets the matrix can make them faster than they can be sent."""
@@ -55,6 +57,14 @@ class Design:
             return int(self.layout.values.size)
         return int(self.layout.indptr[-1] - self.layout.indptr[0])
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that a copy of the matrix takes."""
+        if isinstance(self.layout, Dense):
+            return int(self.layout.values.size * self.dtype.itemsize)
+        entry = self.layout.data.itemsize + self.layout.indices.itemsize
+        return self.stored * entry + int(self.layout.indptr.nbytes)
+
     def rows(self, start: int, stop: int) -> Design:
         """Rows start … stop − 1 as a view."""
         shape = (stop - start, self.shape[1])
@@ -72,11 +82,14 @@ def wrap(X: Any) -> Design:
     """View a matrix as a `Design`: float32 or float64; ndarray, or SciPy CSR/CSC with int32 or int64 indices.
 
     Nothing is copied, except that dense views which are neither C- nor F-contiguous become C-contiguous, and entries
-    that are stored in several parts are added up. Sparse structure is checked once (indices in range, pointers
-    ascending), since kernels do not check bounds.
+    that are stored in several parts are added up. Sparse structure is checked first (`lineal.inputs`), since kernels
+    do not check bounds.
     """
     if isinstance(X, Design):
         return X
+    if not (isinstance(X, np.ndarray) or (sparse.issparse(X) and X.format in ("csr", "csc"))):
+        raise DataError(f"X must be a NumPy array or a SciPy CSR or CSC matrix, found {type(X).__name__}")
+    X = checked(X, "X")
     if X.ndim != 2:
         raise DataError(f"X must have two dimensions, found {X.ndim}")
     if X.dtype not in (np.float32, np.float64):
@@ -85,39 +98,49 @@ def wrap(X: Any) -> Design:
         if not (X.flags.c_contiguous or X.flags.f_contiguous):
             X = np.ascontiguousarray(X)
         return Design(Dense(X.view(np.ndarray)), X.shape, X.dtype)
-    if not (sparse.issparse(X) and X.format in ("csr", "csc")):
-        raise DataError(f"X must be a NumPy array or a SciPy CSR or CSC matrix, found {type(X).__name__}")
     layout, other = (CSR, X.shape[1]) if X.format == "csr" else (CSC, X.shape[0])
-    n_compressed = X.shape[0] if X.format == "csr" else X.shape[1]
-    if len(X.indptr) != n_compressed + 1 or len(X.indices) != len(X.data):
-        raise DataError("X is a damaged sparse matrix: its parts have the wrong lengths")
-    state = check_structure(X.indices, X.indptr, other)
-    if state < 0:
-        raise DataError("X is a damaged sparse matrix: an index or pointer is out of range")
+    X, is_sorted = _summed(X, other)
+    return Design(layout(X.data, X.indices, X.indptr, other), X.shape, X.dtype, is_sorted)
+
+
+def summed(X: Any) -> Any:
+    """The same CSR or CSC matrix without entries that meet in one place: they are added up. Not copied without any.
+
+    What SciPy's flags say is not asked: they can be set by hand.
+    """
+    return _summed(X, X.shape[1] if X.format == "csr" else X.shape[0])[0]
+
+
+def _summed(X: Any, other: int) -> tuple[Any, bool]:
+    """The matrix, and whether its indices ascend."""
+    state = find_order(X.indices, X.indptr)
     if state == REPEATED or (state == UNSORTED and has_repeats(X.indices, X.indptr, other)):
         X, state = X.copy(), SORTED
         X.sum_duplicates()
-    return Design(layout(X.data, X.indices, X.indptr, other), X.shape, X.dtype, state == SORTED)
+    return X, state == SORTED
 
 
-#: What `check_structure` finds: indices of each row ascend; do not; are out of range; ascend, but some twice.
-SORTED, UNSORTED, DAMAGED, REPEATED = 1, 0, -1, 2
+def in_float64(X: Design) -> Design:
+    """X with float64 entries, in the same layout: a copy."""
+    if isinstance(X.layout, Dense):
+        layout: Any = Dense(X.layout.values.astype(np.float64, order="K"))
+    else:
+        layout = X.layout._replace(data=X.layout.data.astype(np.float64))
+    return Design(layout, X.shape, np.dtype(np.float64), X.is_sorted)
+
+
+#: What `find_order` finds: indices of each row ascend; do not; ascend, but some twice.
+SORTED, UNSORTED, REPEATED = 1, 0, 2
 
 
 @kernel
-def check_structure(indices, indptr, n_columns):
-    """The state of a compressed matrix, see above."""
-    size = indices.shape[0]
+def find_order(indices, indptr):
+    """The order of the indices of a compressed matrix whose structure was checked."""
     is_sorted, is_repeated = True, False
     for i in range(indptr.shape[0] - 1):
-        start, stop = indptr[i], indptr[i + 1]
-        if start < 0 or stop < start or stop > size:
-            return DAMAGED
         before = -1
-        for p in range(start, stop):
+        for p in range(indptr[i], indptr[i + 1]):
             j = indices[p]
-            if j < 0 or j >= n_columns:
-                return DAMAGED
             if j < before:
                 is_sorted = False
             elif j == before:

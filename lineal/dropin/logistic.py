@@ -26,9 +26,9 @@ from sklearn.base import _fit_context
 from sklearn.linear_model._logistic import _check_solver
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from lineal.dropin.problem import (
+    ChecksInput,
     checked_weights,
     class_factors,
     iterations,
@@ -39,12 +39,13 @@ from lineal.dropin.problem import (
     with_bias,
 )  # fmt: skip
 from lineal.errors import DataError, OptionError
+from lineal.estimators.validation import validated
 from lineal.objective import Objective
 from lineal.options import TrainOptions
 from lineal.targets import Encoded, encode
 
 
-class LogisticRegression(linear_model.LogisticRegression):
+class LogisticRegression(ChecksInput, linear_model.LogisticRegression):
     """scikit-learn's `LogisticRegression` with lineal's solvers: same parameters, same answer.
 
     Parameters and attributes are those of `sklearn.linear_model.LogisticRegression`, from version 1.8 on. `solver` and
@@ -64,7 +65,7 @@ class LogisticRegression(linear_model.LogisticRegression):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LogisticRegression:
         """Train on X (n, d), dense or sparse, float32 or float64, and labels y (n,)."""
         penalty, C = self._checked_penalty()
-        X, y = validate_data(
+        X, y = validated(
             self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], order=None,
             accept_large_sparse=True,
         )  # fmt: skip

@@ -30,11 +30,13 @@ from sklearn.exceptions import ConvergenceWarning
 from lineal.core.threads import blas_limit, thread_count
 from lineal.design import Design, wrap
 from lineal.design.products import column_moments, gram, matmul, rmatmul
-from lineal.dropin.problem import checked_weights
+from lineal.dropin.problem import ChecksInput, checked_weights
 from lineal.errors import DataError, OptionError
+from lineal.inputs import checked, checked_labels
 from lineal.solution import Certificate
 from lineal.solvers.parts.cg import System, column_dots, truncated_cg
 from lineal.solvers.parts.second_moment import Factor, without_constants
+from lineal.targets import has_columns, label_sets
 
 #: Rows or columns of a sparse X up to which a matrix of their products is cheaper than iterations.
 FEW = 512
@@ -43,7 +45,7 @@ FEW = 512
 _COUNTED = ("lsqr", "sag", "saga")
 
 
-class RidgeClassifier(linear_model.RidgeClassifier):
+class RidgeClassifier(ChecksInput, linear_model.RidgeClassifier):
     """scikit-learn's `RidgeClassifier` with lineal's least squares: same parameters, same answer.
 
     Parameters and attributes are those of `sklearn.linear_model.RidgeClassifier`. `solver` is checked as there, and
@@ -59,10 +61,11 @@ class RidgeClassifier(linear_model.RidgeClassifier):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RidgeClassifier:
         """Train on X (n, d), dense or sparse, and y: labels (n,), or an indicator matrix (n, k)."""
+        X, y, sample_weight = checked(X, "X"), checked_labels(y), checked(sample_weight, "sample_weight")
+        if has_columns(y):
+            y = label_sets(y).toarray().astype(np.int64)
         name = self._checked_solver(sparse.issparse(X))
         X, y, sample_weight, Y = self._prepare_data(X, y, sample_weight, self.solver)
-        if sparse.issparse(X) and X.format == "coo":
-            X = X.tocsr()
         if X.dtype not in (np.float32, np.float64):
             X = X.astype(np.float64)
         rows = _Rows.of(wrap(X), checked_weights(sample_weight, X), Y, self.fit_intercept)

@@ -25,10 +25,10 @@ from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from lineal.dropin.descent import Descent
 from lineal.dropin.problem import (
+    ChecksInput,
     checked_weights,
     class_factors,
     iterations,
@@ -39,6 +39,7 @@ from lineal.dropin.problem import (
     worst,
 )
 from lineal.errors import DataError
+from lineal.estimators.validation import validated
 from lineal.options import TrainOptions
 from lineal.solution import NO_CERTIFICATE
 from lineal.targets import encode
@@ -50,7 +51,7 @@ _SOLVED = {"hinge": "hinge", "log_loss": "logistic", "squared_hinge": "squared_h
 _LARGEST_GAP = 1e-2
 
 
-class SGDClassifier(linear_model.SGDClassifier):
+class SGDClassifier(ChecksInput, linear_model.SGDClassifier):
     """scikit-learn's `SGDClassifier` with lineal's solvers: same parameters, same objective, its minimum.
 
     Parameters and attributes are those of `sklearn.linear_model.SGDClassifier`. What `fit` does:
@@ -213,7 +214,7 @@ class SGDClassifier(linear_model.SGDClassifier):
     # --- what both share
 
     def _rows(self, X: Any, y: Any, reset: bool) -> tuple[Any, np.ndarray]:
-        return validate_data(
+        return validated(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", accept_large_sparse=False,
             reset=reset,
         )  # fmt: skip

@@ -22,9 +22,9 @@ from sklearn.svm._base import _get_liblinear_solver_type
 from sklearn.svm._classes import _validate_dual_parameter
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from lineal.dropin.problem import (
+    ChecksInput,
     checked_weights,
     class_factors,
     iterations,
@@ -36,11 +36,12 @@ from lineal.dropin.problem import (
     with_bias,
     worst,
 )
+from lineal.estimators.validation import validated
 from lineal.options import TrainOptions
 from lineal.targets import encode
 
 
-class LinearSVC(svm.LinearSVC):
+class LinearSVC(ChecksInput, svm.LinearSVC):
     """scikit-learn's `LinearSVC` with lineal's solvers: same parameters, same answer.
 
     Parameters and attributes are those of `sklearn.svm.LinearSVC`. `dual` is checked and decides nothing: lineal's own
@@ -56,7 +57,7 @@ class LinearSVC(svm.LinearSVC):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVC:
         """Train on X (n, d), dense or sparse, and labels y (n,)."""
-        X, y = validate_data(
+        X, y = validated(
             self, X, y, accept_sparse=["csr", "csc"], dtype=np.float64, order=None, accept_large_sparse=True
         )
         check_classification_targets(y)

@@ -12,7 +12,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from lineal.estimators.validation import ScoresChecked, validated, validated_weights
 
 
 def _has_probabilities(estimator: ModelClassifier) -> bool:
@@ -22,7 +24,7 @@ def _has_probabilities(estimator: ModelClassifier) -> bool:
     raise AttributeError(why)
 
 
-class ModelClassifier(ClassifierMixin, BaseEstimator):
+class ModelClassifier(ScoresChecked, ClassifierMixin, BaseEstimator):
     """Base of the classifiers. `fit` of a subclass ends with `_keep`.
 
     Attributes
@@ -70,16 +72,14 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
 
     def _validated(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> tuple[Any, Any, Any]:
         """Training data as `lineal.fit` takes them, or scikit-learn's errors."""
-        X, y = validate_data(
+        X, y = validated(
             self, X, y, accept_sparse=list(self._sparse), accept_large_sparse=True, dtype=self._dtypes,
             multi_output=True, order=None, reset=reset,
         )  # fmt: skip
         if np.ndim(y) == 2 and y.shape[1] == 1:
             y = column_or_1d(y, warn=True)
         check_classification_targets(y)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        return X, y, sample_weight
+        return X, y, validated_weights(sample_weight, X)
 
     def _keep(self, model: Any, solution: Any) -> None:
         """Set the attributes of a fit."""
@@ -106,7 +106,7 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         return self.model_
 
     def _checked(self, X: Any) -> Any:
-        return validate_data(
+        return validated(
             self, X, reset=False, accept_sparse=list(self._sparse), accept_large_sparse=True, dtype=self._dtypes,
             order=None,
         )  # fmt: skip

@@ -10,15 +10,17 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from lineal import interactions
 from lineal.errors import DataError, OptionError
 from lineal.estimators.base import ModelClassifier
+from lineal.estimators.validation import ScoresChecked, validated, validated_weights
 from lineal.online_fit import CLASSES, NUMBERS, SETS, Trainer, array_blocks, fit_online
 from lineal.online_options import TUNE, OnlineOptions
 from lineal.options import describe
 from lineal.progress import ProgressiveLines
+from lineal.targets import check_present, find_classes, label_sets
 
 _PARAMETERS = f"""
     Parameters
@@ -169,26 +171,26 @@ class OnlineClassifier(ModelClassifier, _Online):
         if hasattr(self, "_trainer"):
             del self._trainer
         X, y, sample_weight = self._validated(X, y, sample_weight)
-        kind, classes = self._target(y)
-        if kind == CLASSES and len(classes) < 2:
-            raise DataError(f"y has one class only, {classes[0]!r}: there is nothing to tell apart")
+        y, kind = self._target(y)
+        classes = np.arange(y.shape[1]) if kind == SETS else find_classes(y)[0]
         return self._learn_all(X, y, sample_weight, kind, classes)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> OnlineClassifier:
         """Go on learning from more rows. Without `classes`, new ones may come up any time."""
         is_first = not hasattr(self, "_trainer")
         X, y, sample_weight = self._validated(X, y, sample_weight, reset=is_first)
-        kind, found = self._target(y)
-        if kind == CLASSES:
-            found = None if classes is None else np.unique(classes)
+        y, kind = self._target(y)
+        found = np.arange(y.shape[1]) if kind == SETS else None if classes is None else find_classes(classes)[0]
         if not is_first and classes is not None and not np.array_equal(found, self._trainer.classes):
             raise DataError("classes differ from those of the first call")
         return self._learn_more(X, y, sample_weight, kind, found)
 
-    def _target(self, y: Any) -> tuple[str, Any]:
+    def _target(self, y: Any) -> tuple[Any, str]:
+        """Labels as the learner takes them, and their kind."""
         if np.ndim(y) == 2 or sparse.issparse(y):
-            return SETS, np.arange(y.shape[1])
-        return CLASSES, np.unique(y)
+            return label_sets(y), SETS
+        check_present(y)
+        return y, CLASSES
 
     def _why_no_probabilities(self) -> str | None:
         return (
@@ -198,7 +200,7 @@ class OnlineClassifier(ModelClassifier, _Online):
         )
 
 
-class OnlineRegressor(RegressorMixin, _Online):
+class OnlineRegressor(ScoresChecked, RegressorMixin, _Online):
     __doc__ = f"""Online regression: every example is predicted, then learned from, in one pass over the rows.
 
     As `OnlineClassifier`, for numbers: squared or quantile loss.
@@ -219,7 +221,7 @@ class OnlineRegressor(RegressorMixin, _Online):
     def predict(self, X: Any) -> np.ndarray:
         """Numbers (n,)."""
         check_is_fitted(self, "model_")
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32))
+        X = validated(self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32))
         return self.model_.predict(X)
 
     def save(self, path: Any) -> None:
@@ -228,12 +230,8 @@ class OnlineRegressor(RegressorMixin, _Online):
         self.model_.save(path)
 
     def _validated(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> tuple[Any, Any, Any]:
-        X, y = validate_data(
-            self, X, y, reset=reset, accept_sparse="csr", dtype=(np.float64, np.float32), y_numeric=True
-        )
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        return X, y, sample_weight
+        X, y = validated(self, X, y, reset=reset, accept_sparse="csr", dtype=(np.float64, np.float32), y_numeric=True)
+        return X, y, validated_weights(sample_weight, X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

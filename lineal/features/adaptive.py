@@ -22,18 +22,21 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import (
     _check_feature_names_in,
-    _check_sample_weight,
+    check_array,
     check_consistent_length,
     check_is_fitted,
     column_or_1d,
-    validate_data,
 )
 
 from lineal.core import threads
+from lineal.design.matrix import summed
 from lineal.errors import DataError, OptionError
+from lineal.estimators.validation import validated, validated_weights
 from lineal.features.monomial_values import count_of_rows, products_of_dense, products_of_rows
+from lineal.inputs import checked_labels
 from lineal.online_fit import CLASSES, NUMBERS, SETS, array_blocks, fit_online
 from lineal.online_options import OnlineOptions
+from lineal.targets import find_classes, has_columns, label_sets
 
 #: Rows that one task of a thread takes.
 ROWS = 4096
@@ -106,9 +109,9 @@ class AdaptivePolynomial(TransformerMixin, BaseEstimator):
         if y is None:
             raise ValueError("AdaptivePolynomial requires y to be passed, but the target y is None")
         X = self._checked(X, reset=True)
-        check_consistent_length(X, y)
         y, kind, classes = _target(y)
-        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        check_consistent_length(X, y)
+        weights = validated_weights(sample_weight, X)
         X = X if sparse.issparse(X) else sparse.csr_array(X)
         if self.shuffle:
             order = check_random_state(self.random_state).permutation(X.shape[0])
@@ -176,7 +179,7 @@ class AdaptivePolynomial(TransformerMixin, BaseEstimator):
         return out
 
     def _sparse(self, X: Any, ranges: list[tuple[int, int]], jobs: int) -> Any:
-        X = X if X.has_canonical_format else _summed(X)
+        X = summed(X)
         look = (self._factors, self._members, self._member_starts)
         counts: np.ndarray = np.zeros(X.shape[0] + 1, np.int64)
         row_tasks = [
@@ -209,7 +212,7 @@ class AdaptivePolynomial(TransformerMixin, BaseEstimator):
         return np.array([_named(known, monomial) for monomial in self.monomials_], dtype=object)
 
     def _checked(self, X: Any, reset: bool) -> Any:
-        return validate_data(
+        return validated(
             self, X, reset=reset, accept_sparse="csr", accept_large_sparse=True, dtype=(np.float64, np.float32),
             order="C",
         )  # fmt: skip
@@ -224,25 +227,15 @@ class AdaptivePolynomial(TransformerMixin, BaseEstimator):
 
 def _target(y: Any) -> tuple[Any, str, Any]:
     """Labels as the online learner takes them, their kind, and the classes."""
+    y = checked_labels(y)
     y = y if sparse.issparse(y) else np.asarray(y)
-    if sparse.issparse(y) or (y.ndim == 2 and y.shape[1] > 1):
-        if type_of_target(y) != "multilabel-indicator":
-            raise DataError("y has several columns, which are no indicator matrix of 0 and 1: give one of them")
-        y = sparse.csr_array(y)
-        return y, SETS, np.arange(y.shape[1])
+    if has_columns(y):
+        sets = label_sets(y)
+        return sets, SETS, np.arange(sets.shape[1])
     y = column_or_1d(y, warn=True)
     if type_of_target(y, input_name="y") == "continuous":
-        return y, NUMBERS, None
-    classes = np.unique(y)
-    if len(classes) < 2:
-        raise DataError(f"y has one class only, {classes[0]!r}: there is nothing to tell apart")
-    return y, CLASSES, classes
-
-
-def _summed(X: Any) -> Any:
-    X = X.copy()
-    X.sum_duplicates()
-    return X
+        return check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), NUMBERS, None
+    return y, CLASSES, find_classes(y)[0]
 
 
 def _check_finite(values: np.ndarray) -> None:

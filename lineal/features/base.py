@@ -22,11 +22,14 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from lineal.core import threads as pool
 from lineal.errors import DataError, OptionError, unknown_value
+from lineal.estimators.validation import validated
 from lineal.features import rows
+from lineal.inputs import checked_labels
+from lineal.targets import label_sets
 
 G = TypeVar("G", bound="Generator")
 
@@ -213,9 +216,13 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: it has no residual"
             )
+        y = checked_labels(y)
         check_consistent_length(X, y)
-        if type_of_target(y).startswith("continuous"):
+        kind = type_of_target(y, input_name="y")
+        if kind.startswith("continuous"):
             R = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        elif kind == "multilabel-indicator":
+            R = label_sets(y).toarray().astype(np.float64)
         else:
             R = LabelBinarizer().fit_transform(y)
         return X, R - R.mean(axis=0)
@@ -225,7 +232,7 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
         return 0 if given is None else self.need_option("random_state", given, 0)
 
     def _checked(self, X: Any, reset: bool) -> Any:
-        return validate_data(
+        return validated(
             self, X, reset=reset, accept_sparse="csr", accept_large_sparse=True, dtype="numeric", order=None
         )
 

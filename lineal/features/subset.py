@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from lineal.core import rng
+from lineal.design.matrix import summed
 from lineal.features import rows
 from lineal.features.base import FeatureBlock, Generator
 from lineal.row_sparse import pick_columns
@@ -138,9 +139,7 @@ def column_sums(X: Any, of: Any) -> np.ndarray:
     for start, stop in rows.chunks(X, 1):
         part = X[start:stop]
         if sparse.issparse(part):
-            if not part.has_canonical_format:
-                part = part.copy()
-                part.sum_duplicates()
+            part = summed(part)
             total += np.bincount(part.indices, of(part.data.astype(np.float64)), X.shape[1])
         else:
             total += of(rows.dense(part)).sum(axis=0, dtype=np.float64)

@@ -1,0 +1,46 @@
+"""scikit-learn's checks of X, y and sample weights, after those of `lineal.inputs`, for everything with `fit`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from lineal.errors import LinealError
+from lineal.inputs import check_frame, checked, checked_labels, is_frame
+from lineal.targets import has_columns, label_sets
+
+#: What scikit-learn takes for "there is no y to check".
+NO_Y = "no_validation"
+
+
+def validated(estimator: Any, X: Any, y: Any = NO_Y, **options: Any) -> Any:
+    """scikit-learn's `validate_data`, which trusts sparse matrices and drops masks, of data that were checked."""
+    found = checked(X, "X")
+    y = y if isinstance(y, str) and y == NO_Y else checked_labels(y)
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):  # numbers that become infinite are refused as such
+            return validate_data(estimator, found, y, **options)
+    except (TypeError, ValueError) as error:
+        if is_frame(X) and not isinstance(error, LinealError):
+            check_frame(X)
+        raise
+
+
+def validated_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
+    """Row weights as float64, or None where none are given."""
+    if sample_weight is None:
+        return None
+    return _check_sample_weight(checked(sample_weight, "sample_weight"), X, dtype=np.float64)
+
+
+class ScoresChecked:
+    """Base of estimators whose `score` is one of scikit-learn's: it checks what those do not."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """As scikit-learn's estimators have it: accuracy of a classifier, R² of a regression."""
+        y = checked_labels(y)
+        if has_columns(y):
+            y = label_sets(y).astype(np.int64)
+        return super().score(X, y, checked(sample_weight, "sample_weight"))  # type: ignore[misc]

@@ -1,0 +1,221 @@
+"""The one place where arrays from outside are checked: nothing behind it trusts a part that it has not looked at.
+
+SciPy and compiled kernels follow the indices and pointers of a sparse matrix without checking them, so that a
+matrix put together by hand can read foreign memory. NumPy drops the mask of a masked array without a word. Both are
+refused here, before anything else touches the values. NumPy and SciPy only: models predict without Numba.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import chain
+from typing import Any, NoReturn
+
+import numpy as np
+from scipy import sparse
+
+from lineal.errors import DataError
+
+#: Columns are numbered by int32 in the readers, in model files and in the kernels of online learning.
+MAX_FEATURES = 2**31 - 1
+
+#: The types of indices and pointers, each with the unsigned type in which a negative number is a very large one.
+_UNSIGNED = {
+    np.dtype(np.int32): np.dtype(np.uint32),
+    np.dtype(np.int64): np.dtype(np.uint64),
+}
+
+#: What SciPy and NumPy raise where parts of a sparse matrix have been replaced by something else.
+_DAMAGE = (ValueError, TypeError, IndexError, KeyError, OverflowError, AttributeError)
+
+#: Whole numbers up to this are the same in float64.
+_EXACT = 2**53
+
+
+def checked(values: Any, name: str) -> Any:
+    """`values` as they are, after a check that they can be trusted: no masked entries, no damaged sparse matrix.
+
+    A sparse matrix that is neither CSR nor CSC comes back as CSR, a masked array without masked entries as its data.
+    `name` is what messages call it: "X", "y", "sample_weight" or "offsets".
+    """
+    if type(values) is np.ndarray:
+        return values
+    if sparse.issparse(values):
+        return _checked_sparse(values, name)
+    if isinstance(values, np.ma.MaskedArray):
+        return _unmasked(values, name)
+    if isinstance(values, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in values):
+        return [_unmasked(row, name) if isinstance(row, np.ma.MaskedArray) else row for row in values]
+    return values
+
+
+def checked_labels(y: Any) -> Any:
+    """Labels after the checks of `checked`; lists become arrays, unless that would change some of the labels.
+
+    NumPy turns a list of texts and numbers into texts, and whole numbers beyond 64 bits next to others into rounded
+    floating-point numbers: two labels could become one.
+    """
+    y = checked(y.to_numpy() if is_frame(y) else y, "y")
+    if not isinstance(y, list | tuple):
+        return y
+    try:
+        values = np.asarray(y)
+    except ValueError:
+        raise DataError("y is neither a vector of labels nor a matrix: its rows have different lengths") from None
+    if values.ndim != 1:
+        return values
+    if values.dtype.kind == "U" and not all(isinstance(label, str) for label in y):
+        kinds = sorted({type(label).__name__ for label in y})
+        raise DataError(f"y mixes labels of types {', '.join(kinds)}: convert them to one type")
+    if values.dtype.kind == "f":
+        for row, label in enumerate(y):
+            if isinstance(label, int | np.integer) and abs(int(label)) > _EXACT:
+                raise DataError(
+                    f"y[{row}] is {label}, which is not the same number next to labels that do not fit 64-bit integers "
+                    "of one sign: use texts"
+                )
+    return values
+
+
+def _unmasked(values: np.ma.MaskedArray, name: str) -> np.ndarray:
+    mask = np.ma.getmaskarray(values)
+    if values.dtype.names is None and mask.any():
+        where = ", ".join(str(int(place[0])) for place in np.nonzero(mask))
+        raise DataError(
+            f"{name} is a masked array with {int(mask.sum())} masked entries, the first at [{where}]: fill them, or "
+            "leave their rows out"
+        )
+    return np.asarray(values.data)
+
+
+def _checked_sparse(X: Any, name: str) -> Any:
+    """A sparse matrix whose indices and pointers are all within bounds, as CSR or CSC."""
+    shape = X.shape
+    if len(shape) != 2:
+        raise DataError(f"{name} must have two dimensions, found {len(shape)}")
+    n, d = shape
+    if d > MAX_FEATURES:
+        raise DataError(f"{name} has {d} columns: at most {MAX_FEATURES} are possible; hash them to fewer")
+    try:
+        if X.format == "csr":
+            return _check_compressed(X, n, d, name)
+        if X.format == "csc":
+            return _check_compressed(X, d, n, name)
+        found = _as_csr(X, name)
+    except DataError:
+        raise
+    except _DAMAGE as error:
+        _refuse(name, f"{type(error).__name__} {error}")
+    return _check_compressed(found, n, d, name)
+
+
+def _check_compressed(X: Any, n: int, width: int, name: str) -> Any:
+    """A CSR matrix of n rows and `width` columns, or a CSC matrix the other way round, without unused room at its end.
+
+    One pass over the indices: as unsigned numbers, negative ones are too large like any other.
+    """
+    indices, indptr, data = X.indices, X.indptr, X.data
+    if not (type(indices) is type(indptr) is np.ndarray and isinstance(data, np.ndarray)):
+        _refuse(name, "its parts are not NumPy arrays")
+    unsigned = _UNSIGNED.get(indices.dtype)
+    if unsigned is None or indptr.dtype not in _UNSIGNED:
+        _refuse(name, f"its indices are of type {indices.dtype} and {indptr.dtype}, not int32 or int64")
+    if indices.ndim != 1 or indptr.shape != (n + 1,) or data.shape != indices.shape:
+        _refuse(name, "its parts have the wrong lengths")
+    last = indptr.item(-1)
+    if not 0 <= last <= len(indices) or indptr.item(0) != 0 or (n > 1 and (indptr[1:] < indptr[:-1]).any()):
+        _refuse(name, "a pointer is out of range: they must ascend from 0 to the number of entries")
+    if last < len(indices):
+        X = _of_parts(X, data[:last], indices[:last], indptr)
+        indices = X.indices
+    if last and np.maximum.reduce(indices.view(unsigned)) >= width:
+        _refuse(name, f"an index is out of range: negative, or not below {width}")
+    return X
+
+
+def _as_csr(X: Any, name: str) -> Any:
+    """A matrix of any other format as CSR, of which SciPy sees only parts that it can follow."""
+    n, d = X.shape
+    if X.format == "lil":
+        lengths = [len(row) for row in X.rows]
+        if len(lengths) != n or lengths != [len(row) for row in X.data]:
+            _refuse(name, "its parts have the wrong lengths")
+        indices: np.ndarray = np.fromiter(chain.from_iterable(X.rows), np.int64, sum(lengths))
+        data: np.ndarray = np.fromiter(chain.from_iterable(X.data), X.dtype, sum(lengths))
+        return sparse.csr_array((data, indices, np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))), X.shape)
+    if X.format == "bsr":
+        _check_blocks(X, name)
+    elif X.format == "dia":
+        offsets = X.offsets
+        if X.data.ndim != 2 or offsets.shape != (len(X.data),) or offsets.dtype not in _UNSIGNED:
+            _refuse(name, "its parts have the wrong lengths or types")
+        if len(offsets) and (offsets.min() < -n or offsets.max() > d or len(np.unique(offsets)) < len(offsets)):
+            _refuse(name, "its diagonals are outside of it, or there twice")
+    else:
+        X = X.tocoo()
+        for indices, bound in zip(X.coords, (n, d), strict=True):
+            if indices.dtype not in _UNSIGNED or indices.shape != X.data.shape or X.data.ndim != 1:
+                _refuse(name, "its parts have the wrong lengths or types")
+            if len(indices) and np.maximum.reduce(indices.view(_UNSIGNED[indices.dtype])) >= bound:
+                _refuse(name, f"an index is out of range: negative, or not below {bound}")
+    return X.tocsr()
+
+
+def _check_blocks(X: Any, name: str) -> None:
+    """A BSR matrix is a CSR matrix of blocks."""
+    if X.data.ndim != 3 or min(X.data.shape[1:]) < 1 or X.shape[0] % X.data.shape[1] or X.shape[1] % X.data.shape[2]:
+        _refuse(name, "its blocks do not fit its shape")
+    numbers = sparse.csr_array((X.shape[0] // X.data.shape[1], X.shape[1] // X.data.shape[2]))
+    blocks = _of_parts(numbers, np.empty(len(X.data), bool), X.indices, X.indptr)
+    _check_compressed(blocks, *numbers.shape, name)
+
+
+def _of_parts(like: Any, data: np.ndarray, indices: np.ndarray, indptr: np.ndarray) -> Any:
+    """A matrix of the same class and shape over other arrays, without a copy or a look at them."""
+    made = type(like)((0, 0), dtype=data.dtype)
+    made._shape = like.shape
+    made.data, made.indices, made.indptr = data, indices, indptr
+    return made
+
+
+def _refuse(name: str, what: str) -> NoReturn:
+    raise DataError(f"{name} is a damaged sparse matrix: {what}")
+
+
+def is_frame(X: Any) -> bool:
+    """Whether this is a table with named columns, of pandas, polars or the like."""
+    return hasattr(X, "columns") and hasattr(X, "to_numpy")
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value stands for none: None, NaN, NaT or pandas' NA, which differ from themselves or cannot say."""
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):
+        return True
+
+
+def check_frame(frame: Any) -> None:
+    """A DataError names the first column of a table that is not made of finite numbers, and the row."""
+    seen = set()
+    for name in frame.columns:
+        if name in seen:
+            raise DataError(f"the table has the column {name!r} twice: rename one of them")
+        seen.add(name)
+        values = np.asarray(frame[name].to_numpy())
+        if values.dtype.kind in "biu":
+            continue
+        for row, value in enumerate(values.tolist() if values.dtype.kind in "fO" else values):
+            try:
+                is_finite = math.isfinite(value)
+            except (TypeError, ValueError):
+                is_finite = False
+                if is_missing(value):
+                    raise DataError(f"column {name!r} of the table lacks the value of row {row}: fill it") from None
+                raise DataError(
+                    f"column {name!r} of the table is not made of numbers: row {row} has {value!r}"
+                ) from None
+            except OverflowError:
+                is_finite = False
+            if not is_finite:
+                raise DataError(f"column {name!r} of the table has {value!r} in row {row}: finite numbers are needed")
