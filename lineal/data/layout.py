@@ -1,10 +1,11 @@
 """The binary layout: an Arrow IPC file whose columns are the arrays of a `Dataset`, read or mapped without parsing.
 
 One uncompressed record batch. Sparse rows are two list columns, `indices` and `values`; dense rows are one column
-`values` of fixed-size lists. Beside them `label` (int32, int64, uint64, float64; uint8 for booleans; dictionary-coded text;
-lists of int32 codes where a row has several), `weight` and `qid`, each where the data has them. The schema's metadata
-holds, under the key "lineal", a JSON object: version, shape, names, and the `Schema` of the file that was converted, so
-that a model trained on the `.arrow` predicts from the original format. Other Arrow readers open the file as a table.
+`values` of fixed-size lists. Beside them `label` (int32, int64, uint64, float64; uint8 for booleans; dictionary-coded
+text; lists of int32 codes where a row has several), `weight` and `qid`, each where the data has them. The schema's
+metadata holds, under the key "lineal", a JSON object: version, shape, names, and the `Schema` of the file that was
+converted, so that a model trained on the `.arrow` predicts from the original format. Other Arrow readers open the file
+as a table.
 
 **Safety.** Compiled kernels trust row offsets and column indices: one out of range would read foreign memory. So they
 are always checked, whatever the size of the file. A checksum would read more and prove less: whoever alters a file can

@@ -1,7 +1,8 @@
 """A file in the binary layout, opened: its description, and its columns as vectors that are read when they are needed.
 
 The metadata of an Arrow file says where every column is. It is copied to an empty file of the same size, which costs
-neither memory nor disk, and pyarrow reads it there: mapping the file itself would kill the process if another one cut it.
+neither memory nor disk, and pyarrow reads it there: mapping the file itself would kill the process if another one cut
+it.
 """
 
 from __future__ import annotations
@@ -43,9 +44,8 @@ class Vector:
 
     def __init__(self, file: PlainFile, start: int, dtype: Any, count: int, view: np.ndarray | None) -> None:
         self._file, self._start, self._dtype, self._count = file, start, np.dtype(dtype), count
-        self._view, self._loaded = view, None
-
-    _loaded: np.ndarray | None
+        self._view = view
+        self._loaded: np.ndarray | None = None
 
     def __len__(self) -> int:
         return self._count
@@ -169,14 +169,16 @@ class LayoutFile:
     def _find_columns(self) -> None:
         names = self.batch.schema.names
         self.is_sparse = "indices" in names
-        self.offsets = self.twin = self.indices = self.label_offsets = self.texts = None
+        self.offsets: Vector | None = None
+        self.twin: Vector | None = None
+        self.indices: Vector | None = None
+        self.label_offsets: Vector | None = None
+        self.texts: np.ndarray | None = None
         if self.is_sparse:
             self.offsets, self.indices = self._lists("indices", ("int32", "int64"))
             self.twin, self.values = self._lists("values", ("float", "double"))
             if len(self.values) != len(self.indices):
-                raise DataError(
-                    f"{self.path} is damaged: {len(self.indices)} indices, but {len(self.values)} values"
-                )
+                raise DataError(f"{self.path} is damaged: {len(self.indices)} indices, but {len(self.values)} values")
         else:
             self.values = self._dense()
         self.label = self._label() if "label" in names else None
@@ -361,5 +363,3 @@ def validate_full(data: Dataset, name: str = "the dataset", ascending: bool = Fa
 
 def _slices(values: np.ndarray) -> Reader:
     return lambda first, last: values[first:last]
-
-

@@ -41,5 +41,5 @@ class ReadOptions:
     header: str = option("auto", "whether a CSV file's first line holds names: auto, yes, no")
 
     # the binary layout, and .npy files
-    mapped: str = option("auto", "map a converted or .npy file instead of reading it: auto (where memory is short), yes, no")
+    mapped: str = option("auto", "map converted and .npy files instead of reading them: auto (large ones), yes, no")
     trusted: bool = option(False, "skip the check that a converted file's column indices are in range")

@@ -63,7 +63,7 @@ class PlainFile:
         done = 0
         while done < buffer.size:
             try:
-                count = os.preadv(self._number, [buffer[done:]], start + done)
+                count = os.preadv(self._number, [buffer[done:].data], start + done)
             except OSError as error:
                 raise cannot_read(self.path, error) from error
             if count == 0:

@@ -43,8 +43,12 @@ WIDER = {pa.int64(): pa.float64(), pa.float64(): pa.string(), pa.bool_(): pa.str
 
 #: What messages call a cell of each type.
 TYPE_WORDS = {
-    pa.int64(): "a whole number", pa.uint64(): "a whole number from 0 up", pa.float64(): "a number", pa.bool_(): "true or false", pa.string(): "text",
-}  # fmt: skip
+    pa.int64(): "a whole number",
+    pa.uint64(): "a whole number from 0 up",
+    pa.float64(): "a number",
+    pa.bool_(): "true or false",
+    pa.string(): "text",
+}
 
 
 class Widened(Exception):
@@ -274,7 +278,7 @@ def _trimmed(cells: Any) -> Any:
 
 
 def _label_misfits(cells: Any, kind: Any) -> list[int]:
-    """Rows whose label is no value of the type, in any of the ways to write one; those without a label are not meant."""
+    """Rows whose label is there, but is no value of the type in any of the ways to write one."""
     coded = cells.dictionary_encode()
     name = next(name for name, known in ARROW_TYPES.items() if known == kind)
     _, bad = values_of(coded.dictionary, name)

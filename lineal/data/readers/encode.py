@@ -68,8 +68,8 @@ class Part:
 class Encoding:
     """All of it; `settings` and `of_schema` are inverse to each other.
 
-    `header_chosen` says how it was found out whether there is a header: "given" by the options or the format, "certain",
-    or "guessed".
+    `header_chosen` says how it was decided whether there is a header: "given" by the options or the format, "certain"
+    or "guessed" by the contents of the file.
     """
 
     columns: list[Column]

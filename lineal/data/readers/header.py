@@ -64,8 +64,7 @@ def sample(text: bytes, delimiter: str, is_whole: bool) -> list[list[str]]:
     records = csv.reader(io.StringIO(text.decode("utf-8", "replace"), newline=""), delimiter=delimiter)
     rows: list[list[str]] = []
     try:
-        for cells in islice(_limited(records), ROWS + 1):
-            rows.append([cell.strip() for cell in cells])
+        rows.extend([cell.strip() for cell in cells] for cells in islice(_limited(records), ROWS + 1))
         if next(records, None) is None and not is_whole:
             rows.pop()
     except csv.Error:

@@ -18,8 +18,13 @@ if TYPE_CHECKING:
 
 #: What messages call labels of each kind.
 LABEL_WORDS = {
-    "integer": "whole numbers", "unsigned": "whole numbers from 0 up", "number": "numbers", "boolean": "true or false", "string": "text", "list": "lists",
-}  # fmt: skip
+    "integer": "whole numbers",
+    "unsigned": "whole numbers from 0 up",
+    "number": "numbers",
+    "boolean": "true or false",
+    "string": "text",
+    "list": "lists",
+}
 
 #: How a label of each kind is stored; "string" and "list" have their own ways.
 ARROW_TYPES = {"integer": pa.int64(), "unsigned": pa.uint64(), "number": pa.float64(), "boolean": pa.bool_()}

@@ -1,7 +1,7 @@
 """Where quoted cells of a CSV file begin and end, so that a stray quote cannot swallow the rows after it.
 
-A quote opens a cell only at its beginning, two quotes inside stand for one, and after the closing quote comes the end of
-the cell. Parsers that are less strict take everything up to the next quote, or to the end of the file, for one cell.
+A quote opens a cell only at its beginning, two quotes inside stand for one, and after the closing quote comes the end
+of the cell. Parsers that are less strict take everything up to the next quote, or to the end of the file, for one cell.
 """
 
 from __future__ import annotations

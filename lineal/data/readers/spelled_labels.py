@@ -72,8 +72,8 @@ def whole_kind(lowest: int, highest: int, name: str) -> str:
     if lowest < -(2**63) or highest >= 2**64 or (lowest < 0 and highest >= 2**63):
         wrong = lowest if lowest < -(2**63) else highest
         raise DataError(
-            f"the label {name!r} holds {wrong}: whole numbers are kept from -2**63 to 2**63 - 1, or from 0 to 2**64 - 1; "
-            "make the labels text, for example with a letter before them"
+            f"the label {name!r} holds {wrong}: whole numbers are kept from -2**63 to 2**63 - 1, or from 0 to "
+            "2**64 - 1; make the labels text, for example with a letter before them"
         )
     return "integer" if highest < 2**63 else "unsigned"
 
@@ -81,15 +81,15 @@ def whole_kind(lowest: int, highest: int, name: str) -> str:
 def mixed(name: str) -> DataError:
     """The error for labels that no type of number holds."""
     return DataError(
-        f"the label {name!r} has whole numbers beyond 2**53 and numbers with a fraction: doubles, which hold fractions, "
-        "would merge the large ones; write all labels as whole numbers"
+        f"the label {name!r} has whole numbers beyond 2**53 and numbers with a fraction: doubles, which hold "
+        "fractions, would merge the large ones; write all labels as whole numbers"
     )
 
 
 def values_of(texts: Any, kind: str) -> tuple[np.ndarray, np.ndarray]:
     """Texts as labels of a kind, and which of them are none."""
     types = {"integer": np.int64, "unsigned": np.uint64, "number": np.float64, "boolean": np.bool_}
-    values = np.zeros(len(texts), types[kind])
+    values: np.ndarray = np.zeros(len(texts), types[kind])
     bare = pc.replace_substring_regex(texts, r"^\+", "")
     is_number = pc.match_substring_regex(texts, NUMBER).to_numpy(zero_copy_only=False)
     if kind == "boolean":

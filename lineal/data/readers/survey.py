@@ -252,7 +252,8 @@ class Survey:
         classes = self._class_names() if labels == "list" else None
         return Encoding(
             columns, self.label, labels, self.label_chosen, classes, self.weight,
-            options.missing, options.categorical, options.bits, options.dtype, header, self.names, density, header_chosen,
+            options.missing, options.categorical, options.bits, options.dtype, header, self.names, density,
+            header_chosen,
         )  # fmt: skip
 
     def _class_names(self) -> list[Any]:
