@@ -15,7 +15,7 @@ import pytest
 from scipy import sparse
 
 import lineal
-from lineal.data import layout, layout_file
+from lineal.data import layout, layout_file, mapping
 from lineal.data.convert import Collector
 from lineal.data.convert import write as write_blocks
 from lineal.data.dataset import Dataset, Schema, csr_of_parts
@@ -158,7 +158,7 @@ def test_files_are_read_unless_they_are_large(tmp_path, monkeypatch):
     for size, options, is_mapped in (
         (1 << 40, {}, False), (1000, {}, True), (1000, {"mapped": "no"}, False), (1 << 40, {"mapped": "yes"}, True),
     ):  # fmt: skip
-        monkeypatch.setattr(layout, "available_memory", lambda size=size: size)
+        monkeypatch.setattr(mapping, "available_memory", lambda size=size: size)
         opened = lineal.read(tmp_path / "d.arrow", **options)
         base = opened.X.data
         while isinstance(base, np.ndarray):

@@ -30,10 +30,10 @@ import pyarrow as pa
 from lineal.data.dataset import Dataset, Schema
 from lineal.data.join import blocks_of, join
 from lineal.data.layout_file import DAMAGE, KEY, LayoutFile, validate_full
+from lineal.data.mapping import is_mapped
 from lineal.data.options import ReadOptions
 from lineal.data.source import cannot_read
 from lineal.errors import DataError
-from lineal.memory import available_memory
 
 #: Bytes of a dataset that are written at a time.
 BLOCK_BYTES = 64 << 20
@@ -50,18 +50,11 @@ def is_layout(path: str) -> bool:
         return False
 
 
-def fits_in_memory(size: int) -> bool:
-    """Whether a file of so many bytes leaves as much memory as it takes."""
-    available = available_memory()
-    return available is None or 2 * size <= available
-
-
 def open_layout(path: str | os.PathLike[str], trusted: bool = False, mapped: str = "auto") -> Dataset:
     """Open a converted file: X is read-only. See this module on `trusted` and `mapped` ("auto", "yes" or "no")."""
     path = os.fspath(path)
     with _explained(path):
-        is_mapped = mapped == "yes" or (mapped == "auto" and not fits_in_memory(os.path.getsize(path)))
-        file = LayoutFile(path, is_mapped)
+        file = LayoutFile(path, is_mapped(path, mapped))
         data = file.dataset()
         if not trusted:
             file.check_contents()
@@ -77,6 +70,8 @@ def _explained(path: str) -> Iterator[None]:
         if str(error).startswith("the stored schema"):
             raise DataError(f"{path} is damaged: {error}") from None
         raise
+    except MemoryError:
+        raise  # nothing in the file can ask for more than the size of the file
     except OSError as error:
         raise cannot_read(path, error) from error
     except DAMAGE as error:

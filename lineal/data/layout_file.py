@@ -33,7 +33,7 @@ CHECK_STEP = 1 << 18
 #: What a file with arbitrary contents can cause: nested JSON may be too deep for Python's parser, numbers too large.
 DAMAGE = (
     pa.ArrowException, ValueError, KeyError, TypeError, IndexError, OverflowError, AttributeError, RecursionError,
-    MemoryError, struct.error,
+    struct.error,
 )  # fmt: skip
 
 Reader = Callable[[int, int], np.ndarray]

@@ -367,7 +367,7 @@ def open_bytes(path: str) -> BinaryIO:
     try:
         head = raw.read(4)
     except OSError as error:
-        raise DataError(f"cannot read {display_name(path)}: {error.strerror or error}") from error
+        raise cannot_read(display_name(path), error) from error
     source = io.BufferedReader(_Joined(head, raw), 1 << 18)
     kind = _kind(head)
     if kind is None:

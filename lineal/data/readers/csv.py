@@ -150,6 +150,10 @@ class Records:
 def batches(stream: BinaryIO, file: str, path: str, state: CsvState) -> Iterator[Any]:
     """Record batches of one file, which messages call `path`."""
     text = CsvText(stream, path)
+    try:
+        text.first.decode()
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: its first line is not UTF-8 text: convert the file's encoding") from None
     delimiter = _delimiter(text.first, path, state.options)
     with long_cells():
         first = sample(text.first, delimiter, is_whole=True)
@@ -351,17 +355,18 @@ def _known_names(cells: list[str], path: str, state: CsvState, encoding: Encodin
     """The same for a file that is read as a training file was.
 
     A first line with all names that are needed is a header. Without names, columns are told by their position, and a
-    line is passed over if it has text wherever the training file had numbers.
+    line is passed over if it has text wherever the training file had numbers, and no text that the file had there.
     """
     header = state.options.header
     names_are_there = set(encoding.needed()) <= set(cells)
     if header != "no" and (names_are_there or encoding.header is not False):
         return _distinct(cells, path), True
     names = _by_position(len(cells), encoding)
-    kinds = {column.name: column.kind for column in encoding.columns}
-    numbers = [cell for name, cell in zip(names, cells) if kinds.get(name) == "number" and cell not in NULLS]
-    is_header = header == "yes" or (header == "auto" and bool(numbers) and not any(map(is_number, numbers)))
-    return names, is_header
+    known = {column.name: column for column in encoding.columns}
+    pairs = [(known[name], cell) for name, cell in zip(names, cells) if name in known and cell not in NULLS]
+    numbers = [cell for column, cell in pairs if column.kind == "number"]
+    is_data = any(map(is_number, numbers)) or any(cell in column.values for column, cell in pairs)
+    return names, header == "yes" or (header == "auto" and bool(numbers) and not is_data)
 
 
 def _by_position(count: int, encoding: Encoding) -> list[str]:

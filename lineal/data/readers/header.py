@@ -3,8 +3,9 @@
 Decided by comparing every cell of the first line with the column below it, in the first rows of the file:
 
 - text over a column of numbers is a name, and so is the word label, target or class;
-- a number over a column of numbers is no name. Where a line has both, it holds names if its numbers could be some:
-  whole, without sign or leading zeros, and all different, as the years in "2019,2020,label";
+- a number over a column of numbers is no name. Where a line has both, it holds names only if one of them is sure (such
+  a word, or text over nothing but numbers), and if its numbers could be names: whole, without sign or leading zeros,
+  and all different, as the years in "2019,2020,label";
 - without a name, a line with a number holds data;
 - a text that occurs again in its own column is data;
 - what remains is text over text, and is taken for names.
@@ -85,20 +86,23 @@ def _limited(records: Iterable[list[str]]) -> Iterator[list[str]]:
 def find_header(first: list[str], rows: list[list[str]]) -> Header:
     """Decide by the first line and the rows below it, as the module says."""
     names = numbers_over_numbers = 0
-    occurs_again = False
+    is_sure = occurs_again = False
     for column, cell in enumerate(first):
         if cell in NULLS:
             continue
         below = [row[column] for row in rows if column < len(row) and row[column] not in NULLS]
-        is_numeric = 2 * sum(map(is_number, below)) > len(below)
+        numbers_below = sum(map(is_number, below))
+        is_numeric = 2 * numbers_below > len(below)
+        is_word = cell.lower() in LABEL_WORDS and cell not in below
         if is_number(cell):
             numbers_over_numbers += is_numeric
-        elif is_numeric or (cell.lower() in LABEL_WORDS and cell not in below):
+        elif is_numeric or is_word:
             names += 1
+            is_sure |= is_word or numbers_below == len(below)
         else:
             occurs_again |= cell in below
     numbers = [cell for cell in first if is_number(cell)]
     if names:
         could_be_names = all(map(NAME_NUMBER.fullmatch, numbers)) and len(set(numbers)) == len(numbers)
-        return Header(could_be_names or not numbers_over_numbers, not numbers)
+        return Header((is_sure and could_be_names) or not numbers_over_numbers, not numbers)
     return Header(not numbers and not occurs_again, False)

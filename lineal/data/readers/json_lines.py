@@ -114,7 +114,7 @@ def _with_exact_label(batch: Any, lines: Iterable[bytes], state: JsonState) -> A
     large = [label for label in labels if isinstance(label, int) and abs(label) >= INEXACT]
     if not large:
         return batch
-    if any(isinstance(label, float) and not label.is_integer() for label in labels):
+    if any(isinstance(label, float) and not (label.is_integer() and abs(label) < INEXACT) for label in labels):
         raise mixed(str(name))
     whole = [None if label is None else int(label) for label in labels]
     kind = whole_kind(min([0, *filter(None, whole)]), max([0, *filter(None, whole)]), str(name))

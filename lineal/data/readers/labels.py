@@ -62,10 +62,11 @@ def encode_label(cells: Any, encoding: Encoding, place: Place) -> Any:
             _refuse_missing(codes < 0, name, place)
             return _text_array(texts.to_pylist(), name, place)[codes]
         if label_kind(cells.type) == "string":
-            return _of_texts(cells, kind, name, place)
-        if kind == "number" and _beyond_doubles(cells):
-            raise mixed(name)
-        y = cells.cast(ARROW_TYPES[kind]).to_numpy(zero_copy_only=False)
+            y = _of_texts(cells, kind, name, place)
+        else:
+            if kind == "number" and _beyond_doubles(cells):
+                raise mixed(name)
+            y = cells.cast(ARROW_TYPES[kind]).to_numpy(zero_copy_only=False)
     except pa.ArrowException:
         found, expected = in_words(cells.type), LABEL_WORDS[kind]
         raise DataError(f"{place.source}: the label {name!r} holds {found}, expected {expected}") from None

@@ -29,7 +29,7 @@ from lineal.data.readers.csv import CsvState, Widened
 from lineal.data.readers.encode import Encoding, Part
 from lineal.data.readers.json_lines import JsonState
 from lineal.data.readers.survey import Survey, assign_roles
-from lineal.data.source import STDIN, display_name, line_chunks, open_bytes, spooled
+from lineal.data.source import STDIN, cannot_read, display_name, line_chunks, open_bytes, spooled
 from lineal.errors import DataError
 
 #: Metadata that marks a file in the binary layout (`lineal.data.layout`).
@@ -235,7 +235,11 @@ class _Table:
                 with open_bytes(file) as stream:
                     yield from csv.batches(stream, file, source, self.csv)
                 self.bad_lines = self.csv.bad_lines
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        except MemoryError:
+            raise  # pyarrow's is one of its other errors, too
+        except OSError as error:
+            raise cannot_read(source, error) from error
+        except (pa.ArrowException, UnicodeDecodeError) as error:
             raise DataError(f"{source}: {str(error).splitlines()[0]}") from error
 
 
@@ -243,7 +247,7 @@ def _seekable(path: str) -> Any:
     if path == STDIN or re.search(r"\.(gz|bz2|zstd?)$", path):
         with open_bytes(path) as stream:
             return pa.BufferReader(stream.read())
-    return pa.memory_map(path)
+    return pa.OSFile(path)  # never mapped: another process could cut the file
 
 
 def kind_of(path: str) -> str:
@@ -273,7 +277,7 @@ def _binary(data: Any, source: str, kind: str, wanted: list[str] | None) -> Iter
         data.seek(0)
         file = batches = pa.ipc.open_stream(data)
     if LAYOUT_KEY in (file.schema.metadata or {}):
-        raise DataError(f"{source} is a converted file, which is mapped: decompress it, and name it instead of a pipe")
+        raise DataError(f"{source} is a converted file: decompress it, and name it instead of a pipe")
     _refuse_repeated(file.schema.names, source)
     for batch in batches:
         batch.validate(full=True)  # offsets and dictionary codes of a damaged file would be read out of bounds
