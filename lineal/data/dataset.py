@@ -161,7 +161,7 @@ def _is_column(column: Any) -> bool:
     return (
         isinstance(column, dict)
         and isinstance(column.get("name"), str)
-        and column.get("kind") in ("number", "boolean", "category")
+        and column.get("kind") in ("number", "boolean", "category", "numbers")
         and _is_texts(column.get("values", []))
         and _is_number(column.get("fill", 0.0))
         and isinstance(column.get("indicator", False), bool)

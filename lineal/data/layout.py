@@ -121,8 +121,11 @@ def _agree(data: Dataset, schema: Schema | None, path: str) -> None:
         return
     if not schema.takes(data.X.shape[1]):
         raise DataError(f"{path} has {data.X.shape[1]} columns, expected {schema.width}")
-    both_tables = data.schema is not None and data.schema.format == schema.format == "table"
-    if both_tables and data.schema.settings.get("columns") != schema.settings.get("columns"):  # type: ignore[union-attr]
+    if data.schema is None or not data.schema.format == schema.format == "table" or data.schema == schema:
+        return
+    from lineal.data.readers.encode import Encoding
+
+    if Encoding.of_schema(data.schema).expanded().columns != Encoding.of_schema(schema).expanded().columns:
         raise DataError(f"{path} encodes its table otherwise than the model: convert it again with the model's schema")
 
 

@@ -271,7 +271,9 @@ def _agrees(schema: Schema, name: str, value: Any) -> bool:
     if name == "index_base":
         return str(value) in ("auto", str(decided)) or str(value) not in ("0", "1")  # the reader refuses other texts
     if name == "drop":
-        used = {column.get("name") for column in schema.settings.get("columns", [])}
+        from lineal.data.readers.encode import Encoding
+
+        used = set(Encoding.of_schema(schema).features())
         return used.isdisjoint(part.strip() for part in str(value).split(","))
     if name in ("label", "weight") and re.fullmatch(r"-?\d+", str(value)) and value not in names:
         return -len(names) <= int(value) < len(names) and names[int(value)] == decided

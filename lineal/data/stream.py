@@ -164,7 +164,7 @@ def _kinds_of_columns(block: Dataset, wish: Wish) -> np.ndarray:
     if block.schema is not None and block.schema.format == "table":
         from lineal.data.readers.encode import Encoding
 
-        encoding = Encoding.of_schema(block.schema)
+        encoding = Encoding.of_schema(block.schema).expanded()
         if encoding.hashes:
             raise OptionError(
                 "namespaces cannot be told apart where categorical='hash' puts texts of all columns together: "

@@ -20,7 +20,8 @@ import pyarrow.csv as arrow_csv
 
 from lineal.data.ahead import ahead
 from lineal.data.options import ReadOptions
-from lineal.data.readers.cells import NULLS
+from lineal.data.readers import wide
+from lineal.data.readers.cells import NULLS, lacks_columns
 from lineal.data.readers.csv_text import CsvText
 from lineal.data.readers.encode import Encoding
 from lineal.data.readers.header import find_header, is_number, long_cells, sample
@@ -66,6 +67,9 @@ class CsvState:
     header_chosen: str = "given"
     label: str | None = None
     bad_lines: int = 0
+    #: All columns of the training files, where their numbers are read together; whether that may be tried.
+    wide_names: list[str] | None = None
+    may_be_wide: bool = True
     #: Columns read as text, whose cells must be of the column's type; a row with another is a malformed line.
     strict: set[str] | None = None
     #: The line of a row of the batch that was yielded last.
@@ -74,7 +78,8 @@ class CsvState:
     def __post_init__(self) -> None:
         if self.encoding is not None:
             self.label = self.encoding.label
-            self.types = {column.name: _cell_type(column.kind) for column in self.encoding.columns}
+            columns = [column for column in self.encoding.columns if column.kind != "numbers"]
+            self.types = {column.name: _cell_type(column.kind) for column in columns}
             if self.encoding.label is not None:
                 self.types[self.encoding.label] = ARROW_TYPES.get(str(self.encoding.label_kind), pa.string())
             if self.encoding.weight is not None:
@@ -162,7 +167,9 @@ def batches(stream: BinaryIO, file: str, path: str, state: CsvState) -> Iterator
         names, has_header = _names(first[0], path, state, partial(_rows_below, text, delimiter))
     if state.encoding is None and state.label is None:
         state.label = assign_roles(names, state.options).label
-    parser = _Parser(names, delimiter, Records(file, delimiter, len(names), has_header), path, state)
+    parser: Any = _Parser(names, delimiter, Records(file, delimiter, len(names), has_header), path, state)
+    if (block := _block(names, path, state)) is not None:
+        parser = _WideParser(parser, block)
     pieces = text.pieces(delimiter, has_header, max(PIECE_BYTES, 4 * len(text.first)))
     with closing(ahead(pieces)) as ready:  # type: ignore[type-var]
         for piece in ready:
@@ -237,6 +244,67 @@ class _Parser:
             line_number = number if at is None else at[0]
             raise ParseError(self.path, line_number, 1, f"{ragged[3]} cells", f"{ragged[2]}") from None
         _widen_or_explain(message, self.names, self.path, self.state, self.records, number)
+
+
+def _block(names: list[str], path: str, state: CsvState) -> list[str] | None:
+    """The columns of numbers that are read together; None where each is read on its own."""
+    options = state.options
+    if state.encoding is not None:
+        block = state.encoding.block
+        present = set(names)
+        if block is not None and (absent := [name for name in block.values if name not in present]):
+            raise lacks_columns(path, absent, options.header == "auto")
+        return None if block is None else block.values
+    is_simple = options.missing == "error" and options.weight is None and not options.max_bad_lines
+    if not is_simple or not state.may_be_wide or len(names) < wide.MIN_COLUMNS:
+        return None
+    if state.wide_names not in (None, names):
+        state.wide_names, state.may_be_wide = None, False
+        raise Widened
+    state.wide_names = names
+    roles = assign_roles(names, options)
+    return [name for name in names if name != roles.label and name not in roles.dropped]
+
+
+class _WideParser:
+    """Turns pieces into record batches whose numbers are one column, by way of the usual parser where it must be."""
+
+    def __init__(self, usual: _Parser, block: list[str]) -> None:
+        self.usual, self.block = usual, block
+        self.slow: _Parser | None = None
+        state, places = usual.state, {name: place for place, name in enumerate(usual.names)}
+        self.columns = np.array([places[name] for name in block], np.int64)
+        is_wanted = usual.has_label and (state.encoding is None or state.options.labels)
+        self.label = (str(state.label), places[str(state.label)]) if is_wanted else None
+
+    def parse(self, piece: bytes) -> Any:
+        """The rows of a piece."""
+        usual, state = self.usual, self.usual.state
+        batch = None
+        if not state.options.max_bad_lines:
+            batch = wide.parse_block(piece, usual.delimiter, len(usual.names), self.columns, self.label)
+        if batch is not None:
+            state.line_of = partial(_line_of, usual.records, usual.rows, None)
+            usual.before += len(batch)
+            usual.rows += len(batch)
+            return batch
+        if state.encoding is None:
+            state.wide_names, state.may_be_wide = None, False
+            raise Widened
+        return self._one_by_one(piece, state.encoding)
+
+    def _one_by_one(self, piece: bytes, encoding: Encoding) -> Any:
+        """The same with every column on its own."""
+        usual, state = self.usual, self.usual.state
+        if self.slow is None:
+            known = CsvState(state.options, encoding.expanded())
+            self.slow = _Parser(usual.names, usual.delimiter, usual.records, usual.path, known)
+        slow = self.slow
+        slow.before, slow.rows, slow.state.bad_lines = usual.before, usual.rows, state.bad_lines
+        batch = slow.parse(piece)
+        usual.before, usual.rows, state.bad_lines = slow.before, slow.rows, slow.state.bad_lines
+        state.line_of = slow.state.line_of
+        return wide.block_of(batch, self.block, None if self.label is None else self.label[0])
 
 
 def _skip(row: Any) -> str:
@@ -358,11 +426,11 @@ def _known_names(cells: list[str], path: str, state: CsvState, encoding: Encodin
     line is passed over if it has text wherever the training file had numbers, and no text that the file had there.
     """
     header = state.options.header
-    names_are_there = set(encoding.needed()) <= set(cells)
+    known = encoding.features()
+    names_are_there = known.keys() <= set(cells)
     if header != "no" and (names_are_there or encoding.header is not False):
         return _distinct(cells, path), True
     names = _by_position(len(cells), encoding)
-    known = {column.name: column for column in encoding.columns}
     pairs = [(known[name], cell) for name, cell in zip(names, cells) if name in known and cell not in NULLS]
     numbers = [cell for column, cell in pairs if column.kind == "number"]
     is_data = any(map(is_number, numbers)) or any(cell in column.values for column, cell in pairs)

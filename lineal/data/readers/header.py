@@ -27,6 +27,9 @@ from lineal.data.source import MAX_LINE_BYTES
 #: Rows that are compared with the first line, and cells that are looked at beyond the first row.
 ROWS, CELLS = 100, 100_000
 
+#: At each end of a very long line, the columns that are looked at.
+COLUMNS = 5000
+
 #: Words that are names wherever they are in the first line.
 LABEL_WORDS = ("label", "target", "class")
 
@@ -83,11 +86,21 @@ def _limited(records: Iterable[list[str]]) -> Iterator[list[str]]:
             return
 
 
+def _shown_columns(first: list[str]) -> list[int]:
+    """The columns that are looked at: of very many the first and the last ones, and those with the word for labels."""
+    if len(first) <= 2 * COLUMNS:
+        return list(range(len(first)))
+    words = {column for column, cell in enumerate(first) if cell.lower() in LABEL_WORDS}
+    return sorted(words.union(range(COLUMNS), range(len(first) - COLUMNS, len(first))))
+
+
 def find_header(first: list[str], rows: list[list[str]]) -> Header:
     """Decide by the first line and the rows below it, as the module says."""
+    shown = _shown_columns(first)
     names = numbers_over_numbers = 0
     is_sure = occurs_again = False
-    for column, cell in enumerate(first):
+    for column in shown:
+        cell = first[column]
         if cell in NULLS:
             continue
         below = [row[column] for row in rows if column < len(row) and row[column] not in NULLS]
@@ -101,7 +114,7 @@ def find_header(first: list[str], rows: list[list[str]]) -> Header:
             is_sure |= is_word or numbers_below == len(below)
         else:
             occurs_again |= cell in below
-    numbers = [cell for cell in first if is_number(cell)]
+    numbers = [first[column] for column in shown if is_number(first[column])]
     if names:
         could_be_names = all(map(NAME_NUMBER.fullmatch, numbers)) and len(set(numbers)) == len(numbers)
         return Header((is_sure and could_be_names) or not numbers_over_numbers, not numbers)

@@ -74,8 +74,8 @@ class QuoteCheck:
         is_open = self._opened is not None
         if quotes.size:
             after = array[np.minimum(quotes[1 - is_open :: 2] + 1, array.size - 1)]
-            before = array[quotes[int(is_open) :: 2] - 1]
-            if not self._are_ends(after) or not self._are_ends(before):
+            ahead = array[quotes[int(is_open) :: 2] - 1]
+            if not self._are_ends(after) or not self._are_ends(ahead):
                 return None
             if is_open == bool(quotes.size % 2):
                 self._opened = None
@@ -83,9 +83,12 @@ class QuoteCheck:
                 self._opened = self._place(data, int(quotes[-1]))
         end = stop
         while (end := data.rfind(self._record_end, 1, end)) > 0:
-            inside = (int(np.searchsorted(quotes, end)) + is_open) % 2
-            if not inside:
+            before = int(np.searchsorted(quotes, end))
+            if (before + is_open) % 2 == 0:
                 return end + 1
+            if before == 0:
+                return 0
+            end = int(quotes[before - 1])  # where the cell opened that this line is in
         return 0
 
     def _are_ends(self, neighbours: np.ndarray) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +16,10 @@ from lineal.data.readers.cells import Place, as_codes, as_float, in_words, missi
 from lineal.data.readers.encode import Column, Encoding
 from lineal.data.readers.labels import LABEL_WORDS, decoded, label_kind, whole_bounds
 from lineal.data.readers.spelled_labels import INEXACT, Spelling, mixed, whole_kind
+from lineal.data.readers.wide import BLOCK
 from lineal.errors import DataError, unknown_value
+
+WideNames = Callable[[], list[str] | None]
 
 #: Names that mark the label column where none is given.
 LABEL_NAMES = ("label", "target", "y", "class")
@@ -46,8 +50,9 @@ def choose_label(names: list[str], options: ReadOptions) -> tuple[str | None, st
     """The label column and how it was chosen; ``label=""`` says that there is none."""
     if options.label is not None:
         return (None, "none") if options.label == "" else (resolve(options.label, names, "label"), "given")
-    marked = [name for known in LABEL_NAMES for name in names if name.lower() == known]
-    return (marked[0], "by its name") if marked else (names[-1], "the last column")
+    marked = {name.lower(): name for name in reversed(names) if name.lower() in LABEL_NAMES}
+    found = [marked[known] for known in LABEL_NAMES if known in marked]
+    return (found[0], "by its name") if found else (names[-1], "the last column")
 
 
 @dataclass(frozen=True)
@@ -116,11 +121,13 @@ class Tally:
 class Survey:
     """Collects over record batches what an `Encoding` needs.
 
-    Where `spelled`, text in the label column may stand for numbers, as in a CSV file.
+    Where `spelled`, text in the label column may stand for numbers, as in a CSV file. `wide_names` gives the names of
+    all columns of a table whose numbers are read together, else None.
     """
 
-    def __init__(self, options: ReadOptions, spelled: bool = False) -> None:
-        self.options, self.spelled = options, spelled
+    def __init__(self, options: ReadOptions, spelled: bool = False, wide_names: WideNames = lambda: None) -> None:
+        self.options, self.spelled, self._wide_names = options, spelled, wide_names
+        self.block: list[str] = []
         self.spelling = Spelling()
         self.lowest = self.highest = 0
         self.names: list[str] = []
@@ -135,7 +142,7 @@ class Survey:
     def update(self, batch: Any, place: Place) -> None:
         """Take in some rows."""
         if not self.names:
-            self._assign_roles(batch.schema.names)
+            self._assign_roles(batch.schema.names, self._wide_names())
             self.start = place.source
         present = set(batch.schema.names)
         for name in batch.schema.names if present - self.known else ():
@@ -158,14 +165,19 @@ class Survey:
             self.weight_is_text |= label_kind(batch.column(self.weight).type) == "string"
         self.rows += batch.num_rows
 
-    def _assign_roles(self, names: list[str]) -> None:
-        self.names, self.known = list(names), set(names)
+    def _assign_roles(self, present: list[str], wide_names: list[str] | None) -> None:
+        names = wide_names or present
+        self.names, self.known = list(names), {*names, *present}
         roles = assign_roles(names, self.options)
         self.label, self.label_chosen, self.weight = roles.label, roles.label_chosen, roles.weight
         self.dropped = roles.dropped
         used = {self.label, self.weight, *self.dropped}
-        self.tallies = {name: Tally() for name in names if name not in used}
-        if not self.tallies:
+        features = [name for name in names if name not in used]
+        if wide_names:
+            self.block = features
+        else:
+            self.tallies = {name: Tally() for name in features}
+        if not features:
             raise DataError(f"the table has no feature columns beside the label {self.label!r}")
 
     def _count(self, cells: Any, name: str, tally: Tally, place: Place) -> None:
@@ -246,6 +258,8 @@ class Survey:
             mean = math.fsum(tally.sums) / tally.count if options.missing == "mean" and tally.count else 0.0
             gap = options.missing == "indicator" and tally.first_gap is not None
             columns.append(Column(name, kind, sorted(tally.texts), 0.0 if kind == "category" else mean, gap))
+        if self.block:
+            columns.append(Column(BLOCK, "numbers", self.block))
         labels = self._label_kind()
         filled = sum(tally.filled for tally in self.tallies.values())
         density = filled / max(1, self.rows * sum(column.width for column in columns))

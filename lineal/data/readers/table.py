@@ -24,7 +24,7 @@ from lineal.data.dataset import Dataset, Schema
 from lineal.data.join import stack
 from lineal.data.options import ReadOptions
 from lineal.data.readers import csv, json_lines
-from lineal.data.readers.cells import Place
+from lineal.data.readers.cells import Place, lacks_columns
 from lineal.data.readers.csv import CsvState, Widened
 from lineal.data.readers.encode import Encoding, Part
 from lineal.data.readers.json_lines import JsonState
@@ -84,7 +84,7 @@ def read_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = 
 
 def encode_frame(frame: Any, schema: Schema) -> Any:
     """X of a DataFrame, encoded as the training table was; labels in it are ignored."""
-    encoding = Encoding.of_schema(schema)
+    encoding = Encoding.of_schema(schema).expanded()
     absent = [name for name in encoding.needed() if name not in frame.columns]
     if absent:
         raise DataError(f"the table lacks columns that training had: {', '.join(absent)}")
@@ -102,6 +102,8 @@ class _Table:
             what = f"{schema.format!r} data, which has no named columns"
             raise DataError(f"{self.names[0]} is a table, but the model was trained on {what}")
         self.encoding = None if schema is None else replace(Encoding.of_schema(schema), dtype=options.dtype)
+        if self.encoding is not None and self._kind(self.names[0]) not in ("csv", "tsv"):
+            self.encoding = self.encoding.expanded()
         self.csv = CsvState(options, self.encoding)
         self.json = JsonState()
         self.bad_lines = 0
@@ -139,7 +141,8 @@ class _Table:
                 continue
 
     def _new_survey(self) -> Survey:
-        return Survey(self.options, spelled=self._kind(self.names[0]) in ("csv", "tsv"))
+        is_csv = self._kind(self.names[0]) in ("csv", "tsv")
+        return Survey(self.options, is_csv, lambda: self.csv.wide_names)
 
     def _settle(self, survey: Survey) -> None:
         """Take the encoding over; where text in a column of numbers is a mistake, the files must be read again."""
@@ -199,10 +202,7 @@ class _Table:
             return
         absent = [name for name in self.encoding.needed() if name not in names]
         if absent:
-            shown = ", ".join(absent[:20]) + (", …" if len(absent) > 20 else "")
-            hint = "; if its first line is data, with the columns in the order of the training file, say header='no'"
-            is_csv = self._kind(source) in ("csv", "tsv") and self.options.header == "auto"
-            raise DataError(f"{source} lacks columns that training had: {shown}" + hint * is_csv)
+            raise lacks_columns(source, absent, self._kind(source) in ("csv", "tsv") and self.options.header == "auto")
 
     def _complete(self, batch: Any) -> Any:
         """Put null columns where a piece of JSON lines happens to lack a field; leave out labels that nobody wants."""
