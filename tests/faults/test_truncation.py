@@ -1,4 +1,4 @@
-"""Files that another process cuts, overwrites or replaces while they are read: an answer or an error, never a signal."""
+"""Files that another process cuts or overwrites while they are read: an answer or an error, never a signal."""
 
 from __future__ import annotations
 
@@ -126,5 +126,3 @@ def test_sparse_arrays_are_cut(tmp_path):
             (tmp_path / name).write_bytes(content[:size])
             with pytest.raises(DataError):
                 lineal.read(tmp_path / name)
-
-

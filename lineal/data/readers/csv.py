@@ -221,6 +221,8 @@ class _Parser:
         return kept
 
     def _read(self, piece: bytes, types: dict[str, Any], on_bad_row: Any) -> Any:
+        if piece.startswith(BYTE_ORDER_MARK):  # in the middle of a file it is text, but pyarrow would drop it
+            piece = b"\n" + piece
         table = arrow_csv.read_csv(
             pa.BufferReader(piece),
             # Without threads malformed rows come with their number; it is no slower.

@@ -110,7 +110,7 @@ def _with_exact_label(batch: Any, lines: Iterable[bytes], state: JsonState) -> A
     column = batch.column(name)
     if not pa.types.is_floating(column.type) or not pc.any(pc.greater_equal(pc.abs(column), float(INEXACT))).as_py():
         return batch
-    labels = [json.loads(line)[name] for line in lines]
+    labels = [json.loads(line).get(name) for line in lines]
     large = [label for label in labels if isinstance(label, int) and abs(label) >= INEXACT]
     if not large:
         return batch

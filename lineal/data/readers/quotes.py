@@ -79,8 +79,8 @@ class QuoteCheck:
                 return None
             if is_open == bool(quotes.size % 2):
                 self._opened = None
-            elif not is_open or quotes.size > 1:
-                self._opened = self._place(data, int(quotes[-1]))
+            else:
+                self._opened = self._last_opening(data, quotes[int(is_open) :: 2][ahead != QUOTE])
         end = stop
         while (end := data.rfind(self._record_end, 1, end)) > 0:
             before = int(np.searchsorted(quotes, end))
@@ -90,6 +90,10 @@ class QuoteCheck:
                 return 0
             end = int(quotes[before - 1])  # where the cell opened that this line is in
         return 0
+
+    def _last_opening(self, data: bytes, openings: np.ndarray) -> tuple[int, int] | None:
+        """Line and column of the last quote that opens a cell; of the one before where none does."""
+        return self._place(data, int(openings[-1])) if openings.size else self._opened
 
     def _are_ends(self, neighbours: np.ndarray) -> bool:
         """Whether these bytes end cells, or are quotes, which stand for one together with the quote beside them."""

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from lineal.data.readers.cells import NULLS
+from lineal.data.source import BYTE_ORDER_MARK
 
 #: Files with fewer columns are always parsed column by column.
 MIN_COLUMNS = 10_000
@@ -32,7 +33,7 @@ def parse_block(piece: bytes, delimiter: str, width: int, columns: np.ndarray, l
     `columns` are the positions of the numbers among the `width` cells of each row; `label` is a name and a position.
     """
     text = piece.strip(b"\r\n").replace(b"\r\n", b"\n")
-    if b'"' in text or b"\r" in text or NO_DELIMITER.encode() in text:
+    if b'"' in text or b"\r" in text or NO_DELIMITER.encode() in text or text.startswith(BYTE_ORDER_MARK):
         return None
     n = text.count(b"\n") + 1
     if not _is_regular(text, delimiter, n, width):
