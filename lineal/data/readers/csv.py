@@ -39,6 +39,9 @@ PIECE_BYTES = 1 << 20
 #: Bytes after the first record that tell whether it holds names.
 SAMPLE_BYTES = 1 << 16
 
+#: Text of which much is the same, such as labels: coded while it is parsed.
+CODED = pa.dictionary(pa.int32(), pa.string())
+
 #: What a column becomes when a later cell does not fit.
 WIDER = {pa.int64(): pa.float64(), pa.float64(): pa.string(), pa.bool_(): pa.string()}
 
@@ -208,6 +211,8 @@ class _Parser:
             if self.has_label and state.types.get(str(state.label)) != pa.string():
                 strict.add(str(state.label))
             types = state.types | dict.fromkeys(strict, pa.string())
+            if self.has_label and str(state.label) not in strict:
+                types[str(state.label)] = CODED
             batch = self._read(piece, types, on_bad_row if skips else None)
         except pa.ArrowInvalid as error:
             self._explain(str(error))

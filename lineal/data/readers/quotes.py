@@ -133,12 +133,7 @@ class QuoteCheck:
 
     def _place(self, data: bytes, at: int) -> tuple[int, int]:
         """Line and column of a byte, both from 1; lines end as most of the text's do."""
-        part = np.frombuffer(data, np.uint8, at - 1, 1)
-        end = NEWLINE
-        lines = int(np.count_nonzero(part == end))
-        if not lines:
-            end = RETURN
-            lines = int(np.count_nonzero(part == end))
-        if not lines:
-            return self._line, self._column + at - 1
-        return self._line + lines, at - data.rfind(bytes([end]), 0, at)
+        for end in (b"\n", b"\r"):
+            if lines := data.count(end, 1, at):
+                return self._line + lines, at - data.rfind(end, 0, at)
+        return self._line, self._column + at - 1

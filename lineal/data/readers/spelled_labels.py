@@ -7,7 +7,7 @@ code 01234: where one occurs, as where any label is no number, all labels are te
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,9 @@ NEGATIVE = r"^-0*[1-9]"
 LONG = r"^[-+]?\d{16,}$"
 TRUTH = r"^([Tt]rue|TRUE|[Ff]alse|FALSE)$"
 
+#: So many labels are remembered.
+FEW = 1000
+
 #: From here on, whole numbers that differ can be the same double.
 INEXACT = 2**53
 
@@ -37,9 +40,15 @@ class Spelling:
     has_leading_zero: bool = False
     lowest: int = 0
     highest: int = 0
+    seen: set[str] = field(default_factory=set)
 
     def note(self, texts: Any) -> None:
         """Take in the distinct texts of some rows."""
+        if len(texts) <= FEW and len(self.seen) <= FEW:  # most files have few labels, in every piece the same
+            found = set(texts.to_pylist())
+            if found <= self.seen:
+                return
+            self.seen |= found
         if self.are_numbers:
             self.are_numbers = _all(texts, NUMBER)
             self.are_whole = self.are_whole and _all(texts, WHOLE)
