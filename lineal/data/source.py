@@ -368,8 +368,11 @@ def open_bytes(path: str) -> BinaryIO:
         head = raw.read(4)
     except OSError as error:
         raise cannot_read(display_name(path), error) from error
-    source = io.BufferedReader(_Joined(head, raw), 1 << 18)
     kind = _kind(head)
+    if kind is None and path != STDIN and os.path.isfile(path):
+        raw.seek(0)
+        return raw
+    source = io.BufferedReader(_Joined(head, raw), 1 << 18)
     if kind is None:
         return source
     stream: Any

@@ -68,8 +68,7 @@ class CsvText:
         while text := self._read(size):
             cut = quotes.feed(text)
             if cut:
-                held.append(text[:cut])
-                yield b"".join(held)
+                yield b"".join([*held, memoryview(text)[:cut]])
                 held = [text[cut:]]
             else:
                 held.append(text)

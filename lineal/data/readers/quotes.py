@@ -31,14 +31,24 @@ class QuoteCheck:
 
     def feed(self, piece: bytes) -> int:
         """Look at the next bytes: the end of the last record that ends in them, 0 where none does."""
+        if self._opened is None and len(self._before) == 1 and b'"' not in piece:
+            return self._pass_over(piece)
         data, offset = self._before + piece, len(self._before)
-        if self._opened is None and offset == 1 and b'"' not in piece:
-            self._done(data, len(data))
-            return piece.rfind(self._record_end) + 1
         # Whether a quote closes a cell can be told only with what follows it.
         stop = len(data.rstrip(b'" \t'))
         stop = len(data) if b'"' not in data[stop:] else max(stop, 1)
         return max(self._look(data, stop) - offset, 0)
+
+    def _pass_over(self, piece: bytes) -> int:
+        """As `feed` for bytes without quotes, which most are: they are not copied."""
+        for end in (b"\n", b"\r"):
+            if lines := _count(piece, end):
+                self._line, self._column = self._line + lines, len(piece) - piece.rfind(end)
+                break
+        else:
+            self._column += len(piece)
+        self._before = piece[-1:] or self._before
+        return piece.rfind(self._record_end) + 1
 
     def end(self) -> None:
         """There are no more bytes."""
@@ -134,6 +144,11 @@ class QuoteCheck:
     def _place(self, data: bytes, at: int) -> tuple[int, int]:
         """Line and column of a byte, both from 1; lines end as most of the text's do."""
         for end in (b"\n", b"\r"):
-            if lines := data.count(end, 1, at):
+            if lines := _count(data[1:at], end):
                 return self._line + lines, at - data.rfind(end, 0, at)
         return self._line, self._column + at - 1
+
+
+def _count(text: bytes, mark: bytes) -> int:
+    """As `text.count(mark)` for one byte, several times as fast where it occurs often."""
+    return int(np.count_nonzero(np.frombuffer(text, np.uint8) == mark[0]))
