@@ -66,6 +66,11 @@ def load(path: str | os.PathLike[str]) -> Any:
     if not os.path.isfile(path):
         raise ModelFileError(f"{path} is not a file" if os.path.exists(path) else f"no model file {path}")
     try:
+        with open(path, "rb"):  # the library below does not tell why it cannot
+            pass
+    except OSError as error:
+        raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from None
+    try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             if "lineal" not in metadata:

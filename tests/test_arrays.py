@@ -1,4 +1,4 @@
-"""NumPy files: mapped where possible, never unpickled, one-line errors for everything else."""
+"""NumPy files: read piece by piece or mapped, never unpickled, one-line errors for everything else."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pytest
 from scipy import sparse
 
 import lineal
+from lineal.data.dataset import Schema
+from lineal.data.readers import arrays
 from lineal.errors import DataError, OptionError
 
 X = np.arange(12.0).reshape(4, 3)
@@ -18,15 +20,30 @@ X = np.arange(12.0).reshape(4, 3)
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_npy_is_mapped(tmp_path, dtype, order):
+def test_npy_is_read_or_mapped(tmp_path, dtype, order):
     np.save(tmp_path / "x.npy", np.asarray(X, dtype=dtype, order=order))
-    data = lineal.read(tmp_path / "x.npy")
-    assert isinstance(data.X, np.memmap)
-    assert not data.X.flags.writeable
-    assert data.X.dtype == dtype
-    np.testing.assert_array_equal(data.X, X)
-    assert data.y is None
-    assert (data.schema.format, data.schema.n_features) == ("array", 3)
+    for mapped in ("auto", "no", "yes"):
+        data = lineal.read(tmp_path / "x.npy", mapped=mapped)
+        assert isinstance(data.X, np.memmap) == (mapped == "yes")
+        assert not data.X.flags.writeable
+        assert data.X.dtype == dtype
+        assert data.X.flags.f_contiguous == (order == "F")
+        np.testing.assert_array_equal(data.X, X)
+        assert data.y is None
+        assert (data.schema.format, data.schema.n_features) == ("array", 3)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i2", ">f8"])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("block_bytes", [1, 50, 1000])
+def test_blocks_of_npy(tmp_path, monkeypatch, dtype, order, block_bytes):
+    monkeypatch.setattr(arrays, "STEP_CELLS", 5)
+    np.save(tmp_path / "x.npy", np.asarray(X, dtype=dtype, order=order))
+    blocks = list(lineal.read_blocks(tmp_path / "x.npy", block_bytes=block_bytes))
+    assert len(blocks) == {1: 4, 50: 2, 1000: 1}[block_bytes]
+    np.testing.assert_array_equal(np.vstack([block.X for block in blocks]), X)
+    with pytest.raises(DataError, match="has 3 columns, expected 4"):
+        list(lineal.read_blocks(tmp_path / "x.npy", schema=Schema("array", 4)))
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u2", "i8", "?", "f2", ">f8", ">i4"])

@@ -297,3 +297,34 @@ def test_unseen_categories_are_reported(tmp_path):
     ):
         assert result.stderr.splitlines() == [f"lineal: {warning}"]
     assert done("predict", model, rows).stderr == ""
+
+
+def test_a_csv_file_without_header(tmp_path):
+    """Every row counts, the decision is said, and other rows of the same file can be predicted."""
+    rows = ["20,Private,86555,Bachelors,<=50K", "38,State-gov,77516,HS-grad,>50K"] * 10
+    (tmp_path / "t.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "u.csv").write_text("\n".join(rows[1:4]) + "\n")
+    model = tmp_path / "m.model"
+    for more in ([], ["--online"]):
+        trained = done("train", tmp_path / "t.csv", "-m", model, *more)
+        note = "t.csv has no header, and its columns are f0, f1, …; if its first line is one, say --header yes"
+        assert trained.stderr.count(note) == 1
+        assert done("predict", model, tmp_path / "u.csv").stdout.split() == [">50K", "<=50K", ">50K"]
+    assert note in done("convert", tmp_path / "t.csv", tmp_path / "t.arrow").stderr
+    assert "note" not in done("train", tmp_path / "t.arrow", "-m", model).stderr
+    given = done("train", tmp_path / "t.csv", "-m", model, "--header", "no", "--json")
+    assert "note" not in given.stderr
+    assert json.loads(given.stdout)["rows"] == 20
+    (tmp_path / "v.csv").write_text("colour,size,buy\nblue,small,no\nred,big,yes\nred,small,no\n")
+    text = done("train", tmp_path / "v.csv", "-m", model).stderr
+    assert "the first line of " in text
+    assert "was taken for column names; if it is data, say --header no" in text
+
+
+def test_large_labels_are_predicted_as_they_were(tmp_path):
+    labels = ["9007199254740993", "9007199254740992"]
+    (tmp_path / "t.svm").write_text("".join(f"{labels[i % 2]} {1 + i % 2}:1\n" for i in range(20)))
+    (tmp_path / "t.csv").write_text("a,label\n" + "".join(f"{i % 2},{labels[i % 2]}\n" for i in range(20)))
+    for name in ("t.svm", "t.csv"):
+        done("train", tmp_path / name, "-m", tmp_path / "m.model")
+        assert done("predict", tmp_path / "m.model", tmp_path / name).stdout.split() == labels * 10

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
 import errno
+import gzip
 import inspect
 import json
 import os
@@ -21,6 +23,7 @@ from lineal.cli.app import app
 from lineal.cli.files import role_of
 from lineal.cli.flags import parse_class_weight
 from lineal.data.options import ReadOptions
+from lineal.data.readers import table
 from lineal.errors import OptionError
 from lineal.least_squares_options import LeastSquaresOptions, StagewiseOptions
 from lineal.online_options import OnlineOptions
@@ -441,3 +444,73 @@ def test_a_model_that_cannot_be_written_in_the_end_is_saved_elsewhere(trained, t
     (saved,) = (tmp_path / "temporary").iterdir()
     assert f"saved to {saved} instead" in message
     assert lineal.load(saved).classes.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.csv", b'a,label\n1,"x\n2,y\n', "t.csv:2:3: found a quote that is never closed"),
+        ("t.csv", b"", "t.csv is empty"),
+        ("t.csv", b"a,label\n", "t.csv has no rows"),
+        ("t.csv", b"a,t,label\n1,\xff,x\n2,z,y\n", "t.csv:2: column 't' is not UTF-8 text"),
+        ("t.csv", b"\xff\xfea\0,\0", "t.csv is UTF-16 text: convert it to UTF-8"),
+        ("t.svm", b"", "t.svm: no examples"),
+        ("t.svm", b"1 1:2\0\n", "t.svm:1:6"),
+        ("t.jsonl", b"", "t.jsonl has no rows"),
+        ("t.vw", b"\n\n", "t.vw: no examples"),
+        ("t.arrow", b"ARROW1", "t.arrow is cut or damaged"),
+        ("t.parquet", b"PAR1", "t.parquet: "),
+        ("t.npy", b"", "t.npy is no readable NumPy file: it is empty"),
+    ],
+)
+def test_files_that_cannot_be_used(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    assert message in failed("train", tmp_path / name, "-m", tmp_path / "m.model")
+    assert not (tmp_path / "m.model").exists()
+
+
+@pytest.mark.parametrize("name", ["t.svm", "t.vw", "t.csv", "t.jsonl", "t.parquet", "t.feather", "t.arrow", "t.npz"])
+def test_permission_denied_is_not_damage(tmp_path, monkeypatch, name):
+    """As root, which may read everything, this can only be pretended."""
+    path = tmp_path / name
+    path.write_bytes(b"ARROW1\0\0ARROW1")
+    _deny(monkeypatch, str(path))
+    text = failed("train", path, "-m", tmp_path / "m.model")
+    assert text.endswith(f"cannot read {path}: Permission denied")
+
+
+def test_models_that_may_not_be_read(tmp_path, monkeypatch):
+    (tmp_path / "t.csv").write_text("a,label\n1,x\n2,y\n")
+    (tmp_path / "m.model").write_bytes(b"model")
+    _deny(monkeypatch, str(tmp_path / "m.model"))
+    text = failed("predict", tmp_path / "m.model", tmp_path / "t.csv")
+    assert text.endswith(f"cannot read {tmp_path / 'm.model'}: Permission denied")
+
+
+def _deny(monkeypatch, path: str) -> None:
+    opened, opened_low = builtins.open, os.open
+
+    def high(file, *args, **kwargs):
+        if str(file) == path:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return opened(file, *args, **kwargs)
+
+    def low(file, *args, **kwargs):
+        if str(file) == path:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return opened_low(file, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "open", high)
+    monkeypatch.setattr(os, "open", low)
+
+
+def test_too_little_memory_names_the_file(tmp_path, monkeypatch):
+    """A compressed table that does not fit into memory."""
+    path = tmp_path / "t.parquet.gz"
+    path.write_bytes(gzip.compress(b"PAR1"))
+
+    def full(*args):
+        raise MemoryError
+
+    monkeypatch.setattr(table, "_seekable", full)
+    assert f"not enough memory to read {path}: use" in failed("train", path, "-m", tmp_path / "m.model")

@@ -15,11 +15,12 @@ import pytest
 from scipy import sparse
 
 import lineal
-from lineal.data import layout
+from lineal.data import layout, layout_file, mapping
 from lineal.data.convert import Collector
 from lineal.data.convert import write as write_blocks
 from lineal.data.dataset import Dataset, Schema, csr_of_parts
-from lineal.data.layout import open_layout, validate_full, write_layout
+from lineal.data.layout import open_layout, write_layout
+from lineal.data.layout_file import LayoutFile, check_rows, validate_full
 from lineal.errors import DataError, OptionError
 
 N, D = 60, 30
@@ -142,8 +143,8 @@ def test_sliced_csr_is_written_from_its_start(tmp_path):
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_opening_copies_nothing(tmp_path, kind):
     write_layout(Dataset(matrix(kind), labels("int64"), np.ones(N)), tmp_path / "d.arrow")
-    opened, pages = layout._open(str(tmp_path / "d.arrow"), trusted=False)
-    whole = np.frombuffer(pages, np.uint8)
+    file = LayoutFile(str(tmp_path / "d.arrow"), mapped=True)
+    opened, whole = file.dataset(), np.frombuffer(file.pages, np.uint8)
     arrays = [opened.X] if kind == "dense" else [opened.X.data, opened.X.indices, opened.X.indptr]
     for array in [*arrays, opened.y, opened.weights]:
         assert np.shares_memory(array, whole)
@@ -151,12 +152,29 @@ def test_opening_copies_nothing(tmp_path, kind):
         assert array.flags.aligned
 
 
-def test_blocks_are_views_of_the_map(tmp_path):
+def test_files_are_read_unless_they_are_large(tmp_path, monkeypatch):
+    data = Dataset(matrix("sparse"), labels("text"), np.arange(N) * 1.0)
+    write_layout(data, tmp_path / "d.arrow")
+    for size, options, is_mapped in (
+        (1 << 40, {}, False), (1000, {}, True), (1000, {"mapped": "no"}, False), (1 << 40, {"mapped": "yes"}, True),
+    ):  # fmt: skip
+        monkeypatch.setattr(mapping, "available_memory", lambda size=size: size)
+        opened = lineal.read(tmp_path / "d.arrow", **options)
+        base = opened.X.data
+        while isinstance(base, np.ndarray):
+            base = base.base
+        assert (base is not None) == is_mapped
+        np.testing.assert_array_equal(opened.X.toarray(), data.X.toarray())
+        np.testing.assert_array_equal(opened.y, data.y)
+        assert not opened.X.data.flags.writeable
+
+
+def test_blocks_have_memory_of_their_own(tmp_path):
     data = Dataset(matrix("sparse"), labels("multi"), np.arange(N) * 1.0, class_names=list("abcd"))
     write_layout(data, tmp_path / "d.arrow")
     blocks = list(lineal.read_blocks(tmp_path / "d.arrow", block_bytes=600))
     assert len(blocks) > 3
-    assert all(not block.X.data.flags.owndata for block in blocks)
+    assert all(block.X.data.flags.owndata for block in blocks)
     np.testing.assert_array_equal(sparse.vstack([block.X for block in blocks]).toarray(), data.X.toarray())
     np.testing.assert_array_equal(sparse.vstack([block.y for block in blocks]).toarray(), data.y.toarray())
     np.testing.assert_array_equal(np.concatenate([block.weights for block in blocks]), data.weights)
@@ -166,7 +184,7 @@ OPEN = """
 import sys, lineal, lineal.data.read, lineal.data.layout
 resident = lambda: int(open("/proc/self/statm").read().split()[1]) * 4096
 before = resident()
-data = lineal.read(sys.argv[1])
+data = lineal.read(sys.argv[1], mapped="yes")
 print(resident() - before, data.X.shape[0])
 """
 
@@ -428,11 +446,11 @@ def patch(path: Path, section: np.ndarray, base: int, position: int, value: int)
     ],
 )  # fmt: skip
 def test_hostile_indices(tmp_path, monkeypatch, step, part, position, value, message):
-    monkeypatch.setattr(layout, "CHECK_STEP", step)
+    monkeypatch.setattr(layout_file, "CHECK_STEP", step)
     path = tmp_path / "d.arrow"
     write_layout(Dataset(matrix("sparse")), path)
-    data, pages = layout._open(str(path), trusted=False)
-    patch(path, getattr(data.X, part), np.frombuffer(pages, np.uint8).ctypes.data, position, value)
+    file = LayoutFile(str(path), mapped=True)
+    patch(path, getattr(file.dataset().X, part), file.base, position, value)
     with pytest.raises(DataError, match=message):
         open_layout(path)
     if part == "indices":
@@ -502,11 +520,11 @@ def test_deeply_nested_descriptions(tmp_path):
     ],
 )  # fmt: skip
 def test_rows_ascend(monkeypatch, step, indices, wrong):
-    monkeypatch.setattr(layout, "CHECK_STEP", step)
+    monkeypatch.setattr(layout_file, "CHECK_STEP", step)
     offsets = np.array([0, 2, 3, 3, 6, 6], np.int32)
 
     def check() -> None:
-        layout.check_rows(lambda a, b: offsets[a:b], 6, lambda a, b: np.array(indices, np.int32)[a:b], 6, 3, "d")
+        check_rows(lambda a, b: offsets[a:b], 6, lambda a, b: np.array(indices, np.int32)[a:b], 6, 3, "d")
 
     if wrong is None:
         check()

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from lineal.cli import show
-from lineal.cli.files import READS_DATA, WRITES
+from lineal.cli.files import READS_DATA, WRITES, note_header
 from lineal.cli.flags import flags
 from lineal.cli.messages import say
 from lineal.data.options import ReadOptions
@@ -39,7 +39,8 @@ def convert(
     start = time.perf_counter()
     convert_file(source, destination, **reading)
     seconds = time.perf_counter() - start
-    data = open_layout(destination, trusted=True)
+    data = open_layout(destination, trusted=True, mapped="yes")
+    note_header(source, data, reading)
     if data.bad_lines:
         say(f"warning: {data.bad_lines} malformed lines of {source} were skipped")
     is_sparse = hasattr(data.X, "indptr")

@@ -188,10 +188,29 @@ def read_labelled(path: str, schema: Schema | None, reading: dict[str, Any]) -> 
     from lineal.data.read import read
 
     data = read(path, schema=schema, **reading)
+    if schema is None:
+        note_header(path, data, reading)
     if data.y is None:
         is_table = data.schema is not None and data.schema.format == "table"
         raise DataError(f"{path} has no labels" + ("; name the label column of a table with --label" * is_table))
     return data
+
+
+def note_header(path: str, data: Dataset, reading: dict[str, Any]) -> None:
+    """Say whether the first line of a CSV file was taken for names, unless its contents leave no doubt."""
+    from lineal.data.read import format_of
+    from lineal.data.source import expand
+
+    if data.schema is None or data.schema.settings.get("header_chosen") != "guessed":
+        return
+    first = expand(path)[0]
+    kind = reading.get("format", "auto")
+    if first != STDIN and (format_of(first) if kind == "auto" else kind) == "arrow":
+        return  # a converted file, whose header was decided when it was made
+    if data.schema.settings["header"]:
+        say(f"note: the first line of {path} was taken for column names; if it is data, say --header no")
+    else:
+        say(f"note: {path} has no header, and its columns are f0, f1, …; if its first line is one, say --header yes")
 
 
 def unseen_in(data: Dataset) -> dict[str, int]:

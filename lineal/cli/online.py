@@ -9,7 +9,7 @@ from contextlib import closing
 from typing import Any
 
 from lineal.cli import show
-from lineal.cli.files import save_model, write_history
+from lineal.cli.files import note_header, save_model, write_history
 from lineal.cli.messages import INTERRUPTED, say
 from lineal.cli.training import Clock
 from lineal.data.options import ReadOptions
@@ -69,6 +69,8 @@ def train_online(request: Request, options: OnlineOptions, reading: dict[str, An
     clock = Clock()
     rows = _Rows(request, options, reading)
     start = rows.start()
+    if rows.model is None:
+        note_header(request.data, rows.first, reading)
     clock.lap("open")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from lineal.data.dataset import Dataset
 from lineal.data.finite import check_finite
-from lineal.data.layout import KEY, VERSION, validate_full
+from lineal.data.layout_file import KEY, VERSION, validate_full
 from lineal.data.spool import Spool
 from lineal.errors import DataError, OptionError
 from lineal.files import folder_beside, put_in_place, target_of

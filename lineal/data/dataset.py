@@ -134,13 +134,14 @@ def _wrong_table(schema: Schema) -> str | None:
     tests: dict[str, Callable[[Any], bool]] = {
         "label": lambda value: value is None or isinstance(value, str),
         "weight": lambda value: value is None or isinstance(value, str),
-        "label_kind": lambda value: value in (None, "integer", "number", "boolean", "string", "list"),
+        "label_kind": lambda value: value in (None, "integer", "unsigned", "number", "boolean", "string", "list"),
         "class_names": _is_labels,
         "missing": lambda value: value in ("error", "zero", "mean", "indicator"),
         "categorical": lambda value: value in ("onehot", "hash"),
         "bits": lambda value: _is_whole(value) and 1 <= value <= 30,
         "dtype": lambda value: value in ("float32", "float64"),
         "header": lambda value: value is None or isinstance(value, bool),
+        "header_chosen": lambda value: isinstance(value, str),
         "names": _is_texts,
         "density": _is_number,
     }
@@ -160,7 +161,7 @@ def _is_column(column: Any) -> bool:
     return (
         isinstance(column, dict)
         and isinstance(column.get("name"), str)
-        and column.get("kind") in ("number", "boolean", "category")
+        and column.get("kind") in ("number", "boolean", "category", "numbers")
         and _is_texts(column.get("values", []))
         and _is_number(column.get("fill", 0.0))
         and isinstance(column.get("indicator", False), bool)

@@ -33,11 +33,22 @@ def join(datasets: list[Dataset], names: list[str]) -> Dataset:
         for what in BESIDE:
             if (getattr(first, what) is None) != (getattr(other, what) is None):
                 raise DataError(f"{names[0]} and {name} differ: only one of them has {what}")
-    stacked = {what: stack([getattr(data, what) for data in datasets]) for what in ("X", *BESIDE)}
+    stacked = {what: stack([getattr(data, what) for data in datasets]) for what in ("X", *BESIDE) if what != "y"}
+    stacked["y"] = _stack_labels([data.y for data in datasets])
     return Dataset(
         stacked["X"], stacked["y"], stacked["weights"], first.feature_names, first.class_names, stacked["query_ids"],
         first.schema, sum(data.bad_lines for data in datasets), stacked["kinds"],
     )  # fmt: skip
+
+
+def _stack_labels(labels: list[Any]) -> Any:
+    """Labels one after the other; NumPy would turn int64 and uint64 into doubles, which merge large numbers."""
+    are_numbers = labels[0] is not None and all(not sparse.issparse(y) and y.dtype.kind in "iuf" for y in labels)
+    if not are_numbers or len({y.dtype for y in labels}) == 1:
+        return stack(labels)
+    from lineal.data.readers.text_labels import join_labels
+
+    return join_labels(labels)
 
 
 def stack(arrays: list[Any]) -> Any:

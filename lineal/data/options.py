@@ -40,5 +40,6 @@ class ReadOptions:
     delimiter: str | None = option(None, "cell separator of a CSV file; None finds it among , ; tab |")
     header: str = option("auto", "whether a CSV file's first line holds names: auto, yes, no")
 
-    # the binary layout
+    # the binary layout, and .npy files
+    mapped: str = option("auto", "map converted and .npy files instead of reading them: auto (large ones), yes, no")
     trusted: bool = option(False, "skip the check that a converted file's column indices are in range")

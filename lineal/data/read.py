@@ -6,6 +6,7 @@ import importlib
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any
 
@@ -55,6 +56,7 @@ CHOICES = {
     "categorical": ("onehot", "hash"),
     "missing": ("error", "zero", "mean", "indicator"),
     "header": ("auto", "yes", "no"),
+    "mapped": ("auto", "yes", "no"),
 }
 
 _TABLE = {"label", "weight", "drop", "categorical", "missing", "bits"}
@@ -68,7 +70,8 @@ APPLICABLE = {
     "jsonl": {*_TABLE, "max_bad_lines"},
     "parquet": _TABLE,
     "arrow": _TABLE,
-    "layout": {"trusted"},
+    "npy": {"mapped"},
+    "layout": {"trusted", "mapped"},
 }
 ALWAYS = {"format", "dtype", "n_jobs", "block_bytes", "labels"}
 
@@ -100,7 +103,7 @@ def read(path: Path | Sequence[Path], *, schema: Schema | None = None, **options
     """
     wanted = schema
     reader, paths, settings, schema = prepare(path, schema, options)
-    with Unchanged(paths):
+    with Unchanged(paths), enough_memory(paths):
         data = reader.read(paths, settings, schema)
     data = _as_asked(data.in_columns_of(wanted), options, settings)
     if not len(data):
@@ -123,11 +126,23 @@ def read_blocks(path: Path | Sequence[Path], *, schema: Schema | None = None, **
 
 def unchanged_blocks(blocks: Iterator[Dataset], paths: list[str]) -> Iterator[Dataset]:
     """The same blocks, each given out only if the files are still what they were."""
-    with Unchanged(paths) as files:
+    with Unchanged(paths) as files, enough_memory(paths):
         for block in blocks:
             files.check()
             yield block
             del block
+
+
+@contextmanager
+def enough_memory(paths: list[str]) -> Iterator[None]:
+    """A context in which a lack of memory is an error that names the files."""
+    try:
+        yield
+    except MemoryError as error:
+        raise DataError(
+            f"not enough memory to read {_shown(paths)}: use dtype='float32', or fewer rows or columns, or convert it "
+            "on a larger machine"
+        ) from error
 
 
 def _checked_blocks(
@@ -256,7 +271,9 @@ def _agrees(schema: Schema, name: str, value: Any) -> bool:
     if name == "index_base":
         return str(value) in ("auto", str(decided)) or str(value) not in ("0", "1")  # the reader refuses other texts
     if name == "drop":
-        used = {column.get("name") for column in schema.settings.get("columns", [])}
+        from lineal.data.readers.encode import Encoding
+
+        used = set(Encoding.of_schema(schema).features())
         return used.isdisjoint(part.strip() for part in str(value).split(","))
     if name in ("label", "weight") and re.fullmatch(r"-?\d+", str(value)) and value not in names:
         return -len(names) <= int(value) < len(names) and names[int(value)] == decided

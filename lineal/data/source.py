@@ -63,7 +63,7 @@ class PlainFile:
         done = 0
         while done < buffer.size:
             try:
-                count = os.preadv(self._number, [buffer[done:]], start + done)
+                count = os.preadv(self._number, [buffer[done:].data], start + done)
             except OSError as error:
                 raise cannot_read(self.path, error) from error
             if count == 0:
@@ -367,9 +367,12 @@ def open_bytes(path: str) -> BinaryIO:
     try:
         head = raw.read(4)
     except OSError as error:
-        raise DataError(f"cannot read {display_name(path)}: {error.strerror or error}") from error
-    source = io.BufferedReader(_Joined(head, raw), 1 << 18)
+        raise cannot_read(display_name(path), error) from error
     kind = _kind(head)
+    if kind is None and path != STDIN and os.path.isfile(path):
+        raw.seek(0)
+        return raw
+    source = io.BufferedReader(_Joined(head, raw), 1 << 18)
     if kind is None:
         return source
     stream: Any

@@ -7,8 +7,8 @@ svmlight and VW text are read in a single pass: columns lie below 2**bits (a svm
 them, neither sorted nor merged, unless ``merge=True``. Other formats go through their own readers, tables in two passes
 unless there is a schema, with the labels and columns that those make.
 
-Memory: the text of a block (of a plain file, one chunk per thread) and about as much again for its arrays, for each of the
-`DEPTH` + 2 blocks that are made, wait or are learned from.
+Memory: the text of a block (of a plain file, one chunk per thread) and about as much again for its arrays, for each of
+the `DEPTH` + 2 blocks that are made, wait or are learned from.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def _kinds_of_columns(block: Dataset, wish: Wish) -> np.ndarray:
     if block.schema is not None and block.schema.format == "table":
         from lineal.data.readers.encode import Encoding
 
-        encoding = Encoding.of_schema(block.schema)
+        encoding = Encoding.of_schema(block.schema).expanded()
         if encoding.hashes:
             raise OptionError(
                 "namespaces cannot be told apart where categorical='hash' puts texts of all columns together: "

@@ -1,4 +1,6 @@
-"""NumPy files: `.npy` (features only, mapped) and `.npz` (X, optional y, weights and names). Nothing is unpickled.
+"""NumPy files: `.npy` (features only) and `.npz` (X, optional y, weights and names). Nothing is unpickled.
+
+A `.npy` file is read piece by piece; one that is large is mapped (see `lineal.data.mapping`).
 
 An `.npz` holds `X` dense, or as CSR parts `X_data, X_indices, X_indptr, X_shape`, or is one that
 `scipy.sparse.save_npz` wrote; likewise `y` (1-D, or an n × k indicator matrix); `weights`; `feature_names`;
@@ -9,11 +11,13 @@ An `.npz` holds `X` dense, or as CSR parts `X_data, X_indices, X_indptr, X_shape
 from __future__ import annotations
 
 import io
+import os
 import re
 import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,8 +25,9 @@ from scipy import sparse
 
 from lineal.data.dataset import Dataset, Schema
 from lineal.data.join import blocks_of, join
+from lineal.data.mapping import is_mapped
 from lineal.data.options import ReadOptions
-from lineal.data.source import STDIN, display_name, open_bytes
+from lineal.data.source import STDIN, PlainFile, cannot_read, display_name, open_bytes
 from lineal.errors import DataError
 
 PARTS = ("data", "indices", "indptr", "shape")
@@ -38,40 +43,118 @@ DAMAGE = (
 
 
 def read(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Dataset:
-    """All arrays, one below the other; a single `.npy` stays on disk."""
+    """All arrays, one below the other."""
     datasets = [_read_one(path, options) for path in paths]
     for path, data in zip(paths, datasets):
-        if schema is not None and not schema.takes(data.X.shape[1]):
-            raise DataError(f"{display_name(path)} has {data.X.shape[1]} columns, expected {schema.width}")
+        _check_width(data.X.shape[1], schema, path)
     return join(datasets, paths)
 
 
 def read_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Iterator[Dataset]:
     """The same in blocks of rows."""
     for path in paths:
-        yield from blocks_of(read([path], options, schema), options.block_bytes)
+        file = _npy(path)
+        if file is None:
+            yield from blocks_of(read([path], options, schema), options.block_bytes)
+            continue
+        _check_width(file.shape[1], schema, path)
+        step = max(1, options.block_bytes // max(1, file.shape[1] * np.dtype(options.dtype).itemsize))
+        for start in range(0, file.shape[0], step):
+            rows = file.rows(start, min(start + step, file.shape[0]), options.dtype)
+            yield _checked(rows, None, {}, display_name(path))
+
+
+def _check_width(width: int, schema: Schema | None, path: str) -> None:
+    if schema is not None and not schema.takes(width):
+        raise DataError(f"{display_name(path)} has {width} columns, expected {schema.width}")
+
+
+class _Npy:
+    """The matrix of an `.npy` file on disk; rows are read when they are asked for."""
+
+    def __init__(self, path: str) -> None:
+        self._file = PlainFile(path)
+        self.view = np.load(path, mmap_mode="r", allow_pickle=False)  # only the header is looked at
+        _check_matrix(self.view, "X", path)
+        self.shape, self._dtype = self.view.shape, self.view.dtype
+        self._start: int = self.view.offset
+        self._is_by_column = not self.view.flags.c_contiguous
+
+    def rows(self, start: int, stop: int, dtype: str) -> np.ndarray:
+        """Some rows as floating-point numbers: of their own precision, or of `dtype` where they have none."""
+        kept = self._dtype in (np.dtype(np.float32), np.dtype(np.float64))
+        out = np.empty(
+            (stop - start, self.shape[1]), self._dtype if kept else dtype, "F" if self._is_by_column else "C"
+        )
+        target = out.T if self._is_by_column else out
+        step = max(1, STEP_CELLS // max(1, target.shape[1]))
+        for first in range(0, len(target), step):
+            part = target[first : first + step]
+            part[...] = self._read(first, start, part.shape)
+        out.flags.writeable = False
+        return out
+
+    def _read(self, first: int, start: int, shape: tuple[int, ...]) -> np.ndarray:
+        """Rows from start + first on; where the file goes by columns, columns from `first` on, from row `start` on."""
+        values = np.empty(shape, self._dtype)
+        size, (n, d) = self._dtype.itemsize, self.shape
+        if not self._is_by_column:
+            self._file.read_into(values.reshape(-1).view(np.uint8), self._start + size * d * (start + first))
+        for column in range(shape[0] if self._is_by_column else 0):
+            place = self._start + size * ((first + column) * n + start)
+            self._file.read_into(values[column].view(np.uint8), place)
+        return values
+
+
+def _is_packed(path: str) -> bool:
+    return path == STDIN or re.search(r"\.(gz|bz2|zstd?)$", path) is not None or not os.path.isfile(path)
+
+
+def _npy(path: str) -> _Npy | None:
+    """A plain `.npy` file; None for all others."""
+    if _is_packed(path):
+        return None
+    with _explained(path):
+        head = PlainFile(path)
+        _check_beginning(head.bytes_at(0, min(8, head.size)), path)
+        return _Npy(path) if head.bytes_at(0, 2) == b"\x93N" else None
+
+
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Errors that say what is wrong with the file."""
+    try:
+        yield
+    except DataError:
+        raise
+    except DAMAGE as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise cannot_read(name, error) from error
+        raise DataError(f"{name} is no readable NumPy file: {_reason(error)}") from error
 
 
 def _read_one(path: str, options: ReadOptions) -> Dataset:
     name = display_name(path)
-    try:
-        if path == STDIN or re.search(r"\.(gz|bz2|zstd?)$", path):
+    file = _npy(path)
+    if file is not None:
+        with _explained(name):
+            if is_mapped(path, options.mapped):
+                X = _floats(file.view, "X", name, options.dtype)
+            else:
+                X = file.rows(0, file.shape[0], options.dtype)
+        return _checked(X, None, {}, name)
+    with _explained(name):
+        if _is_packed(path):
             with open_bytes(path) as stream:
                 content = stream.read()
             _check_beginning(content, name)
             loaded = np.load(io.BytesIO(content), allow_pickle=False)
         else:
-            with open(path, "rb") as file:
-                _check_beginning(file.read(8), name)
-            loaded = np.load(path, mmap_mode="r", allow_pickle=False)
+            loaded = np.load(path, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
             return _checked(_numeric(loaded, "X", name, options.dtype), None, {}, name)
         with loaded:
             X, y, extras = _of_archive(loaded, name, options.dtype)
-    except DataError:
-        raise
-    except DAMAGE as error:
-        raise DataError(f"{name} is no readable NumPy file: {_reason(error)}") from error
     return _checked(X, y, extras, name)
 
 
@@ -134,17 +217,26 @@ def _of_parts(archive: Any, prefix: str, kind: str, name: str, dtype: str | None
 
 
 def _numeric(values: np.ndarray, key: str, name: str, dtype: str) -> np.ndarray:
+    _check_matrix(values, key, name)
+    return _floats(values, key, name, dtype)
+
+
+def _check_matrix(values: np.ndarray, key: str, name: str) -> None:
     if values.ndim != 2:
         raise DataError(f"{name}: {key} must have two dimensions (rows, columns), not shape {values.shape}")
-    return _floats(values, key, name, dtype)
+    _check_numeric(values, key, name)
+
+
+def _check_numeric(values: np.ndarray, key: str, name: str) -> None:
+    if values.dtype.kind not in "biuf":
+        raise DataError(f"{name}: {key} must be numeric, not {values.dtype}")
 
 
 def _floats(values: np.ndarray, key: str, name: str, dtype: str) -> np.ndarray:
     """float32 and float64 as they are, everything else numeric converted by blocks."""
     if values.dtype in (np.dtype(np.float32), np.dtype(np.float64)):
         return values
-    if values.dtype.kind not in "biuf":
-        raise DataError(f"{name}: {key} must be numeric, not {values.dtype}")
+    _check_numeric(values, key, name)
     out = np.empty(values.shape, dtype=dtype)
     step = max(1, STEP_CELLS // max(1, int(np.prod(values.shape[1:]))))
     for start in range(0, len(values), step):

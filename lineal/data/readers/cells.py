@@ -42,6 +42,13 @@ def missing_cell(name: str, where: str, advice: str = "choose") -> DataError:
     return DataError(f"{where}: column {name!r} is missing; {advice} missing='zero', 'mean' or 'indicator'")
 
 
+def lacks_columns(source: str, absent: list[str], may_lack_header: bool) -> DataError:
+    """The error for a table without all the columns of the training table."""
+    shown = ", ".join(absent[:20]) + (", …" if len(absent) > 20 else "")
+    hint = "; if its first line is data, with the columns in the order of the training file, say header='no'"
+    return DataError(f"{source} lacks columns that training had: {shown}" + hint * may_lack_header)
+
+
 def in_words(arrow_type: Any) -> str:
     """What a person calls values of an Arrow type."""
     types = pa.types

@@ -7,7 +7,7 @@ have a column of their own, the mean that stands for a missing number; the label
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from lineal.data.dataset import Schema, csr_of_parts
 from lineal.data.readers.cells import Place, as_codes, as_float, missing_cell
 from lineal.data.readers.labels import encode_label, encode_weight
+from lineal.data.readers.wide import matrix_of
 from lineal.errors import DataError
 
 #: A smaller share of non-zero cells makes X a csr_array: there CSR takes less than half the memory, and less time.
@@ -29,7 +30,8 @@ class Column:
     """One feature column of the table.
 
     `kind` is "number", "boolean" or "category"; `values` the categories that own a column of X, sorted; `fill` what a
-    missing number becomes; `indicator` whether missing cells have a column of their own.
+    missing number becomes; `indicator` whether missing cells have a column of their own. The kind "numbers" stands for
+    many columns of numbers at once (see `lineal.data.readers.wide`), whose names are the `values`.
     """
 
     name: str
@@ -41,10 +43,12 @@ class Column:
     @property
     def width(self) -> int:
         """Columns of X that it takes (one-hot)."""
-        return (len(self.values) if self.kind == "category" else 1) + self.indicator
+        return (len(self.values) if self.kind in ("category", "numbers") else 1) + self.indicator
 
     def names(self) -> list[str]:
         """Names of those columns."""
+        if self.kind == "numbers":
+            return self.values
         own = [f"{self.name}={value}" for value in self.values] if self.kind == "category" else [self.name]
         return own + [f"{self.name} is missing"] * self.indicator
 
@@ -66,7 +70,11 @@ class Part:
 
 @dataclass(frozen=True)
 class Encoding:
-    """All of it; `settings` and `of_schema` are inverse to each other."""
+    """All of it; `settings` and `of_schema` are inverse to each other.
+
+    `header_chosen` says how it was decided whether there is a header: "given" by the options or the format, "certain"
+    or "guessed" by the contents of the file.
+    """
 
     columns: list[Column]
     label: str | None = None
@@ -81,10 +89,12 @@ class Encoding:
     header: bool | None = None
     names: list[str] = field(default_factory=list)
     density: float = 1.0
+    header_chosen: str = "given"
 
     def schema(self) -> Schema:
         """What is stored with a model."""
-        return Schema("table", self.n_features, asdict(self))
+        settings = {**_values(self), "columns": [_values(column) for column in self.columns]}
+        return Schema("table", self.n_features, settings)
 
     @staticmethod
     def of_schema(schema: Schema) -> Encoding:
@@ -98,6 +108,20 @@ class Encoding:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataError(f"the stored description of the table is damaged: {error}") from None
         return encoding
+
+    @cached_property
+    def block(self) -> Column | None:
+        """The columns of numbers that are read together, where there are such."""
+        return next((column for column in self.columns if column.kind == "numbers"), None)
+
+    def expanded(self) -> Encoding:
+        """The same with one `Column` for every column of the table."""
+        if self.block is None:
+            return self
+        columns: list[Column] = []
+        for one in self.columns:
+            columns += [Column(name, "number") for name in one.values] if one.kind == "numbers" else [one]
+        return replace(self, columns=columns)
 
     @cached_property
     def hashes(self) -> bool:
@@ -131,8 +155,14 @@ class Encoding:
         return self.needed() + (extra if labels else [])
 
     def needed(self) -> list[str]:
-        """Columns that a table to predict must have: neither label nor weight."""
+        """Columns that record batches to predict must have: neither label nor weight."""
         return [column.name for column in self.columns]
+
+    def features(self) -> dict[str, Column]:
+        """For every column that a table to predict must have, what is known of it; numbers of a block share that."""
+        number = Column("", "number")
+        found = {} if self.block is None else dict.fromkeys(self.block.values, number)
+        return found | {column.name: column for column in self.columns if column.kind != "numbers"}
 
     def encode(self, batch: Any, place: Place) -> Part:
         """The rows of a record batch."""
@@ -151,7 +181,9 @@ class Encoding:
         """(column of X, value) for all rows at a time: the column is one for all, or one for each row."""
         for column, first in zip(self.columns, self.offsets):
             cells = batch.column(column.name)
-            if column.kind != "category":
+            if column.kind == "numbers":
+                yield slice(first, first + column.width), self._matrix(cells, column, place)
+            elif column.kind != "category":
                 numbers, gaps = self._numbers(cells, column, place, unseen)
                 yield first, numbers
                 if column.indicator:
@@ -172,6 +204,13 @@ class Encoding:
         for slot, (column, value) in enumerate(pieces):
             where[:, slot], values[:, slot] = column, value
         return csr_of_slots(where, values, self.n_features, merge=self.hashes)
+
+    def _matrix(self, cells: Any, column: Column, place: Place) -> np.ndarray:
+        matrix = matrix_of(cells)
+        if not np.isfinite(matrix).all():
+            at = int((~np.isfinite(matrix)).any(axis=0).argmax())
+            self._numbers(pa.array(matrix[:, at]), Column(column.values[at], "number"), place, {})
+        return matrix
 
     def _numbers(self, cells: Any, column: Column, place: Place, unseen: dict[str, int]) -> tuple[Any, Any]:
         numbers = as_float(cells, column.name, place)
@@ -215,13 +254,18 @@ class Encoding:
             unseen[column.name] = unseen.get(column.name, 0) + int(gaps.sum())
 
 
+def _values(one: Encoding | Column) -> dict[str, Any]:
+    """The fields with their values, which are not copied."""
+    return {name: getattr(one, name) for name in one.__dataclass_fields__}
+
+
 def without_unused(schema: Schema, columns: np.ndarray) -> Schema:
     """The schema of a table for these columns of X only: source columns that make none of them are left out.
 
     Hashed text can be anywhere, so its columns stay together. One source column stays in any case: rows are counted
     by it.
     """
-    old = Encoding.of_schema(schema)
+    old = Encoding.of_schema(schema).expanded()
     starts, ends = np.array(old.offsets[:-1], np.int64), np.array(old.offsets[1:], np.int64)
     is_used = np.searchsorted(columns, ends) > np.searchsorted(columns, starts)
     if old.hashes and len(columns) and columns[-1] >= old.offsets[-1]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as arrow_json
 
+from lineal.data.readers.spelled_labels import INEXACT, mixed, whole_kind
 from lineal.data.source import NEWLINE, Chunk
 from lineal.errors import DataError, ParseError
 
@@ -31,12 +33,21 @@ class JsonState:
     ----------
     ignored : tells whether a column is of no use, so that its values may be anything.
     numbers : columns that were numbers in training.
+    label_of : the label column of a table with these columns, of the first lines; its whole numbers are read exactly.
     kinds : what each column ("a"), field of an object ("a.b") and list's items ("a[]") have been so far.
     """
 
     ignored: Callable[[str], bool] = _none
     numbers: frozenset[str] = frozenset()
+    label_of: Callable[[list[str]], str | None] | None = None
+    label: str | None = None
     kinds: dict[str, str] = field(default_factory=dict)
+
+    def find_label(self, names: list[str]) -> str | None:
+        """The label column: decided by the columns of the first lines."""
+        if self.label_of is not None:
+            self.label, self.label_of = self.label_of(names), None
+        return self.label
 
     def contradiction(self, found: list[tuple[str, str]]) -> tuple[str, str, str] | None:
         """The first (column, kind found, kind expected) that does not go with the lines before; else note the kinds."""
@@ -76,12 +87,14 @@ def parse(chunk: Chunk, path: str, allowed: int, state: JsonState | None = None)
             batch = _read(view)
             # pyarrow takes objects that span lines, and several on one; cut elsewhere, the same file would fail
             if len(batch) == len(lines) and state.contradiction(list(_kinds_of_batch(batch, state))) is None:
-                return batch, 0
+                return _with_exact_label(batch, (bytes(view[starts[i] : ends[i]]) for i in lines), state), 0
         except pa.ArrowInvalid:
             pass
     spans = [(int(line), bytes(view[starts[line] : ends[line]])) for line in lines]
     good, bad = _classify(spans, state)
-    batch, refused = _read_good(good, path)
+    batch, refused, read = _read_good(good, path)
+    if batch is not None:
+        batch = _with_exact_label(batch, read, state)
     bad = sorted(bad + refused, key=lambda one: one.line)
     if len(bad) > allowed:
         first = bad[max(allowed, 0)]
@@ -89,12 +102,36 @@ def parse(chunk: Chunk, path: str, allowed: int, state: JsonState | None = None)
     return batch, len(bad)
 
 
-def _read_good(good: list[tuple[int, bytes]], path: str) -> tuple[Any, list[_Bad]]:
-    """The lines that Python takes; those that pyarrow alone refuses (half a surrogate pair) are tried one by one."""
+def _with_exact_label(batch: Any, lines: Iterable[bytes], state: JsonState) -> Any:
+    """The same batch; whole-number labels that pyarrow rounded to doubles are read once more, by Python."""
+    name = state.find_label(batch.schema.names)
+    if name not in batch.schema.names:
+        return batch
+    column = batch.column(name)
+    if not pa.types.is_floating(column.type) or not pc.any(pc.greater_equal(pc.abs(column), float(INEXACT))).as_py():
+        return batch
+    labels = [json.loads(line).get(name) for line in lines]
+    large = [label for label in labels if isinstance(label, int) and abs(label) >= INEXACT]
+    if not large:
+        return batch
+    if any(isinstance(label, float) and not (label.is_integer() and abs(label) < INEXACT) for label in labels):
+        raise mixed(str(name))
+    whole = [None if label is None else int(label) for label in labels]
+    kind = whole_kind(min([0, *filter(None, whole)]), max([0, *filter(None, whole)]), str(name))
+    exact = pa.array(whole, pa.uint64() if kind == "unsigned" else pa.int64())
+    return batch.set_column(batch.schema.get_field_index(name), name, exact)
+
+
+def _read_good(good: list[tuple[int, bytes]], path: str) -> tuple[Any, list[_Bad], list[bytes]]:
+    """The lines that Python takes; those that pyarrow alone refuses (half a surrogate pair) are tried one by one.
+
+    The batch, the lines that were refused, and those that were read.
+    """
     if not good:
-        return None, []
+        return None, [], []
     try:
-        return _read(memoryview(b"".join(line for _, line in good))), []
+        lines = [line for _, line in good]
+        return _read(memoryview(b"".join(lines))), [], lines
     except pa.ArrowInvalid:
         pass
     kept, bad = [], []
@@ -106,7 +143,7 @@ def _read_good(good: list[tuple[int, bytes]], path: str) -> tuple[Any, list[_Bad
             what = str(error).removeprefix("JSON parse error: ").partition(" in row ")[0].rstrip(".")
             bad.append(_Bad(number, 1, f"no JSON object ({what})"))
     try:
-        return _read(memoryview(b"".join(kept))) if kept else None, bad
+        return _read(memoryview(b"".join(kept))) if kept else None, bad, kept
     except pa.ArrowInvalid as error:
         raise DataError(f"{path}: {str(error).splitlines()[0]}") from None
 

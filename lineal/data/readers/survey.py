@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,8 +14,12 @@ import pyarrow.compute as pc
 from lineal.data.options import ReadOptions
 from lineal.data.readers.cells import Place, as_codes, as_float, in_words, missing_cell
 from lineal.data.readers.encode import Column, Encoding
-from lineal.data.readers.labels import LABEL_WORDS, label_kind
+from lineal.data.readers.labels import LABEL_WORDS, decoded, label_kind, whole_bounds
+from lineal.data.readers.spelled_labels import INEXACT, Spelling, mixed, whole_kind
+from lineal.data.readers.wide import BLOCK
 from lineal.errors import DataError, unknown_value
+
+WideNames = Callable[[], list[str] | None]
 
 #: Names that mark the label column where none is given.
 LABEL_NAMES = ("label", "target", "y", "class")
@@ -45,8 +50,43 @@ def choose_label(names: list[str], options: ReadOptions) -> tuple[str | None, st
     """The label column and how it was chosen; ``label=""`` says that there is none."""
     if options.label is not None:
         return (None, "none") if options.label == "" else (resolve(options.label, names, "label"), "given")
-    marked = [name for known in LABEL_NAMES for name in names if name.lower() == known]
-    return (marked[0], "by its name") if marked else (names[-1], "the last column")
+    marked = {name.lower(): name for name in reversed(names) if name.lower() in LABEL_NAMES}
+    found = [marked[known] for known in LABEL_NAMES if known in marked]
+    return (found[0], "by its name") if found else (names[-1], "the last column")
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which columns of a table are not features, and how the label was chosen."""
+
+    label: str | None
+    label_chosen: str
+    weight: str | None
+    dropped: set[str]
+
+
+def assign_roles(names: list[str], options: ReadOptions) -> Roles:
+    """The roles that the options give to columns with these names."""
+    dropped = {resolve(name.strip(), names, "drop") for name in (options.drop or "").split(",") if name.strip()}
+    weight = None if options.weight is None else _resolve_role(options.weight, names, "weight", options)
+    candidates = [name for name in names if name not in dropped and name != weight]
+    if not candidates:
+        raise DataError("the table has no columns left after leaving out the weight and the dropped ones")
+    if options.label:
+        label, chosen = _resolve_role(options.label, names, "label", options), "given"
+    else:
+        label, chosen = choose_label(candidates, options)
+    return Roles(label, chosen, weight, dropped)
+
+
+def _resolve_role(name: str, names: list[str], option: str, options: ReadOptions) -> str | None:
+    """The label or weight column; rows to predict may lack it."""
+    try:
+        return resolve(name, names, option)
+    except DataError:
+        if options.labels:
+            raise
+        return None
 
 
 @dataclass
@@ -79,10 +119,17 @@ class Tally:
 
 
 class Survey:
-    """Collects over record batches what an `Encoding` needs."""
+    """Collects over record batches what an `Encoding` needs.
 
-    def __init__(self, options: ReadOptions) -> None:
-        self.options = options
+    Where `spelled`, text in the label column may stand for numbers, as in a CSV file. `wide_names` gives the names of
+    all columns of a table whose numbers are read together, else None.
+    """
+
+    def __init__(self, options: ReadOptions, spelled: bool = False, wide_names: WideNames = lambda: None) -> None:
+        self.options, self.spelled, self._wide_names = options, spelled, wide_names
+        self.block: list[str] = []
+        self.spelling = Spelling()
+        self.lowest = self.highest = 0
         self.names: list[str] = []
         self.tallies: dict[str, Tally] = {}
         self.label_kinds: set[str] = set()
@@ -95,7 +142,7 @@ class Survey:
     def update(self, batch: Any, place: Place) -> None:
         """Take in some rows."""
         if not self.names:
-            self._assign_roles(batch.schema.names)
+            self._assign_roles(batch.schema.names, self._wide_names())
             self.start = place.source
         present = set(batch.schema.names)
         for name in batch.schema.names if present - self.known else ():
@@ -118,34 +165,20 @@ class Survey:
             self.weight_is_text |= label_kind(batch.column(self.weight).type) == "string"
         self.rows += batch.num_rows
 
-    def _assign_roles(self, names: list[str]) -> None:
-        self.names, self.known = list(names), set(names)
-        dropped = [name.strip() for name in (self.options.drop or "").split(",") if name.strip()]
-        self.dropped = {resolve(name, names, "drop") for name in dropped}
-        kept = [name for name in names if name not in self.dropped]
-        self.weight = None
-        if self.options.weight is not None:
-            self.weight = self._resolve_role(self.options.weight, names, "weight")
-        candidates = [name for name in kept if name != self.weight]
-        if not candidates:
-            raise DataError("the table has no columns left after leaving out the weight and the dropped ones")
-        self.label: str | None
-        if not self.options.label:
-            self.label, self.label_chosen = choose_label(candidates, self.options)
+    def _assign_roles(self, present: list[str], wide_names: list[str] | None) -> None:
+        names = wide_names or present
+        self.names, self.known = list(names), {*names, *present}
+        roles = assign_roles(names, self.options)
+        self.label, self.label_chosen, self.weight = roles.label, roles.label_chosen, roles.weight
+        self.dropped = roles.dropped
+        used = {self.label, self.weight, *self.dropped}
+        features = [name for name in names if name not in used]
+        if wide_names:
+            self.block = features
         else:
-            self.label, self.label_chosen = self._resolve_role(self.options.label, names, "label"), "given"
-        self.tallies = {name: Tally() for name in candidates if name != self.label}
-        if not self.tallies:
+            self.tallies = {name: Tally() for name in features}
+        if not features:
             raise DataError(f"the table has no feature columns beside the label {self.label!r}")
-
-    def _resolve_role(self, name: str, names: list[str], option: str) -> str | None:
-        """The label or weight column; rows to predict may lack it."""
-        try:
-            return resolve(name, names, option)
-        except DataError:
-            if self.options.labels:
-                raise
-            return None
 
     def _count(self, cells: Any, name: str, tally: Tally, place: Place) -> None:
         kind = feature_kind(cells.type, name, place)
@@ -177,6 +210,7 @@ class Survey:
             tally.first_gap = (place, int(gaps.argmax()))
 
     def _label(self, cells: Any, place: Place) -> None:
+        cells = decoded(cells)
         kind = label_kind(cells.type)
         if kind is None:
             raise DataError(f"{place.of(0)}: the label {self.label!r} is missing")
@@ -185,8 +219,16 @@ class Survey:
                 f"{place.source}: the label {self.label!r} holds {in_words(cells.type)}: give numbers or text"
             )
         self.label_kinds.add(kind)
+        if kind == "integer":
+            lowest, highest = whole_bounds(cells)
+            self.lowest, self.highest = min(self.lowest, lowest), max(self.highest, highest)
         if kind == "string":
-            self.label_tally.note_texts(*as_codes(cells, str(self.label), place))
+            codes, texts = as_codes(cells, str(self.label), place)
+            self.label_tally.note_texts(codes, texts)
+            if self.spelled:
+                used = np.zeros(len(texts) + 1, dtype=bool)  # the last entry stands for missing cells
+                used[codes] = True
+                self.spelling.note(texts.filter(pa.array(used[:-1])))
         if kind == "list":
             values = cells.flatten()
             if not (pa.types.is_null(values.type) or label_kind(values.type) in ("string", "integer")):
@@ -201,13 +243,13 @@ class Survey:
     def mistyped(self) -> dict[str, Any]:
         """Columns of text that are numbers but for a few cells, and the type that the others have."""
         found = {name: pa.float64() for name, tally in self.tallies.items() if tally.mistyped}
-        if self.label is not None and self.label_tally.mistyped:
+        if self.label is not None and self.label_tally.mistyped and not self.spelling.are_numbers:
             found[self.label] = pa.int64() if self.label_tally.whole else pa.float64()
         if self.weight is not None and self.weight_is_text and self.options.labels:
             found[self.weight] = pa.float64()
         return found
 
-    def encoding(self, header: bool | None = None) -> Encoding:
+    def encoding(self, header: bool | None = None, header_chosen: str = "given") -> Encoding:
         """The result, once all rows have been seen."""
         options = self.options
         columns = []
@@ -216,6 +258,8 @@ class Survey:
             mean = math.fsum(tally.sums) / tally.count if options.missing == "mean" and tally.count else 0.0
             gap = options.missing == "indicator" and tally.first_gap is not None
             columns.append(Column(name, kind, sorted(tally.texts), 0.0 if kind == "category" else mean, gap))
+        if self.block:
+            columns.append(Column(BLOCK, "numbers", self.block))
         labels = self._label_kind()
         filled = sum(tally.filled for tally in self.tallies.values())
         density = filled / max(1, self.rows * sum(column.width for column in columns))
@@ -223,6 +267,7 @@ class Survey:
         return Encoding(
             columns, self.label, labels, self.label_chosen, classes, self.weight,
             options.missing, options.categorical, options.bits, options.dtype, header, self.names, density,
+            header_chosen,
         )  # fmt: skip
 
     def _class_names(self) -> list[Any]:
@@ -232,8 +277,14 @@ class Survey:
 
     def _label_kind(self) -> str | None:
         kinds = set(self.label_kinds)
+        if kinds == {"string"} and self.spelled and not self.label_tally.mistyped:
+            return self.spelling.kind(str(self.label))
         if kinds == {"integer", "number"}:
+            if max(self.highest, -self.lowest) >= INEXACT:
+                raise mixed(str(self.label))
             return "number"
+        if kinds == {"integer"}:
+            return whole_kind(self.lowest, self.highest, str(self.label))
         if len(kinds) > 1:
             words = sorted(LABEL_WORDS[kind] for kind in kinds)
             raise DataError(f"the label {self.label!r} changes its type between rows: {', '.join(words)}")

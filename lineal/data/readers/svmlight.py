@@ -61,8 +61,8 @@ class Limits(NamedTuple):
     """`base` is taken off every index; `lowest` and `highest` bound the index as written in the file.
 
     Where `wraps`, only the bits under `mask` make the column, and what meets in one is summed, a repeated index too.
-    Rows are then sorted and merged only where `merge`; else entries come as the text has them. `exact` is how labels are stored:
-    see `parse_labels`.
+    Rows are then sorted and merged only where `merge`; else entries come as the text has them. `exact` is how labels
+    are stored: see `parse_labels`.
     """
 
     base: int

@@ -24,12 +24,12 @@ from lineal.data.dataset import Dataset, Schema
 from lineal.data.join import stack
 from lineal.data.options import ReadOptions
 from lineal.data.readers import csv, json_lines
-from lineal.data.readers.cells import Place
+from lineal.data.readers.cells import Place, lacks_columns
 from lineal.data.readers.csv import CsvState, Widened
 from lineal.data.readers.encode import Encoding, Part
 from lineal.data.readers.json_lines import JsonState
-from lineal.data.readers.survey import Survey
-from lineal.data.source import STDIN, display_name, line_chunks, open_bytes, spooled
+from lineal.data.readers.survey import Survey, assign_roles
+from lineal.data.source import STDIN, cannot_read, display_name, line_chunks, open_bytes, spooled
 from lineal.errors import DataError
 
 #: Metadata that marks a file in the binary layout (`lineal.data.layout`).
@@ -70,7 +70,6 @@ def read_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = 
         table = _Table(files, paths, options, schema)
         if table.encoding is None:
             table.survey()
-        table.streaming = True
         pending: list[Part] = []
         held = bad_before = 0
         for batch, place in table.stream():
@@ -85,7 +84,7 @@ def read_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = 
 
 def encode_frame(frame: Any, schema: Schema) -> Any:
     """X of a DataFrame, encoded as the training table was; labels in it are ignored."""
-    encoding = Encoding.of_schema(schema)
+    encoding = Encoding.of_schema(schema).expanded()
     absent = [name for name in encoding.needed() if name not in frame.columns]
     if absent:
         raise DataError(f"the table lacks columns that training had: {', '.join(absent)}")
@@ -103,9 +102,10 @@ class _Table:
             what = f"{schema.format!r} data, which has no named columns"
             raise DataError(f"{self.names[0]} is a table, but the model was trained on {what}")
         self.encoding = None if schema is None else replace(Encoding.of_schema(schema), dtype=options.dtype)
+        if self.encoding is not None and self._kind(self.names[0]) not in ("csv", "tsv"):
+            self.encoding = self.encoding.expanded()
         self.csv = CsvState(options, self.encoding)
         self.json = JsonState()
-        self.streaming = False  # whether blocks are out already, so that nothing can be read again
         self.bad_lines = 0
 
     @property
@@ -121,7 +121,7 @@ class _Table:
                 batches = list(self.stream())
                 if self.encoding is not None:
                     return batches
-                survey = Survey(self.options)
+                survey = self._new_survey()
                 for batch, place in batches:
                     survey.update(batch, place)
                 self._settle(survey)
@@ -132,7 +132,7 @@ class _Table:
     def survey(self) -> None:
         """A pass over the files that makes the encoding."""
         while True:
-            survey = Survey(self.options)
+            survey = self._new_survey()
             try:
                 for batch, place in self.stream():
                     survey.update(batch, place)
@@ -140,18 +140,23 @@ class _Table:
             except Widened:
                 continue
 
+    def _new_survey(self) -> Survey:
+        is_csv = self._kind(self.names[0]) in ("csv", "tsv")
+        return Survey(self.options, is_csv, lambda: self.csv.wide_names)
+
     def _settle(self, survey: Survey) -> None:
         """Take the encoding over; where text in a column of numbers is a mistake, the files must be read again."""
         if survey.rows == 0:
-            raise DataError(f"{self.names[0]} has no rows")
+            guessed = "; its first line was taken for names: if it is data, say header='no'"
+            raise DataError(f"{self.names[0]} has no rows" + guessed * (self.csv.header_chosen == "guessed"))
         known = self.csv.strict or set()
         mistyped = {name: kind for name, kind in survey.mistyped().items() if name not in known}
         if mistyped and self._kind(self.names[0]) in ("csv", "tsv"):
             self.csv.strict = known | set(mistyped)
             self.csv.types |= mistyped
             raise Widened
-        self.encoding = survey.encoding(self.csv.header)
-        self.csv = CsvState(self.options, self.encoding, strict=self.csv.strict or set(), block=self.csv.block)
+        self.encoding = survey.encoding(self.csv.header, self.csv.header_chosen)
+        self.csv = CsvState(self.options, self.encoding, strict=self.csv.strict or set())
 
     def stream(self) -> Iterator[tuple[Any, Place]]:
         """Batches of all files, each with every column that the encoding wants."""
@@ -182,10 +187,11 @@ class _Table:
             dropped = {name.strip() for name in (self.options.drop or "").split(",")}
             if not self.options.labels:
                 dropped |= {str(self.options.label), str(self.options.weight)}
-            return JsonState(dropped.__contains__)
+            return JsonState(dropped.__contains__, label_of=lambda names: assign_roles(names, self.options).label)
         wanted = set(self.encoding.wanted(self.options.labels))
         numbers = frozenset(column.name for column in self.encoding.columns if column.kind != "category")
-        return JsonState(lambda name: name not in wanted, numbers)
+        label = self.encoding.label
+        return JsonState(lambda name: name not in wanted, numbers, lambda names: label)
 
     def _check_columns(self, names: set[str], source: str, seen: set[str]) -> None:
         """Refuse a file that lacks columns of the training table, or has others than the training files before it."""
@@ -196,7 +202,7 @@ class _Table:
             return
         absent = [name for name in self.encoding.needed() if name not in names]
         if absent:
-            raise DataError(f"{source} lacks columns that training had: {', '.join(absent)}")
+            raise lacks_columns(source, absent, self._kind(source) in ("csv", "tsv") and self.options.header == "auto")
 
     def _complete(self, batch: Any) -> Any:
         """Put null columns where a piece of JSON lines happens to lack a field; leave out labels that nobody wants."""
@@ -229,11 +235,11 @@ class _Table:
                 with open_bytes(file) as stream:
                     yield from csv.batches(stream, file, source, self.csv)
                 self.bad_lines = self.csv.bad_lines
-        except Widened as error:
-            if self.streaming:
-                raise DataError(str(error)) from None
-            raise
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        except MemoryError:
+            raise  # pyarrow's is one of its other errors, too
+        except OSError as error:
+            raise cannot_read(source, error) from error
+        except (pa.ArrowException, UnicodeDecodeError) as error:
             raise DataError(f"{source}: {str(error).splitlines()[0]}") from error
 
 
@@ -241,7 +247,7 @@ def _seekable(path: str) -> Any:
     if path == STDIN or re.search(r"\.(gz|bz2|zstd?)$", path):
         with open_bytes(path) as stream:
             return pa.BufferReader(stream.read())
-    return pa.memory_map(path)
+    return pa.OSFile(path)  # never mapped: another process could cut the file
 
 
 def kind_of(path: str) -> str:
@@ -271,7 +277,7 @@ def _binary(data: Any, source: str, kind: str, wanted: list[str] | None) -> Iter
         data.seek(0)
         file = batches = pa.ipc.open_stream(data)
     if LAYOUT_KEY in (file.schema.metadata or {}):
-        raise DataError(f"{source} is a converted file, which is mapped: decompress it, and name it instead of a pipe")
+        raise DataError(f"{source} is a converted file: decompress it, and name it instead of a pipe")
     _refuse_repeated(file.schema.names, source)
     for batch in batches:
         batch.validate(full=True)  # offsets and dictionary codes of a damaged file would be read out of bounds

@@ -39,8 +39,8 @@ EXPECTED = {
     BAD_VALUE: "a number",
     NOT_FINITE: "a finite number within the range of the dtype",
     NO_SPACE: "a space or the end of the line",
-    NOT_WHOLE: "a whole number from −2**63 to 2**64 − 1, as other labels are beyond 2**53: numbers with a fraction "
-    "could not be told from them",
+    NOT_WHOLE: "a whole number of 64 bits, with or without sign in all labels alike: some are beyond 2**53, and "
+    "doubles, which hold fractions and larger numbers, would merge them",
 }
 
 
@@ -74,8 +74,8 @@ def borrowed(rows: Any) -> Any:
 class Found(NamedTuple):
     """What a kernel met in a chunk. Indices are as in the file; positions are offsets of rows, −1 for none.
 
-    `large_labels` are whole numbers that do not fit the way they are stored. `is_full` says that the arrays were too small: the
-    text is not the one that was counted.
+    `large_labels` are whole numbers that do not fit the way they are stored. `is_full` says that the arrays were too
+    small: the text is not the one that was counted.
     """
 
     rows: int

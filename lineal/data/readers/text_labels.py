@@ -31,6 +31,13 @@ def is_integral(labels: np.ndarray) -> bool:
     return bool(np.all((labels == np.floor(labels)) & (np.abs(labels) <= MAX_EXACT_INTEGER)))
 
 
+def _is_beyond_doubles(labels: np.ndarray) -> bool:
+    """Whether some whole numbers could not be told apart as doubles."""
+    if labels.dtype.kind == "f" or not labels.size:
+        return False
+    return int(labels.max()) >= MAX_EXACT_INTEGER or int(labels.min()) <= -MAX_EXACT_INTEGER
+
+
 def whole_type(arrays: list[np.ndarray]) -> Any:
     """The integer type that holds whole numbers of all arrays; an error where there is none."""
     is_unsigned = any(array.dtype == np.uint64 and (array >> np.uint64(63)).any() for array in arrays)
@@ -44,6 +51,9 @@ def whole_type(arrays: list[np.ndarray]) -> Any:
 def join_labels(arrays: list[np.ndarray]) -> np.ndarray:
     """Labels one after the other, none of them rounded."""
     if all(array.dtype == arrays[0].dtype for array in arrays):
+        return np.concatenate(arrays)
+    has_doubles = any(array.dtype.kind == "f" for array in arrays)
+    if has_doubles and not any(map(_is_beyond_doubles, arrays)):
         return np.concatenate(arrays)
     if not all(map(is_integral, arrays)):
         raise DataError(
