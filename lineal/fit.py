@@ -17,7 +17,7 @@ from lineal.design import Design, wrap
 from lineal.engine.local import LocalEngine
 from lineal.errors import DataError, OptionError
 from lineal.held_out import fold_numbers, held_out_scores, training_scores
-from lineal.inputs import checked
+from lineal.inputs import checked_numbers
 from lineal.model import Model
 from lineal.objective import Objective
 from lineal.options import FBR, TrainOptions
@@ -235,7 +235,7 @@ def blas_threads(problem: Problem) -> AbstractContextManager[Any]:
 
 def row_weights(sample_weight: Any, class_weight: Any, encoded: Encoded, n: int) -> np.ndarray:
     """Weights of the rows, class weights included, scaled to add up to one."""
-    weights = np.ones(n) if sample_weight is None else np.asarray(checked(sample_weight, "sample_weight"), np.float64)
+    weights = np.ones(n) if sample_weight is None else np.asarray(checked_numbers(sample_weight, "sample_weight"), np.float64)
     if weights.shape != (n,):
         raise DataError(f"sample_weight has shape {weights.shape}, X has {n} rows")
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
@@ -283,7 +283,7 @@ def _class_factors(class_weight: Any, classes: np.ndarray, numbers: np.ndarray, 
 def _offsets(offsets: Any, n: int, encoded: Encoded, dtype: Any) -> np.ndarray | None:
     if offsets is None:
         return None
-    offsets = checked(offsets, "offsets")
+    offsets = checked_numbers(offsets, "offsets")
     try:
         with np.errstate(over="ignore"):  # too large for the precision of X: refused below
             found = np.asarray(offsets.toarray() if sparse.issparse(offsets) else offsets, dtype=dtype)

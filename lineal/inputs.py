@@ -36,7 +36,7 @@ def checked(values: Any, name: str) -> Any:
     """`values` as they are, after a check that they can be trusted: no masked entries, no damaged sparse matrix.
 
     A sparse matrix that is neither CSR nor CSC comes back as CSR, a masked array without masked entries as its data.
-    `name` is what messages call it: "X", "y", "sample_weight" or "offsets".
+    `name` is what messages call it, for example "X" or "y".
     """
     if type(values) is np.ndarray:
         return values
@@ -49,6 +49,14 @@ def checked(values: Any, name: str) -> Any:
     return values
 
 
+def checked_numbers(values: Any, name: str) -> Any:
+    """`checked`, for what must be numbers: NumPy would take dates and durations for some."""
+    values = checked(values, name)
+    if isinstance(values, np.ndarray) and values.dtype.kind in "mMV":
+        raise DataError(f"{name} must hold real numbers, found {values.dtype}")
+    return values
+
+
 def checked_labels(y: Any) -> Any:
     """Labels after the checks of `checked`; lists become arrays, unless that would change some of the labels.
 
@@ -56,6 +64,8 @@ def checked_labels(y: Any) -> Any:
     floating-point numbers: two labels could become one.
     """
     y = checked(y.to_numpy() if is_frame(y) else y, "y")
+    if isinstance(y, np.ndarray) and y.dtype.kind == "V":
+        raise DataError(f"y holds records, of type {y.dtype}: give one label per row")
     if not isinstance(y, list | tuple):
         return y
     try:

@@ -32,7 +32,7 @@ from lineal.design import Design, wrap
 from lineal.design.products import column_moments, gram, matmul, rmatmul
 from lineal.dropin.problem import ChecksInput, checked_weights
 from lineal.errors import DataError, OptionError
-from lineal.inputs import checked, checked_labels
+from lineal.inputs import checked_labels, checked_numbers
 from lineal.solution import Certificate
 from lineal.solvers.parts.cg import System, column_dots, truncated_cg
 from lineal.solvers.parts.second_moment import Factor, without_constants
@@ -61,7 +61,7 @@ class RidgeClassifier(ChecksInput, linear_model.RidgeClassifier):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RidgeClassifier:
         """Train on X (n, d), dense or sparse, and y: labels (n,), or an indicator matrix (n, k)."""
-        X, y, sample_weight = checked(X, "X"), checked_labels(y), checked(sample_weight, "sample_weight")
+        X, y, sample_weight = checked_numbers(X, "X"), checked_labels(y), checked_numbers(sample_weight, "sample_weight")
         if has_columns(y):
             y = label_sets(y).toarray().astype(np.int64)
         name = self._checked_solver(sparse.issparse(X))
