@@ -5,7 +5,6 @@ The command line prints them on one line and exits with code 2.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -35,6 +34,8 @@ class ParseError(DataError):
 
 def unknown_value(parameter: str, value: object, known: Iterable[str]) -> OptionError:
     """The error for a name that is not in `known`: it names the nearest one."""
+    import difflib  # here, since the command line imports this file before it can handle Ctrl-C
+
     known = sorted(known)
     text = str(value).lower()
     near = [name for name in known if text and name.startswith(text)] or difflib.get_close_matches(text, known, 1, 0.4)

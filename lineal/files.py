@@ -1,8 +1,18 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, temporary folders, and the removal of what killed processes left of them.
+
+A file is written to a part beside it, `.lineal-….part`, which takes its place in one step. While a part is in use, its
+writer holds a lock on it (`flock`), which the operating system releases however the writer ends. So the next writer of
+the same file can tell which parts are stale, removes those, and leaves alone the parts of others who write at the same
+time.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
+import stat
+import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -10,35 +20,216 @@ from typing import IO
 
 from lineal.errors import LinealError
 
+try:
+    import fcntl
+except ImportError:  # Windows, where nothing is locked and stale parts stay
+    fcntl = None  # type: ignore[assignment]
 
-@contextmanager
-def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A binary file to write; it takes the place of `path` when the block ends well, and vanishes otherwise.
+#: Parts and temporary folders of this process.
+_live: set[str] = set()
 
-    A file that was there keeps its permissions; a link stays a link; a device or a folder is never replaced.
+
+def target_of(path: str | os.PathLike[str]) -> str:
+    """The file, existing or not, that writing to `path` replaces: links are followed. An error says why it cannot be.
+
+    A device or a folder is never replaced.
     """
     name = os.fsdecode(path)
     try:
+        if not name:
+            raise LinealError("cannot write a file without a name")
         target = os.path.realpath(name, strict=os.path.lexists(name))
-        if name.endswith(os.sep) or (os.path.exists(target) and not os.path.isfile(target)):
+        try:
+            mode = os.stat(target).st_mode
+        except FileNotFoundError:
+            mode = None
+        if mode is not None and not stat.S_ISREG(mode):
+            what = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+            raise LinealError(f"cannot write {name}: it is {what}")
+        if name.endswith(os.sep):
             raise LinealError(f"cannot write {name}: it is not a regular file")
-        if os.path.exists(target) and not os.access(target, os.W_OK):
+        if mode is not None and not os.access(target, os.W_OK):
             raise LinealError(f"cannot write {name}: it is read-only")
-        temporary = os.path.join(os.path.dirname(target), f".lineal-{uuid.uuid4().hex}.part")
-        handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)  # less the umask, as any new file
+        return target
     except (OSError, ValueError) as error:
-        raise LinealError(f"cannot write {name!r}: {getattr(error, 'strerror', None) or error}") from None
+        raise cannot_write(name, error) from None
+
+
+def cannot_write(path: str, error: OSError | ValueError) -> LinealError:
+    """The error that names the file and the reason."""
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+    return LinealError(f"cannot write {path}: {reason}")
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Fail before the work, not after it, where `path` cannot become a file."""
+    target = target_of(path)
+    try:
+        with tempfile.TemporaryFile(dir=os.path.dirname(target)):
+            pass
+    except OSError as error:
+        raise cannot_write(os.fsdecode(path), error) from None
+
+
+def identity(path: str | os.PathLike[str] | int) -> tuple[int | str, ...] | None:
+    """What two names of one file have in common, whether it exists or not; None where nothing can be overwritten.
+
+    Relative paths, symbolic and hard links make no difference. Devices, pipes and folders have none. `path` may be the
+    number of an open file.
+    """
+    try:
+        found = os.stat(path)
+        return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
+    except (OSError, ValueError):
+        if isinstance(path, int):
+            return None
+    target = os.path.realpath(path)
+    try:
+        folder = os.stat(os.path.dirname(target))
+    except (OSError, ValueError):
+        return None
+    return folder.st_dev, folder.st_ino, os.path.basename(os.fsdecode(target))
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str], durable: bool = True) -> Iterator[IO[bytes]]:
+    """A binary file to write; it takes the place of `path` when the block ends well, and vanishes otherwise.
+
+    A file that was there keeps its permissions; a link stays a link. With `durable` the new file is on the disk, not
+    only in the system's memory, before it takes its place.
+    """
+    target = target_of(path)
+    try:
+        part, handle, lock = _new_part(target)
+    except (OSError, ValueError) as error:
+        raise cannot_write(os.fsdecode(path), error) from None
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
-        if os.path.exists(target):
-            os.chmod(temporary, os.stat(target).st_mode & 0o7777)
-        os.replace(temporary, target)
-    except BaseException as error:
+            if durable:
+                os.fsync(file.fileno())
+        put_in_place(part, target, durable)
+    except OSError as error:
+        raise cannot_write(os.fsdecode(path), error) from None
+    finally:
+        _drop(part, lock)
+
+
+@contextmanager
+def folder_beside(path: str | os.PathLike[str]) -> Iterator[str]:
+    """An empty folder beside `path`, for work on what will be put in its place; it vanishes with the block."""
+    part, lock = _new_folder(target_of(path))
+    try:
+        yield part
+    finally:
+        _drop(part, lock)
+
+
+@contextmanager
+def scratch_folder() -> Iterator[str]:
+    """An empty folder in the system's place for temporary files; it vanishes with the block."""
+    with folder_beside(os.path.join(tempfile.gettempdir(), "lineal-scratch")) as folder:
+        yield folder
+
+
+def put_in_place(part: str, target: str, durable: bool = True) -> None:
+    """Let a finished file take the place of `target`, with the permissions that it had."""
+    if os.path.exists(target):
+        os.chmod(part, stat.S_IMODE(os.stat(target).st_mode))
+    os.replace(part, target)
+    if durable:
+        with suppress(OSError):  # not every file system can
+            folder = os.open(os.path.dirname(target), os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+
+def drop_live_parts() -> None:
+    """Remove the parts and folders of this process, which is about to end without leaving its blocks."""
+    for part in list(_live):
+        _remove(part)
+
+
+def _new_part(target: str) -> tuple[str, int, int]:
+    """An empty part of `target`: its path, its handle, and another handle that keeps it locked until it is closed."""
+    while True:
+        part = _new_name(target)
+        try:
+            handle = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)  # less the umask, as any new file
+        except OSError:
+            _live.discard(part)
+            raise
+        lock = os.dup(handle)
+        if _hold(part, lock):
+            return part, handle, lock
+        os.close(handle)
+        _drop(part, lock)
+
+
+def _new_folder(target: str) -> tuple[str, int]:
+    while True:
+        part = _new_name(target)
+        try:
+            os.mkdir(part, 0o700)
+        except OSError:
+            _live.discard(part)
+            raise
+        lock = os.open(part, os.O_RDONLY) if fcntl is not None else os.open(os.devnull, os.O_RDONLY)
+        if _hold(part, lock):
+            return part, lock
+        _drop(part, lock)
+
+
+def _new_name(target: str) -> str:
+    """A name for a new part; stale parts of the same target are removed."""
+    folder, name = os.path.split(target)
+    prefix = f".lineal-{hashlib.blake2b(os.fsencode(name), digest_size=6).hexdigest()}-"
+    if fcntl is not None:
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.startswith(prefix) and entry.path not in _live:
+                    _remove_stale(entry.path)
+    part = os.path.join(folder, f"{prefix}{uuid.uuid4().hex}.part")
+    _live.add(part)
+    return part
+
+
+def _hold(part: str, lock: int) -> bool:
+    """Lock a new part; False where somebody took it for stale before it was locked."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # this file system has no locks: nobody can take anything for stale
+        return True
+    return os.path.lexists(part)
+
+
+def _remove_stale(part: str) -> None:
+    """Remove a part that nobody holds locked."""
+    with suppress(OSError):
+        lock = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(part)
+        finally:
+            os.close(lock)
+
+
+def _drop(part: str, lock: int) -> None:
+    _remove(part)
+    _live.discard(part)
+    os.close(lock)
+
+
+def _remove(part: str) -> None:
+    if os.path.isdir(part):
+        shutil.rmtree(part, ignore_errors=True)
+    else:
         with suppress(OSError):
-            os.unlink(temporary)
-        if isinstance(error, OSError):
-            raise LinealError(f"cannot write {name}: {error.strerror or error}") from None
-        raise
+            os.unlink(part)

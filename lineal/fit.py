@@ -18,6 +18,7 @@ from lineal.engine.local import LocalEngine
 from lineal.errors import DataError, OptionError
 from lineal.held_out import fold_numbers, held_out_scores, training_scores
 from lineal.inputs import checked_numbers
+from lineal.minimise import minimise
 from lineal.model import Model
 from lineal.objective import Objective
 from lineal.options import FBR, TrainOptions
@@ -124,7 +125,8 @@ class Problem:
         """The answer of the solver, by the options."""
         solver = solvers.pick(self.options.solver, self.objective, self.options.tol)
         solvers.check_memory(solver, self.objective)
-        return solver.solve(
+        return minimise(
+            solver,
             self.objective,
             tol=self.options.tol,
             max_iter=int(self.options.max_iter),
@@ -306,7 +308,7 @@ def _start(model: Model | None, objective: Objective, encoded: Encoded) -> np.nd
         model.classes, encoded.classes
     ):
         return None  # another problem: start anew
-    theta = np.zeros(objective.shape, objective.engine.dtype)
+    theta = np.zeros(objective.shape, np.result_type(model.dtype, model.intercept.dtype))
     theta[: len(model.weights)] = np.asarray(model.weights)
     if objective.fit_intercept:
         theta[-1] = model.intercept

@@ -15,6 +15,7 @@ from lineal.errors import OptionError
 from lineal.fit import Problem, blas_threads, checked_callbacks, prepare
 from lineal.least_squares_options import METHODS, LeastSquaresOptions
 from lineal.links import Link, LinkObjective
+from lineal.minimise import minimise
 from lineal.model import Model
 from lineal.options import TrainOptions
 from lineal.progress import Progress
@@ -90,8 +91,8 @@ def _generalized(
     method = METHODS[options.accelerated]
     if isinstance(problem.objective, LinkObjective) and method == "quasi_newton":
         method = "accelerated" if options.link.potential is None else method  # a line search needs values
-    solution = least_squares.solve(
-        problem.objective, tol=tol, max_iter=1000 if options.max_iter is None else options.max_iter,
+    solution = minimise(
+        least_squares, problem.objective, tol=tol, max_iter=1000 if options.max_iter is None else options.max_iter,
         max_time=options.max_time, callbacks=callbacks, n_jobs=options.n_jobs, method=method,
     )  # fmt: skip
     return replace(problem.model_of(solution), options=options.to_json()), solution

@@ -109,6 +109,11 @@ class LinkObjective(Objective):
         return self.value_and_gradient(theta)[0]
 
     @property
+    def has_values(self) -> bool:
+        """Whether F can be computed: not without Φ."""
+        return self.loss.link.potential is not None
+
+    @property
     def has_gap(self) -> bool:
         """Whether the certificate is a gap."""
         is_strong = not self.fit_intercept and bool(np.all(self.regulariser.strengths > 0.0))

@@ -25,6 +25,12 @@ def check_fit(solver: str, needed: int, shape: tuple[int, int], n_columns: int) 
         )
 
 
+def has_room(needed: int) -> bool:
+    """Whether so many bytes can be had; True where nothing is known about the machine."""
+    available = available_memory() if needed >= WORTH_ASKING else None
+    return available is None or needed <= available
+
+
 def available_memory(root: str | os.PathLike[str] = "/") -> int | None:
     """Bytes that can be had without ending other programs; all of the machine's where only that is known.
 

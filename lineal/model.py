@@ -88,7 +88,13 @@ class Model(Predictor):
         )
 
     def raw_scores(self, X: Any) -> np.ndarray:
-        """X'W + b of a matrix of n_features columns."""
+        """X'W + b of a matrix of n_features columns.
+
+        An intercept that is more precise than the weights makes up for columns far from zero: their products must not
+        be rounded before it is added.
+        """
+        if X.dtype.itemsize < self.intercept.dtype.itemsize and self.dtype != self.intercept.dtype:
+            X = X.astype(self.intercept.dtype)
         return product(X, self.weights) + self.intercept
 
     def probabilities_of(self, scores: np.ndarray) -> np.ndarray:

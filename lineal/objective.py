@@ -40,6 +40,11 @@ class Objective:
     fit_intercept: bool = True
 
     @property
+    def has_values(self) -> bool:
+        """Whether F can be computed, and not only its gradient."""
+        return True
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Of θ."""
         return (self.engine.shape[1] + self.fit_intercept, self.engine.n_columns)

@@ -232,8 +232,12 @@ def fit_online(
                 if since >= options.patience:
                     break
     except KeyboardInterrupt:
+        if not any(trainer.learner.examples and trainer.has_labels for trainer in trainers):
+            raise
         status = "interrupted"
     trainer = trainers[0] if len(trainers) == 1 else min(trainers, key=lambda trainer: _order(trainer.loss()))
+    if status == "interrupted":
+        trainer.learner.report_rest()
     history = trainer.learner.history
     lines.show(history)
     trainer.warn_of_cuts()
@@ -243,7 +247,9 @@ def fit_online(
 
 
 def _words(status: str, trainer: Trainer) -> str:
-    learned = f"{trainer.learner.examples} examples learned, progressive loss {trainer.loss():.6g}"
+    learned, history = f"{trainer.learner.examples} examples learned", trainer.learner.history
+    if history and history[-1]["average_loss"] is not None:
+        learned += f", progressive loss {history[-1]['average_loss']:.6g}"
     return {"converged": learned, "max_time": f"max_time reached: {learned}"}.get(status, f"interrupted: {learned}")
 
 

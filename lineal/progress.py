@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -46,7 +47,7 @@ class Progress:
             self._bar.update(self._task, completed=self._share(snapshot.gap), state=state)
         elif time.monotonic() - self._last_line >= SECONDS_A_LINE:
             self._last_line = time.monotonic()
-            print(f"{snapshot.seconds:8.1f} s  {state}", file=sys.stderr, flush=True)
+            _tell(f"{snapshot.seconds:8.1f} s  {state}")
 
     def _share(self, gap: float) -> float:
         if not (gap > 0.0 and math.isfinite(gap)):
@@ -84,11 +85,7 @@ class Steps:
             self._bar.update(self._task, completed=self.done, state=state)
         elif self.verbose and time.monotonic() - self._last_line >= SECONDS_A_LINE:
             self._last_line = time.monotonic()
-            print(
-                f"{self._last_line - self._start:8.1f} s  {self.done} of {self.total}, {state}",
-                file=sys.stderr,
-                flush=True,
-            )
+            _tell(f"{self._last_line - self._start:8.1f} s  {self.done} of {self.total}, {state}")
         self.done += 1
 
 
@@ -98,26 +95,31 @@ class ProgressiveLines:
     def __init__(self, verbose: int, done: int = 0) -> None:
         self.verbose, self.done = int(verbose), done
 
-    def show(self, history: list[dict[str, float]]) -> None:
+    def show(self, history: list[dict[str, Any]]) -> None:
         """The lines of a history that are new."""
         new, is_first = history[self.done :], self.done == 0
         self.done = len(history)
         if not self.verbose or not new:
             return
         if is_first:
-            print(f"{'average':>10} {'since':>10} {'examples':>12} {'pass':>6} {'parents':>8}", file=sys.stderr)
+            _tell(f"{'average':>10} {'since':>10} {'examples':>12} {'pass':>6} {'parents':>8}")
         for row in new:
-            print(
-                f"{row['average_loss']:>10.6f} {row['since_last']:>10.6f} {row['examples']:>12.0f} {row['pass']:>6.0f} "
-                f"{row['parents']:>8.0f}",
-                file=sys.stderr,
-                flush=True,
+            average, since = (
+                "-" if row[name] is None else f"{row[name]:.6f}" for name in ("average_loss", "since_last")
             )
+            _tell(f"{average:>10} {since:>10} {row['examples']:>12.0f} {row['pass']:>6.0f} {row['parents']:>8.0f}")
+
+
+def _tell(line: str) -> None:
+    """Write a line to standard error. Nobody may be there to read it, which must not end the work."""
+    if sys.stderr is not None:  # as it is where the caller has closed it
+        with suppress(OSError):
+            print(line, file=sys.stderr, flush=True)
 
 
 def _bar(title: str) -> Any:
     """A running progress bar on the terminal; None where standard error is none."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         return None
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn

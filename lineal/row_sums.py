@@ -36,8 +36,8 @@ class DualSums(NamedTuple):
 
 
 def scores(block: Block, W: np.ndarray, b: np.ndarray, dtype: Any = None) -> np.ndarray:
-    """Z = XW + b + o, in the precision of W or a wider one."""
-    Z = matmul(block.X, W, threads=block.threads, dtype=dtype)
+    """Z = XW + b + o, in the wider precision of W and b, or in `dtype`, which is wider."""
+    Z = matmul(block.X, W, threads=block.threads, dtype=dtype or np.result_type(W, b))
     Z += b
     if block.offsets is not None:
         Z += block.offsets

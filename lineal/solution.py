@@ -91,13 +91,13 @@ class Snapshot:
     weights: np.ndarray = field(repr=False)
     intercept: np.ndarray = field(repr=False)
 
-    def row(self) -> dict[str, float]:
-        """The numbers of this iteration."""
+    def row(self) -> dict[str, Any]:
+        """The numbers of this iteration; None where the method has no such number."""
         return {
             "iteration": self.iteration,
             "seconds": self.seconds,
-            "objective": self.objective,
-            "gap": self.gap,
+            "objective": None if math.isnan(self.objective) else self.objective,
+            "gap": None if math.isnan(self.gap) else self.gap,
             "nonzero_rows": self.nonzero_rows,
         }
 
@@ -111,7 +111,8 @@ class Solution:
     weights : (d, k), in the precision of the data.
     intercept : (k,), zeros without one.
     certificate : how good it is.
-    history : one dict an iteration: iteration, seconds, objective, gap, nonzero_rows.
+    history : one dict per iteration: iteration, seconds, objective, gap, nonzero_rows. A number that was not computed,
+        because it would have cost too much, is None.
     status : "converged", "max_iter", "max_time", "stopped" (by a callback), "interrupted" or "stalled" (no further
         progress is possible in this precision).
     message : one sentence about the status, with what would help.

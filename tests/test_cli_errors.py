@@ -164,7 +164,7 @@ def test_places_that_cannot_be_written(trained, tmp_path):
 @pytest.mark.skipif(not os.path.exists("/dev/null"), reason="needs /dev/null")
 def test_a_device_is_no_model_file(trained):
     _, rows = trained
-    assert "no regular file" in failed("train", rows, "-m", "/dev/null")
+    assert "not a regular file" in failed("train", rows, "-m", "/dev/null")
     assert not os.path.isfile("/dev/null")
 
 

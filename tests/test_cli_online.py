@@ -312,10 +312,7 @@ def test_an_interrupt_learns_from_what_a_waiting_pipe_has_given(files, tmp_path)
     text = (files / "train.vw").read_bytes()
     command = [sys.executable, "-m", "lineal", "train", "--online", "-", "-m", str(tmp_path / "m"), "--format", "vw"]
     for part in (text, text[:-20]):  # the last line may be cut
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stderr=subprocess.PIPE,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        )  # fmt: skip
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
         assert process.stdin is not None
         process.stdin.write(part)
         process.stdin.flush()
@@ -346,10 +343,8 @@ def test_a_pipe_that_closes_early_and_an_interrupt_keep_the_model(files, tmp_pat
     assert lineal.load(tmp_path / "m").learner.examples == cut.count(b"\n")
 
     os.remove(tmp_path / "m")
-    process = subprocess.Popen(
-        [*command, "--block-bytes", "4096", "--verbose"], stdin=subprocess.PIPE, stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
+    command += ["--block-bytes", "4096", "--verbose"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdin is not None
     process.stdin.write(text)
     process.stdin.flush()

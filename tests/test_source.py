@@ -125,7 +125,7 @@ def test_chunks_are_whole_lines(tmp_path, text, chunk_bytes, packed):
         assert not chunk.data.flags.writeable
         assert chunk.data.dtype == np.uint8
         assert chunk.first_line == seen + 1
-        assert chunk.is_mapped != packed
+        assert chunk.is_in_memory == packed
         seen += chunk.data.tobytes().count(b"\n")
 
 

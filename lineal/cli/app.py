@@ -11,6 +11,7 @@ from lineal.cli.compact import compact
 from lineal.cli.convert import convert
 from lineal.cli.demo import demo
 from lineal.cli.evaluate import evaluate
+from lineal.cli.files import with_checked_files
 from lineal.cli.inspect import inspect
 from lineal.cli.path import path
 from lineal.cli.predict import predict
@@ -24,7 +25,7 @@ app = typer.Typer(
 )  # fmt: skip
 
 for command in (train, path, predict, evaluate, inspect, compact, convert, demo, warmup):
-    app.command(cls=Command)(command)
+    app.command(cls=Command)(with_checked_files(command))
 
 
 def _print_version(wanted: bool) -> None:

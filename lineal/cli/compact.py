@@ -9,17 +9,18 @@ import typer
 
 from lineal import memory
 from lineal.cli import show
-from lineal.cli.files import STDOUT, check_writable, destination
+from lineal.cli.files import READS, WRITES, WRITES_STREAM, destination, is_stdout
 from lineal.cli.inspect import feature_name
 from lineal.errors import OptionError
 
 
 def compact(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model file.")],
-    output: Annotated[str, typer.Option("--output", "-o", help="Model file to write.", show_default=False)],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model file."), READS],
+    output: Annotated[str, typer.Option("--output", "-o", help="Model file to write.", show_default=False), WRITES],
     columns: Annotated[
         str | None,
         typer.Option(help="File to list the needed columns in: number (from 0), tab, name. - for standard output."),
+        WRITES_STREAM,
     ] = None,
     json: show.Json = False,
 ) -> None:
@@ -30,13 +31,9 @@ def compact(
     """
     from lineal.model import load
 
-    for file in (output, columns):
-        if file is not None and file != STDOUT:
-            check_writable(file)
-    if json and columns == STDOUT:
+    is_listed = columns is not None and is_stdout(columns)
+    if json and is_listed:
         raise OptionError("--json and --columns - would both write to standard output: give one of them")
-    if columns is not None and columns != STDOUT and os.path.realpath(columns) == os.path.realpath(output):
-        raise OptionError(f"--output and --columns are the same file, {output}: give two")
     known, before = load(model), os.path.getsize(model)
     if known.kind != "linear":
         raise OptionError(f"compact is for linear models, which have a weight a feature; {model} is {known.kind}")
@@ -45,13 +42,14 @@ def compact(
     names = [feature_name(known, j) for j in needed.tolist()]
     if columns is not None:
         with destination(columns) as listing:
-            lines = (f"{j}\t{show.escaped(name)}\n" for j, name in zip(needed.tolist(), names))
+            cell = show.cells_of(listing)
+            lines = (f"{j}\t{cell(name)}\n" for j, name in zip(needed.tolist(), names))
             listing.write("".join(lines).encode())
     after = os.path.getsize(output)
     result = {"model": output, "features": known.n_features, "features_kept": small.n_features}
     if json:
         sizes = {"bytes_before": before, "bytes": after}
         show.as_json({**result, **sizes, "columns": needed.tolist(), "names": small.feature_names})
-    elif columns != STDOUT:
+    elif not is_listed:
         entries = {name.replace("_", " "): value for name, value in result.items()}
         show.pairs(f"lineal compact {model}", {**entries, "file": f"{memory.size(after)} (was {memory.size(before)})"})

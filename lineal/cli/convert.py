@@ -9,19 +9,21 @@ from typing import Annotated, Any
 import typer
 
 from lineal.cli import show
-from lineal.cli.files import check_writable
+from lineal.cli.files import READS_DATA, WRITES
 from lineal.cli.flags import flags
-from lineal.cli.shell import say
+from lineal.cli.messages import say
 from lineal.data.options import ReadOptions
 
 
 @flags(reading=ReadOptions)
 def convert(
     source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="File to convert, a quoted glob, or - for standard input.")
+        str,
+        typer.Argument(metavar="SOURCE", help="File to convert, a quoted glob, or - for standard input."),
+        READS_DATA,
     ],
     destination: Annotated[
-        str, typer.Argument(metavar="DESTINATION", help="File to write; its name should end with .arrow.")
+        str, typer.Argument(metavar="DESTINATION", help="File to write; its name must end with .arrow."), WRITES
     ],
     json: show.Json = False,
     *,
@@ -34,7 +36,6 @@ def convert(
     from lineal.data.layout import convert as convert_file
     from lineal.data.layout import open_layout
 
-    check_writable(destination)
     start = time.perf_counter()
     convert_file(source, destination, **reading)
     seconds = time.perf_counter() - start

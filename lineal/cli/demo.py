@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lineal import memory
 from lineal.cli import show
+from lineal.files import scratch_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -136,7 +136,7 @@ def _saved_and_loaded(model: Model, X: np.ndarray) -> tuple[int, bool]:
 
     from lineal.model import load
 
-    with tempfile.TemporaryDirectory(prefix="lineal-demo-") as folder:
+    with scratch_folder() as folder:
         path = os.path.join(folder, "digits.model")
         model.save(path)
         again = load(path)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lineal.cli import show
-from lineal.cli.files import read_labelled, schema_of, unseen_in, warn_unseen
+from lineal.cli.files import READS, READS_DATA, read_labelled, schema_of, unseen_in, warn_unseen
 from lineal.cli.flags import flags
-from lineal.cli.shell import say
+from lineal.cli.messages import say
 from lineal.data.options import ReadOptions
 from lineal.errors import DataError
 
@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
 @flags(reading=ReadOptions)
 def evaluate(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model file.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model file."), READS],
     data: Annotated[
-        str, typer.Argument(metavar="DATA", help="Labelled rows: a file, a quoted glob, or - for standard input.")
+        str,
+        typer.Argument(metavar="DATA", help="Labelled rows: a file, a quoted glob, or - for standard input."),
+        READS_DATA,
     ],
     json: show.Json = False,
     *,

@@ -9,7 +9,8 @@ import typer
 
 from lineal import memory
 from lineal.cli import show
-from lineal.cli.shell import say
+from lineal.cli.files import READS
+from lineal.cli.messages import say
 from lineal.errors import OptionError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ SHOWN_FEATURES = 100
 
 
 def inspect(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model file.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model file."), READS],
     top: Annotated[int, typer.Option(min=0, help="Features to show for each class, by size of their weight.")] = 5,
     features: Annotated[
         bool, typer.Option("--features", help="List the features in use: overall, and how many for each class.")

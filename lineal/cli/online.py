@@ -9,8 +9,8 @@ from contextlib import closing
 from typing import Any
 
 from lineal.cli import show
-from lineal.cli.files import write_history
-from lineal.cli.shell import INTERRUPTED, say
+from lineal.cli.files import save_model, write_history
+from lineal.cli.messages import INTERRUPTED, say
 from lineal.cli.training import Clock
 from lineal.data.options import ReadOptions
 from lineal.errors import DataError, OptionError
@@ -83,7 +83,7 @@ def train_online(request: Request, options: OnlineOptions, reading: dict[str, An
         run.status, feature_names=rows.first.feature_names, schema=_schema(rows.first.schema, trainer)
     )
     model = dataclasses.replace(model, classes=_whole(trainer.classes))
-    model.save(request.model)
+    save_model(model, request.model)
     if request.history is not None:
         write_history(request.history, run.history)
     if request.plot is not None:
@@ -275,7 +275,7 @@ def _result(
     request: Request, model: Any, trainer: Any, run: Any, rows: _Rows, reading: dict[str, Any]
 ) -> dict[str, Any]:
     learner = trainer.learner
-    last = run.history[-1] if run.history else {}
+    last = learner.history[-1] if learner.history else {}
     result = {
         "model": request.model,
         "examples": learner.examples,

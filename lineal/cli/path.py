@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lineal.cli import show
-from lineal.cli.files import check_writable, read_labelled
+from lineal.cli.files import READS_DATA, WRITES, WRITES_IMAGE, read_labelled, save_model
 from lineal.cli.flags import flags
-from lineal.cli.shell import INTERRUPTED, say
+from lineal.cli.messages import INTERRUPTED, say
 from lineal.cli.training import Clock, for_labels, train_options, with_names
 from lineal.data.options import ReadOptions
 from lineal.options import TrainOptions
@@ -27,12 +27,18 @@ if TYPE_CHECKING:
 @flags(leave_out=("verbose", "alpha"), searching=PathOptions, training=TrainOptions, reading=ReadOptions)
 def path(
     data: Annotated[
-        str, typer.Argument(metavar="DATA", help="Training data: a file, a quoted glob, or - for standard input.")
+        str,
+        typer.Argument(metavar="DATA", help="Training data: a file, a quoted glob, or - for standard input."),
+        READS_DATA,
     ],
-    model: Annotated[str, typer.Option("--model", "-m", help="Model file to write.", show_default=False)],
-    plot: Annotated[str | None, typer.Option(help="Image file to draw scores and weights to, as path.png.")] = None,
+    model: Annotated[str, typer.Option("--model", "-m", help="Model file to write.", show_default=False), WRITES],
+    plot: Annotated[
+        str | None, typer.Option(help="Image file to draw scores and weights to, as path.png."), WRITES_IMAGE
+    ] = None,
     plot_sparsity: Annotated[
-        str | None, typer.Option(help="Image file to draw scores against the share of features in use to.")
+        str | None,
+        typer.Option(help="Image file to draw scores against the share of features in use to."),
+        WRITES_IMAGE,
     ] = None,
     verbose: Annotated[
         bool | None,
@@ -52,9 +58,6 @@ def path(
     """
     options = train_options(training, int(sys.stderr.isatty() if verbose is None else verbose))
     wanted = PathOptions(**searching).checked()
-    for file in (model, plot, plot_sparsity):
-        if file is not None:
-            check_writable(file)
     clock = Clock()
     rows = read_labelled(data, None, reading)
     clock.lap("read")
@@ -62,7 +65,7 @@ def path(
         say(f"warning: {rows.bad_lines} malformed lines were skipped")
     fitted, solution, found = _search(rows, options, wanted, keep_path=plot is not None and _is_small(rows))
     clock.lap("search")
-    fitted.save(model)
+    save_model(fitted, model)
     if plot is not None:
         from lineal.report import plot_path
 

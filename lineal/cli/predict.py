@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lineal.cli import show
-from lineal.cli.files import STDOUT, destination, unseen_in, warn_unseen
+from lineal.cli.files import READS, READS_DATA, STDOUT, WRITES_STREAM, destination, unseen_in, warn_unseen
 from lineal.cli.flags import flags
-from lineal.cli.shell import say
+from lineal.cli.messages import say
 from lineal.data.options import ReadOptions
 from lineal.errors import OptionError
 
@@ -24,9 +23,13 @@ if TYPE_CHECKING:
 
 @flags(reading=ReadOptions)
 def predict(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model file.")],
-    data: Annotated[str, typer.Argument(metavar="DATA", help="Rows: a file, a quoted glob, or - for standard input.")],
-    output: Annotated[str, typer.Option("--output", "-o", help="File to write, - for standard output.")] = STDOUT,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model file."), READS],
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="Rows: a file, a quoted glob, or - for standard input."), READS_DATA
+    ],
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="File to write, - for standard output."), WRITES_STREAM
+    ] = STDOUT,
     proba: Annotated[bool, typer.Option("--proba", help="Print the probability of each class.")] = False,
     scores: Annotated[bool, typer.Option("--scores", help="Print the score of each class.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print a JSON object a row.")] = False,
@@ -48,11 +51,12 @@ def predict(
     if scores and known.is_number:
         raise OptionError("--scores are those of classes; this model predicts numbers")
     wanted = "probabilities" if proba else "scores" if scores else None
-    spell = _json_lines(known, wanted) if json else _text_lines(known, wanted)
     bad_lines, unseen = 0, Counter[str]()
     with destination(output) as file:
+        cell = show.cells_of(file)
+        spell = _json_lines(known, wanted) if json else _text_lines(known, wanted, cell)
         if wanted is not None and not json:
-            file.write(("\t".join(map(show.escaped, _columns(known, wanted))) + "\n").encode())
+            file.write(("\t".join(map(cell, _columns(known, wanted))) + "\n").encode())
         for block in known.read_blocks(data, **reading):
             bad_lines += block.bad_lines
             unseen.update(unseen_in(block))
@@ -71,11 +75,11 @@ def _columns(model: Model, wanted: str) -> list[str]:
     return names[1:] if model.is_binary and wanted == "scores" else names
 
 
-def _text_lines(model: Model, wanted: str | None) -> Spell:
+def _text_lines(model: Model, wanted: str | None, cell: Callable[[str], str]) -> Spell:
     if model.is_number:
         return lambda scores: (f"{value:.9g}" for value in scores[:, 0].tolist())
     if wanted is None:
-        names = {label: show.escaped(str(label)) for label in model.classes.tolist()}
+        names = {label: cell(str(label)) for label in model.classes.tolist()}
         return lambda scores: (",".join([names[label] for label in labels]) for labels in _labels(model, scores))
 
     def spell(scores: np.ndarray) -> Iterator[str]:
@@ -98,7 +102,7 @@ def _json_lines(model: Model, wanted: str | None) -> Spell:
             values = scores if wanted == "scores" else model.probabilities_of(scores)
             for row, numbers in zip(rows, values.reshape(len(values), -1).tolist()):
                 row[wanted] = dict(zip(columns, numbers))
-        return (json.dumps(row, ensure_ascii=False) for row in rows)
+        return (show.json_text(show.plain(row)) for row in rows)
 
     return spell
 

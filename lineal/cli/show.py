@@ -5,23 +5,28 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Sequence
+from typing import IO, Annotated, Any
 
 import typer
 
-#: Characters of labels and names that would break a line or a column in a pipe.
-BREAKS = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
-LINE_BREAKS = str.maketrans(BREAKS)
-ESCAPES = str.maketrans({"\\": "\\\\", **BREAKS})
+from lineal.cli.messages import visible, visible_json
+
+#: Characters of labels and names that would break a line or a column in a pipe, and the backslash that marks them.
+ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 #: The flag of every command that prints results.
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def as_json(result: Any) -> None:
-    """One JSON document; numbers that JSON does not know become null."""
-    print(json.dumps(plain(result), ensure_ascii=False, indent=2, allow_nan=False))
+    """Print one JSON document; numbers that JSON does not know become null."""
+    print(json_text(plain(result), indent=2))
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """A value as JSON, in which a terminal finds nothing to act on."""
+    return visible_json(json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False))
 
 
 def plain(value: Any) -> Any:
@@ -39,11 +44,11 @@ def pairs(title: str, entries: dict[str, Any]) -> None:
     """Names with values: a table without head on a terminal, "name: value" lines elsewhere."""
     if not sys.stdout.isatty():
         for name, value in entries.items():
-            print(f"{name}: {spelled(value).translate(LINE_BREAKS)}")
+            print(f"{name}: {visible(spelled(value))}")
         return
     from rich.table import Table
 
-    table = Table(title=title, show_header=False, title_justify="left")
+    table = Table(title=_literal(title), show_header=False, title_justify="left")
     for name, value in entries.items():
         table.add_row(_literal(name), _literal(spelled(value)))
     _print(table)
@@ -53,17 +58,22 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> 
     """A table: drawn on a terminal, separated by tabs elsewhere. Numbers stand right."""
     if not sys.stdout.isatty():
         for row in (columns, *rows):
-            print("\t".join(escaped(spelled(cell)) for cell in row))
+            print("\t".join(visible(escaped(spelled(cell))) for cell in row))
         return
     from rich.table import Table
 
-    drawn = Table(title=title, title_justify="left")
+    drawn = Table(title=_literal(title), title_justify="left")
     for position, name in enumerate(columns):
         numeric = all(isinstance(row[position], int | float) for row in rows)
         drawn.add_column(_literal(name), justify="right" if numeric else "left")
     for row in rows:
         drawn.add_row(*(_literal(spelled(cell)) for cell in row))
     _print(drawn)
+
+
+def cells_of(file: IO[bytes]) -> Callable[[str], str]:
+    """How labels and names are written to `file`: exactly, but for escapes; on a terminal, so that it can show them."""
+    return (lambda text: visible(escaped(text))) if file.isatty() else escaped
 
 
 def escaped(text: str) -> str:
@@ -85,10 +95,10 @@ def spelled(value: Any) -> str:
 
 
 def _literal(text: str) -> Any:
-    """Text that Rich does not search for markup: labels and names are the user's."""
+    """Text that Rich does not search for markup, and a terminal not for commands: labels and names are the user's."""
     from rich.text import Text
 
-    return Text(text)
+    return Text(visible(text))
 
 
 def _print(renderable: Any) -> None:

@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lineal.cli import show
-from lineal.cli.files import check_writable, read_labelled, unseen_in, warn_unseen, write_history
+from lineal.cli.files import (
+    READS_DATA,
+    WRITES,
+    WRITES_IMAGE,
+    Reads,
+    read_labelled,
+    save_model,
+    unseen_in,
+    warn_unseen,
+    write_history,
+)  # fmt: skip
 from lineal.cli.flags import flags
-from lineal.cli.shell import INTERRUPTED, say
+from lineal.cli.messages import INTERRUPTED, say
 from lineal.cli.training import KINDS, Clock, fit_rows, options_of
 from lineal.data.options import ReadOptions
 from lineal.errors import OptionError
@@ -30,9 +40,11 @@ if TYPE_CHECKING:
 )  # fmt: skip
 def train(
     data: Annotated[
-        str, typer.Argument(metavar="DATA", help="Training data: a file, a quoted glob, or - for standard input.")
+        str,
+        typer.Argument(metavar="DATA", help="Training data: a file, a quoted glob, or - for standard input."),
+        READS_DATA,
     ],
-    model: Annotated[str, typer.Option("--model", "-m", help="Model file to write.", show_default=False)],
+    model: Annotated[str, typer.Option("--model", "-m", help="Model file to write.", show_default=False), WRITES],
     model_type: Annotated[str, typer.Option(help=f"Kind of model: {', '.join(KINDS)}.")] = "linear",
     online: Annotated[
         bool,
@@ -45,7 +57,11 @@ def train(
     classes: Annotated[
         str | None, typer.Option(help="The labels there can be, separated by commas; else as they come (--online).")
     ] = None,
-    resume: Annotated[str | None, typer.Option(help="Model file to go on from (--online).")] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(help="Model file to go on from (--online); may be that of --model."),
+        Reads(updated_by="model"),
+    ] = None,
     tune: Annotated[
         bool,
         typer.Option(
@@ -54,11 +70,13 @@ def train(
             "the rate, by learning with several at once.",
         ),
     ] = False,
-    validate: Annotated[str | None, typer.Option(help="Labelled file to measure the model on.")] = None,
+    validate: Annotated[str | None, typer.Option(help="Labelled file to measure the model on."), READS_DATA] = None,
     holdout: Annotated[float | None, typer.Option(help="Share of the rows to measure on, for example 0.2.")] = None,
-    history: Annotated[str | None, typer.Option(help="JSON file to write the iterations to.")] = None,
+    history: Annotated[str | None, typer.Option(help="JSON file to write the iterations to."), WRITES] = None,
     plot: Annotated[
-        str | None, typer.Option(help="Image file to draw objective and gap to, for example fit.png.")
+        str | None,
+        typer.Option(help="Image file to draw objective and gap to, for example fit.png."),
+        WRITES_IMAGE,
     ] = None,
     verbose: Annotated[
         bool | None,
@@ -83,9 +101,6 @@ def train(
     model_type = "online" if online else model_type
     options = options_of(model_type, given, int(shown), tune)
     _check_split(data, validate, holdout)
-    for path in (model, history, plot):
-        if path is not None:
-            check_writable(path)
     if model_type == "online":
         from lineal.cli.online import Request, train_online
 
@@ -114,7 +129,7 @@ def train(
         (rows, measured), on = split(rows, holdout, getattr(options, "random_state", None) or 0), "holdout"
     fitted, solution = fit_rows(model_type, rows, options, tune)
     clock.lap("fit")
-    fitted.save(model)
+    save_model(fitted, model)
     if history is not None:
         write_history(history, solution.history)
     if plot is not None:

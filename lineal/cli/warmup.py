@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lineal.cli import show
-from lineal.cli.shell import say
+from lineal.cli.messages import say
+from lineal.files import scratch_folder
 
 if TYPE_CHECKING:
     from lineal.data.dataset import Dataset
@@ -28,7 +28,7 @@ def warmup(json: show.Json = False) -> None:
     from lineal.core import jit
 
     start, before = time.perf_counter(), len(jit.compiled)
-    with tempfile.TemporaryDirectory(prefix="lineal-warmup-") as folder:
+    with scratch_folder() as folder:
         for work in _track(list(_works(folder)), quiet=json):
             work()
     compiled, seconds = len(jit.compiled) - before, time.perf_counter() - start

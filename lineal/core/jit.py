@@ -10,16 +10,24 @@ import contextlib
 import functools
 import hashlib
 import os
+import pickle
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
+import llvmlite
 import numba
 import numpy as np
-from numba.core import caching, config
+from numba.core import caching, config, event
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
+
+from lineal.core import threads
+from lineal.errors import LinealError
+from lineal.files import whole_file
 
 PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -35,10 +43,37 @@ IS_PLAIN = bool(getattr(config, "DISABLE_JIT", False))
 #: Folders of older sources that are kept, so that switching between two versions does not compile each time.
 KEPT_CACHES = 4
 
+#: Bytes of a kernel file before its contents.
+CHECKSUM_BYTES = 16
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: Names of the kernels compiled (not loaded from disk) by this process, in order.
 compiled: list[str] = []
+
+
+class _CompilationDepth(event.Listener):
+    """Counts the compilations that are going on: one for a kernel, more while it waits for kernels that it calls."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+
+    def on_start(self, event: Any) -> None:
+        """A compilation begins. Numba's lock sees to it that one thread at a time compiles."""
+        self.depth += 1
+
+    def on_end(self, event: Any) -> None:
+        """A compilation ends, well or not."""
+        self.depth -= 1
+
+
+_compilations = _CompilationDepth()
+event.register("numba:compile", _compilations)
+
+
+def is_compiling() -> bool:
+    """Whether some thread of this process is compiling a kernel."""
+    return _compilations.depth > 0
 
 
 def source_hash(package: Path = PACKAGE) -> str:
@@ -50,6 +85,7 @@ def source_hash(package: Path = PACKAGE) -> str:
             digest.update(relative.as_posix().encode() + b"\0" + path.read_bytes())
     settings = (
         numba.__version__,
+        llvmlite.__version__,
         getattr(config, "BOUNDSCHECK", None),
         getattr(config, "OPT", None),
         sys.version_info[:2],
@@ -60,7 +96,7 @@ def source_hash(package: Path = PACKAGE) -> str:
 
 def _candidate_folders() -> list[Path]:
     if chosen := os.environ.get("LINEAL_CACHE_DIR"):
-        return [Path(chosen)]
+        return [Path(folder) for folder in chosen.split(os.pathsep) if folder]
     if numbas := getattr(config, "CACHE_DIR", ""):
         return [Path(numbas) / "lineal"]
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
@@ -77,17 +113,37 @@ def _is_writable(folder: Path) -> bool:
 
 
 @functools.cache
-def cache_folder() -> Path | None:
-    """Where compiled kernels are kept: `LINEAL_CACHE_DIR`, the package's own folder, the user's cache, or nowhere."""
+def _cache_folders() -> tuple[tuple[Path, ...], Path | None]:
+    """Folders that kernels are loaded from, in that order, and the one that new kernels go to.
+
+    These are the candidates up to the first one that can be written to. Those before it are read-only, as in a
+    container image that was warmed up when it was built; they count if they exist.
+    """
     name = f"kernels-{source_hash()}"
+    found: list[Path] = []
     for parent in _candidate_folders():
         folder = parent / name
         is_new = not folder.exists()
         if _is_writable(folder):
             if is_new:
                 _drop_old_caches(parent)
-            return folder
-    return None
+            return (*found, folder), folder
+        if os.access(folder, os.R_OK | os.X_OK):
+            found.append(folder)
+    return tuple(found), None
+
+
+def cache_folder() -> Path | None:
+    """Where new kernels are kept: the first candidate that can be written to; None where there is none.
+
+    The candidates are the folders named by `LINEAL_CACHE_DIR`, else the package's own folder and the user's cache.
+    """
+    return _cache_folders()[1]
+
+
+def loading_folders() -> tuple[Path, ...]:
+    """Where kernels are looked for, in that order: read-only folders come before `cache_folder`."""
+    return _cache_folders()[0]
 
 
 def _drop_old_caches(parent: Path) -> None:
@@ -101,64 +157,76 @@ def _drop_old_caches(parent: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-class _Locator(caching._CacheLocator):
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._py_file = function.__code__.co_filename
-        self._module = function.__module__
-        self._line = function.__code__.co_firstlineno
+class KernelFiles:
+    """The cached kernels of one function, one file per signature.
 
-    def ensure_cache_path(self) -> None:
-        pass  # cache_folder() has made sure, once for all kernels
-
-    def get_cache_path(self) -> str:
-        return str(cache_folder())
-
-    def get_source_stamp(self) -> str:
-        return ""  # the folder's name is the stamp
-
-    def get_disambiguator(self) -> str:
-        return f"{self._module}-{self._line}"
-
-    @classmethod
-    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> _Locator:
-        return cls(py_func)
-
-
-class _KernelCacheFormat(caching.CompileResultCacheImpl):
-    _locator_classes: Any = (_Locator,)
-
-
-class _KernelFiles(caching.IndexDataCacheFile):
-    """Numba's files, safe for processes that compile at the same time.
-
-    Numba numbers the data files from an index that it read before: two processes can give one number to two kernels,
-    and either then runs the other's code for good. Here a name is a hash of what was compiled, and data come before
-    the index.
+    A file's name is a hash of what was compiled, so that processes that compile at the same time never give one name
+    to two kernels. It begins with a checksum of its name and contents: machine code with a wrong bit would end the
+    process. A file that does not fit its checksum is a missing file. The checksum finds damage, not malice: contents
+    are pickles, and whoever can write to the folder can run code as its user.
     """
 
+    def __init__(self, base: str, sources: Sequence[Path], destination: Path | None) -> None:
+        self.base, self.sources, self.destination = base, sources, destination
+
+    def load(self, key: Any) -> Any:
+        """What was saved under `key` in the first folder that has it whole, or None."""
+        name = self._name(key)
+        for folder in self.sources:
+            try:
+                with open(folder / name, "rb") as file:
+                    content = file.read()
+                if content[:CHECKSUM_BYTES] == _checksum(name, content[CHECKSUM_BYTES:]):
+                    return pickle.loads(content[CHECKSUM_BYTES:])
+            except Exception:  # whatever is there cannot be used, and is compiled again
+                continue
+        return None
+
     def save(self, key: Any, data: Any) -> None:
-        name = self._data_name(int.from_bytes(hashlib.blake2b(repr(key).encode(), digest_size=8).digest()))
-        self._save_data(name, data)
-        overloads = self._load_index()
-        overloads[key] = name
-        self._save_index(overloads)
+        """Keep `data` for later processes; on a full or unwritable disk they have to compile it again."""
+        if self.destination is None:
+            return
+        name, content = self._name(key), dumps(data)
+        with contextlib.suppress(OSError, LinealError):
+            self.destination.mkdir(parents=True, exist_ok=True)  # somebody may have emptied the cache
+            path = self.destination / name
+            path.unlink(missing_ok=True)  # it was of no use, and may be read-only
+            with whole_file(path, durable=False) as file:
+                file.write(_checksum(name, content) + content)
+
+    def _name(self, key: Any) -> str:
+        return f"{self.base}.{hashlib.blake2b(repr(key).encode(), digest_size=16).hexdigest()}.kernel"
 
 
-class _KernelCache(caching.FunctionCache):
-    """Numba's own cache, in our folder, that announces what it does not find."""
+def _checksum(name: str, content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=CHECKSUM_BYTES, key=hashlib.sha256(name.encode()).digest()).digest()
 
-    _impl_class = _KernelCacheFormat
 
-    def __init__(self, py_func: Callable[..., Any]) -> None:
-        super().__init__(py_func)
-        base = self._impl.filename_base
-        self._cache_file = _KernelFiles(self._cache_path, base, self._impl.locator.get_source_stamp())
+class _KernelCache(caching._Cache):
+    """What a Numba dispatcher asks for compiled code; it announces what it does not find."""
+
+    _index_key: Any = caching.Cache._index_key
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._py_func = function
+        plain = function.__qualname__.replace("<", "").replace(">", "")  # Windows has no such file names
+        base = f"{function.__module__}.{plain}-{function.__code__.co_firstlineno}"
+        self.files = KernelFiles(base, *_cache_folders())
+
+    @property
+    def cache_path(self) -> str:
+        """The folder of new kernels."""
+        return str(self.files.destination)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        try:
-            found = super().load_overload(sig, target_context)
-        except Exception:  # a damaged entry is a missing entry
-            found = None
+        """Compiled code for a signature, or None: Numba then compiles it."""
+        threads.raise_if_cancelled()
+        target_context.refresh()
+        found = None
+        data = self.files.load(self._index_key(sig, target_context.codegen()))
+        if data is not None:
+            with contextlib.suppress(Exception):  # of another version, say: as good as missing
+                found = CompileResult._rebuild(target_context, *data)
         if found is not None and tuple(found.signature.args) != tuple(getattr(sig, "args", sig)):
             found = None  # somebody else's code under our name
         if found is None:
@@ -167,20 +235,27 @@ class _KernelCache(caching.FunctionCache):
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        try:
-            super().save_overload(sig, data)
-        except Exception:  # a full disk or a damaged index costs the next process a compilation, not this one its fit
-            with contextlib.suppress(OSError):
-                os.unlink(self._cache_file._index_path)
-            self.disable()
+        """Keep what was compiled, unless it holds addresses of this process."""
+        if not data.library.has_dynamic_globals and all(part.can_cache for part in data.lifted):
+            self.files.save(self._index_key(sig, data.codegen), data._reduce())
         _announce(None)
+
+    def enable(self) -> None:
+        """Nothing: the cache is always on."""
+
+    def disable(self) -> None:
+        """Nothing: the cache is always on."""
+
+    def flush(self) -> None:
+        """Nothing: every kernel is written at once."""
 
 
 def _announce(name: str | None) -> None:
     """Tell a person at a terminal why the first fit waits; `None` wipes the line again."""
     if sys.stderr is not None and sys.stderr.isatty():
-        sys.stderr.write("\r\x1b[K" if name is None else f"\r\x1b[Klineal: compiling {name} …, once")
-        sys.stderr.flush()
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            sys.stderr.write("\r\x1b[K" if name is None else f"\r\x1b[Klineal: compiling {name} …, once")
+            sys.stderr.flush()
 
 
 @overload
@@ -208,6 +283,5 @@ def kernel(
     options: dict[str, Any] = {"fastmath": set(fastmath), "inline": inline, "forceinline": forceinline}
     options["_nrt"] = not borrows  # said either way: what is not said is inherited from whichever kernel compiles it
     dispatcher = numba.njit(nogil=True, error_model="numpy", **options)(function)
-    if cache_folder() is not None:
-        dispatcher._cache = _KernelCache(function)
+    dispatcher._cache = _KernelCache(function)
     return dispatcher

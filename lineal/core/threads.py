@@ -11,7 +11,7 @@ import operator
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any, TypeVar
@@ -49,6 +49,21 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)  # a pool's threads do not survive a fork
 
 
+class _Helper(threading.local):
+    """What a helping thread knows: whether the one that it helps has given up."""
+
+    is_cancelled: threading.Event | None = None
+
+
+_helper = _Helper()
+
+
+def raise_if_cancelled() -> None:
+    """End a helping thread whose work nobody waits for any more. To call before what takes long, such as compiling."""
+    if _helper.is_cancelled is not None and _helper.is_cancelled.is_set():
+        raise CancelledError
+
+
 def run(tasks: Iterable[Callable[[], T]], threads: int) -> list[T]:
     """Run the tasks on up to `threads` threads, this one among them; results in the order of the tasks."""
     tasks = list(tasks)
@@ -57,14 +72,24 @@ def run(tasks: Iterable[Callable[[], T]], threads: int) -> list[T]:
         return [task() for task in tasks]
     results: list[Any] = [None] * len(tasks)
     waiting = enumerate(tasks)  # its next() is atomic: every task is taken once
+    is_cancelled = threading.Event()
 
     def work() -> None:
         for position, task in waiting:
+            if is_cancelled.is_set():
+                return
             results[position] = task()
 
-    helpers = [_pool(threads - 1).submit(work) for _ in range(threads - 1)]
+    def help_out() -> None:
+        _helper.is_cancelled = is_cancelled
+        work()
+
+    helpers = [_pool(threads - 1).submit(help_out) for _ in range(threads - 1)]
     try:
         work()
+    except BaseException:
+        is_cancelled.set()
+        raise
     finally:  # what has begun must end before its arrays are touched again
         unfinished = wait([helper for helper in helpers if not helper.cancel()]).done
     for helper in unfinished:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +17,7 @@ from lineal.data.finite import check_finite
 from lineal.data.layout import KEY, VERSION, validate_full
 from lineal.data.spool import Spool
 from lineal.errors import DataError, OptionError
+from lineal.files import folder_beside, put_in_place, target_of
 
 EXTENSIONS = (".arrow", ".feather", ".ipc")
 
@@ -34,28 +33,15 @@ def write(blocks: Iterator[Dataset], destination: str | os.PathLike[str]) -> Non
     if os.path.isdir(path):
         raise DataError(f"cannot write {path}: it is a directory")
     try:
-        folder = tempfile.mkdtemp(prefix=".lineal-", dir=os.path.dirname(path))
-        try:
+        with folder_beside(path) as folder:
             with contextlib.closing(Collector(folder)) as collector:
                 for block in blocks:
                     collector.add(block)
                 finished = os.path.join(folder, "finished")
                 collector.write(finished)
-            os.replace(finished, path)
-            _sync_folder(os.path.dirname(path))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            put_in_place(finished, target_of(path))
     except OSError as error:
         raise DataError(f"cannot write {path}: {error.strerror or error}") from error
-
-
-def _sync_folder(folder: str) -> None:
-    with contextlib.suppress(OSError):  # not every file system can
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 class Collector:
@@ -145,9 +131,13 @@ class Collector:
             y = y.astype(np.uint8)
         elif y.dtype.kind == "f":
             y = y.astype(np.float64)
-        else:
+        elif y.dtype != np.uint64:
             y = y.astype(np.int32 if np.can_cast(y.dtype, np.int32) else np.int64)
-        self.spool("label").append(y)
+        spool = self.spool("label")
+        before = y.dtype if spool.dtype is None else spool.dtype
+        if y.dtype.kind in "iu" and before.kind in "iu" and np.promote_types(before, y.dtype).kind == "f":
+            raise DataError(f"labels from row {self.rows} on are {y.dtype}, those before {before}: use one type")
+        spool.append(y)
 
     def write(self, path: str) -> None:
         """The record batch, from the mapped spools."""

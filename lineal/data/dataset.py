@@ -103,7 +103,7 @@ def _is_texts(values: Any) -> bool:
 
 def _wrong_labels(settings: dict[str, Any]) -> str | None:
     """The setting that is wrong about the labels of text, if one is."""
-    if settings.get("labels", "int") not in ("int", "float", "multi", "none"):
+    if settings.get("labels", "int") not in ("int", "uint", "float", "multi", "none"):
         return "labels"
     names = settings.get("class_names")
     if names is None:

@@ -1,7 +1,7 @@
 """The binary layout: an Arrow IPC file that opens without reading it.
 
 One uncompressed record batch. Sparse rows are two list columns, `indices` and `values`; dense rows are one column
-`values` of fixed-size lists. Beside them `label` (int32, int64, float64; uint8 for booleans; dictionary-coded text;
+`values` of fixed-size lists. Beside them `label` (int32, int64, uint64, float64; uint8 for booleans; dictionary-coded text;
 lists of int32 codes where a row has several), `weight` and `qid`, each where the data has them. The schema's metadata
 holds, under the key "lineal", a JSON object: version, shape, names, and the `Schema` of the file that was converted, so
 that a model trained on the `.arrow` predicts from the original format. Other Arrow readers open the file as a table.
@@ -245,7 +245,7 @@ class _Opened:
             offsets, codes = self._lists("label", ("int32",))
             self.sections.append((offsets, codes, len(class_names)))
             return csr_of_parts(np.ones(len(codes), dtype=bool), codes, offsets, (self.n, len(class_names)))
-        if kind in ("int32", "int64", "double"):
+        if kind in ("int32", "int64", "uint64", "double"):
             return self._vector("label", kind)
         if kind == "uint8":
             return self._vector("label", kind) != 0

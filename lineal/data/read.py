@@ -14,7 +14,17 @@ import numpy as np
 from lineal.data.dataset import Dataset, Schema
 from lineal.data.finite import check_finite
 from lineal.data.options import ReadOptions
-from lineal.data.source import BYTE_ORDER_MARK, STDIN, Path, display_name, expand, open_bytes, stdin_head
+from lineal.data.source import (
+    BYTE_ORDER_MARK,
+    STDIN,
+    Path,
+    Unchanged,
+    cannot_read,
+    display_name,
+    expand,
+    open_bytes,
+    stdin_head,
+)
 from lineal.errors import DataError, OptionError, unknown_value
 
 #: Which module reads a format. "layout" is what an Arrow file turns out to be when `convert` wrote it.
@@ -90,7 +100,8 @@ def read(path: Path | Sequence[Path], *, schema: Schema | None = None, **options
     """
     wanted = schema
     reader, paths, settings, schema = prepare(path, schema, options)
-    data = reader.read(paths, settings, schema)
+    with Unchanged(paths):
+        data = reader.read(paths, settings, schema)
     data = _as_asked(data.in_columns_of(wanted), options, settings)
     if not len(data):
         raise DataError(f"{display_name(paths[0])} has no rows")
@@ -107,7 +118,16 @@ def read_blocks(path: Path | Sequence[Path], *, schema: Schema | None = None, **
     wanted = schema
     reader, paths, settings, schema = prepare(path, schema, options)
     blocks = (block.in_columns_of(wanted) for block in reader.read_blocks(paths, settings, schema))
-    return _checked_blocks(reader, paths, settings, blocks, options)
+    return _checked_blocks(reader, paths, settings, unchanged_blocks(blocks, paths), options)
+
+
+def unchanged_blocks(blocks: Iterator[Dataset], paths: list[str]) -> Iterator[Dataset]:
+    """The same blocks, each given out only if the files are still what they were."""
+    with Unchanged(paths) as files:
+        for block in blocks:
+            files.check()
+            yield block
+            del block
 
 
 def _checked_blocks(
@@ -259,12 +279,15 @@ def _refuse_cut_arrow(path: str) -> None:
     magic = b"ARROW1"
     if not os.path.isfile(path):
         return
-    with open(path, "rb") as file:
-        if file.read(len(magic)) != magic:
-            return  # a stream of record batches, or compressed
-        file.seek(-len(magic), os.SEEK_END)
-        if file.tell() < 2 * len(magic) or file.read() != magic:
-            raise DataError(f"{path} is cut or damaged: an Arrow file ends with {magic.decode()}")
+    try:
+        with open(path, "rb") as file:
+            if file.read(len(magic)) != magic:
+                return  # a stream of record batches, or compressed
+            file.seek(-len(magic), os.SEEK_END)
+            if file.tell() < 2 * len(magic) or file.read() != magic:
+                raise DataError(f"{path} is cut or damaged: an Arrow file ends with {magic.decode()}")
+    except OSError as error:
+        raise cannot_read(path, error) from error
 
 
 def format_of(path: str) -> str:

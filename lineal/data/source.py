@@ -7,13 +7,12 @@ import contextlib
 import glob
 import gzip
 import io
-import mmap
 import os
 import select
 import shutil
 import sys
-import tempfile
 import threading
+import weakref
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from lineal.errors import DataError, ParseError
+from lineal.files import scratch_folder
 
 Path = str | os.PathLike[str]
 
@@ -33,7 +33,10 @@ MAX_LINE_BYTES = 256 << 20
 NEWLINE = 10
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd"}
-COUNT_STEP = 16 << 20
+COUNT_STEP = 1 << 20
+
+#: Bytes looked at first for the end of a line.
+LOOK_BYTES = 1 << 12
 
 #: Set where pipes are to end with what they have given: a read that waits for more cannot be interrupted.
 pipes_end = threading.Event()
@@ -42,30 +45,125 @@ pipes_end = threading.Event()
 LOOK_EVERY = 0.1
 
 
+class PlainFile:
+    """A regular file read piece by piece, never mapped: touching a mapped page beyond the end of a file that another
+    process has cut kills the process."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            self._number = os.open(path, os.O_RDONLY)
+        except OSError as error:
+            raise cannot_read(path, error) from error
+        weakref.finalize(self, os.close, self._number)
+        self.size = os.fstat(self._number).st_size
+
+    def read_into(self, buffer: np.ndarray, start: int) -> None:
+        """Fill a buffer of bytes with those of the file from `start` on."""
+        done = 0
+        while done < buffer.size:
+            try:
+                count = os.preadv(self._number, [buffer[done:]], start + done)
+            except OSError as error:
+                raise cannot_read(self.path, error) from error
+            if count == 0:
+                raise changed(self.path)
+            done += count
+
+    def bytes_at(self, start: int, stop: int) -> bytes:
+        """A small piece of the file."""
+        buffer = np.empty(stop - start, np.uint8)
+        self.read_into(buffer, start)
+        return buffer.tobytes()
+
+    def count_lines(self, stop: int) -> int:
+        """Number of newlines before `stop`."""
+        buffer = np.empty(min(COUNT_STEP, stop), np.uint8)
+        total = 0
+        for start in range(0, stop, COUNT_STEP):
+            part = buffer[: min(COUNT_STEP, stop - start)]
+            self.read_into(part, start)
+            total += count_lines(part)
+        return total
+
+    def line_end(self, start: int, stop: int) -> int | None:
+        """The end of the last line that ends in [start, stop), else of the first one after; None where there is none.
+
+        Lines of `MAX_LINE_BYTES` or more are not looked through.
+        """
+        step, high = LOOK_BYTES, min(stop, self.size)
+        while high > start:
+            low = max(start, high - step)
+            found = self.bytes_at(low, high).rfind(b"\n")
+            if found >= 0:
+                return low + found + 1
+            step, high = 8 * step, low
+        low, last = min(stop, self.size), min(self.size, start + MAX_LINE_BYTES)
+        while low < last:
+            high = min(low + step, last)
+            found = self.bytes_at(low, high).find(b"\n")
+            if found >= 0:
+                return low + found + 1
+            step, low = min(8 * step, COUNT_STEP), high
+        return None
+
+
 @dataclass(frozen=True)
 class Chunk:
-    """Whole lines of one file: read-only bytes that always end with a newline, and where they begin.
+    """Whole lines of one file, and where they begin.
 
     Attributes
     ----------
     path : the file, as the user named it ("<stdin>" for standard input).
-    data : uint8; a view of the memory map where the file is plain (the added last newline is the only copy).
-    before : bytes of the file before this chunk where they are mapped, else the number of lines in them.
+    text : the bytes, ending with a newline; None where they stay in `file` until they are asked for.
+    lines_before : number of lines of the stream before this chunk.
+    file : where the bytes are, from `start` to `stop`; a missing last newline is added to them.
     """
 
     path: str
-    data: np.ndarray
-    before: np.ndarray | int = 0
+    text: np.ndarray | None
+    lines_before: int = 0
+    file: PlainFile | None = None
+    start: int = 0
+    stop: int = 0
+
+    @property
+    def size(self) -> int:
+        """Number of bytes, without a newline that is added."""
+        return self.stop - self.start if self.text is None else self.text.size
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether keeping the chunk takes memory."""
+        return self.text is not None
 
     @property
     def first_line(self) -> int:
-        """Line number of the chunk's first line, from 1. For a mapped file it is counted on demand, from the start."""
-        return 1 + (self.before if isinstance(self.before, int) else count_lines(self.before))
+        """Line number of the chunk's first line, from 1. For a plain file it is counted on demand, from the start."""
+        return 1 + (self.lines_before if self.file is None else self.file.count_lines(self.start))
 
     @property
-    def is_mapped(self) -> bool:
-        """Whether the bytes are the file's own pages, which cost no memory to keep."""
-        return not isinstance(self.before, int)
+    def data(self) -> np.ndarray:
+        """The bytes, read-only, in memory of their own where they come from a file."""
+        return self.load(np.empty(0, np.uint8))
+
+    def load(self, buffer: np.ndarray) -> np.ndarray:
+        """The bytes, read-only: in `buffer` where they come from a file and fit in there."""
+        if self.text is not None:
+            return self.text
+        assert self.file is not None
+        size = self.stop - self.start
+        if buffer.size < size + 1:
+            buffer = np.empty(size + 1, np.uint8)
+        self.file.read_into(buffer[:size], self.start)
+        if buffer[size - 1] != NEWLINE:
+            if self.stop < self.file.size:
+                raise changed(self.path)
+            buffer[size] = NEWLINE
+            size += 1
+        data = buffer[:size]
+        data.flags.writeable = False  # as the text of streams is: kernels compile for one type
+        return data
 
 
 def count_lines(data: np.ndarray) -> int:
@@ -76,10 +174,59 @@ def count_lines(data: np.ndarray) -> int:
 
 def line_count(path: str) -> int | None:
     """Number of lines of a plain file; None where it is compressed."""
-    with _open_raw(path) as file:
-        if _kind(file.read(4)) is not None:
-            return None
-    return count_lines(np.memmap(path, np.uint8, "r")) if os.path.getsize(path) else 0
+    file = PlainFile(path)
+    return None if _kind(file.bytes_at(0, min(4, file.size))) is not None else file.count_lines(file.size)
+
+
+def cannot_read(path: str, error: OSError) -> DataError:
+    """The error for a file that the system does not let us read."""
+    return DataError(f"cannot read {path}: {error.strerror or str(error).splitlines()[0]}")
+
+
+def changed(path: str) -> DataError:
+    """The error for a file that another process changed."""
+    return DataError(f"{path} changed while it was read: wait until nothing writes to it, and read it again")
+
+
+class Unchanged:
+    """Notices that files change while they are read: a context that ends in an error then, whatever happened in it.
+
+    Only regular files can be watched. A file that is deleted meanwhile may still have been read to its end.
+    """
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._files: list[tuple[str, int, tuple[int, ...]]] = []
+        for path in dict.fromkeys(paths):
+            if path != STDIN and os.path.isfile(path):
+                try:
+                    number = os.open(path, os.O_RDONLY)
+                except OSError as error:
+                    raise cannot_read(path, error) from error
+                weakref.finalize(self, os.close, number)
+                self._files.append((path, number, _state(os.fstat(number))))
+
+    def check(self) -> None:
+        """Raise an error if one of the files is no longer what it was."""
+        for path, number, before in self._files:
+            now = [_state(os.fstat(number))]
+            with contextlib.suppress(FileNotFoundError):
+                now.append(_state(os.stat(path)))
+            if any(state != before for state in now):
+                raise changed(path)
+
+    def __enter__(self) -> Unchanged:
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, where: Any) -> None:
+        if error is None or isinstance(error, Exception):
+            try:
+                self.check()
+            except DataError as change:
+                raise change from error
+
+
+def _state(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def expand(path: Path | Sequence[Path]) -> list[str]:
@@ -184,11 +331,13 @@ def _kind(head: bytes) -> str | None:
 
 def _open_raw(path: str) -> BinaryIO:
     if path == STDIN:
+        if sys.stdin is None:
+            raise DataError("cannot read standard input: it is closed")
         return sys.stdin.buffer
     try:
         return open(path, "rb")
     except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
+        raise cannot_read(path, error) from error
 
 
 #: Standard input whose beginning was looked at: the stream, those bytes, and the rest of it, both decompressed.
@@ -215,7 +364,10 @@ def open_bytes(path: str) -> BinaryIO:
         if owner is sys.stdin:
             return io.BufferedReader(_Joined(head, rest), 1 << 18)
     raw = _open_raw(path)
-    head = raw.read(4)
+    try:
+        head = raw.read(4)
+    except OSError as error:
+        raise DataError(f"cannot read {display_name(path)}: {error.strerror or error}") from error
     source = io.BufferedReader(_Joined(head, raw), 1 << 18)
     kind = _kind(head)
     if kind is None:
@@ -240,51 +392,36 @@ def spooled(paths: list[str]) -> Iterator[list[str]]:
 
 
 def _spool(path: str, stack: contextlib.ExitStack) -> str:
-    prefix = "lineal-stdin-" if path == STDIN else "lineal-"
-    file = stack.enter_context(tempfile.NamedTemporaryFile(prefix=prefix))  # noqa: SIM115, the stack closes it
-    with open_bytes(path) as stream:
+    copy = os.path.join(stack.enter_context(scratch_folder()), "copy")
+    with open_bytes(path) as stream, open(copy, "wb") as file:
         shutil.copyfileobj(stream, file)
-    file.flush()
-    return file.name
+    return copy
 
 
 def line_chunks(path: str, chunk_bytes: int) -> Iterator[Chunk]:
-    """The lines of a file in chunks of about `chunk_bytes`, cut at line ends; a plain file is mapped, not copied.
+    """The lines of a file in chunks of about `chunk_bytes`, cut at line ends; a plain file stays on disk meanwhile.
 
     A missing last newline is added, a byte order mark is left out. A line above `MAX_LINE_BYTES` is a ParseError.
     """
     if path != STDIN and os.path.isfile(path):  # opening a pipe to look at it would break it
-        with _open_raw(path) as file:
-            if _kind(file.read(4)) is None and os.fstat(file.fileno()).st_size:
-                yield from _mapped_chunks(path, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), chunk_bytes)
-                return
+        file = PlainFile(path)
+        head = file.bytes_at(0, min(4, file.size))
+        if _kind(head) is None:
+            yield from _file_chunks(file, len(BYTE_ORDER_MARK) if head[:3] == BYTE_ORDER_MARK else 0, chunk_bytes)
+            return
     with open_bytes(path) as stream:
         yield from _stream_chunks(display_name(path), stream, chunk_bytes)
 
 
-def _mapped_chunks(path: str, pages: mmap.mmap, chunk_bytes: int) -> Iterator[Chunk]:
-    whole = np.frombuffer(pages, np.uint8)
-    start = len(BYTE_ORDER_MARK) if pages[:3] == BYTE_ORDER_MARK else 0
-    size = len(pages)
-    while start < size:
-        stop = pages.rfind(b"\n", start, min(start + chunk_bytes, size)) + 1
-        if stop == 0:
-            stop = pages.find(b"\n", start, start + MAX_LINE_BYTES) + 1
-        if stop == 0:
-            if size - start >= MAX_LINE_BYTES:
-                raise _overlong(path, Chunk(path, whole[:0], whole[:start]).first_line)
-            yield Chunk(path, _frozen(pages[start:] + b"\n"), whole[:start])
-            return
-        yield Chunk(path, whole[start:stop], whole[:start])
+def _file_chunks(file: PlainFile, start: int, chunk_bytes: int) -> Iterator[Chunk]:
+    while start < file.size:
+        stop = file.line_end(start, start + chunk_bytes)
+        if stop is None:
+            if file.size - start >= MAX_LINE_BYTES:
+                raise _overlong(file.path, 1 + file.count_lines(start))
+            stop = file.size
+        yield Chunk(file.path, None, 0, file, start, stop)
         start = stop
-        _let_go(pages, start)
-
-
-def _let_go(pages: mmap.mmap, stop: int) -> None:
-    """Release the pages before `stop`, so that reading in blocks stays small; who needs them again gets them again."""
-    length = stop // mmap.PAGESIZE * mmap.PAGESIZE
-    if length and hasattr(mmap, "MADV_DONTNEED"):
-        pages.madvise(mmap.MADV_DONTNEED, 0, length)
 
 
 def _stream_chunks(path: str, stream: BinaryIO, chunk_bytes: int) -> Iterator[Chunk]:
@@ -310,7 +447,7 @@ def _stream_chunks(path: str, stream: BinaryIO, chunk_bytes: int) -> Iterator[Ch
 
 
 def _frozen(text: bytes) -> np.ndarray:
-    return np.frombuffer(text, np.uint8)  # read-only, as the pages of a map are: kernels compile for one type
+    return np.frombuffer(text, np.uint8)
 
 
 def _overlong(path: str, line: int) -> ParseError:

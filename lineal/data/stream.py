@@ -7,7 +7,7 @@ svmlight and VW text are read in a single pass: columns lie below 2**bits (a svm
 them, neither sorted nor merged, unless ``merge=True``. Other formats go through their own readers, tables in two passes
 unless there is a schema, with the labels and columns that those make.
 
-Memory: the text of a block (mapped, where it is a plain file) and about as much again for its arrays, for each of the
+Memory: the text of a block (of a plain file, one chunk per thread) and about as much again for its arrays, for each of the
 `DEPTH` + 2 blocks that are made, wait or are learned from.
 """
 
@@ -27,7 +27,7 @@ from lineal.data.ahead import ahead
 from lineal.data.dataset import Dataset, Schema, csr_of_parts
 from lineal.data.finite import check_finite
 from lineal.data.options import ReadOptions
-from lineal.data.read import READERS, prepare
+from lineal.data.read import READERS, prepare, unchanged_blocks
 from lineal.data.source import Path, display_name, pipes_end
 from lineal.errors import DataError, OptionError
 
@@ -105,7 +105,7 @@ def stream(
         if class_names is not None:
             raise OptionError("class_names are for svmlight and VW text: other formats tell their labels themselves")
         blocks = _blocks(reader, paths, settings, known, schema, wish)
-    return _ahead(blocks, wish, display_name(paths[0]))
+    return _ahead(unchanged_blocks(blocks, paths), wish, display_name(paths[0]))
 
 
 def _ahead(blocks: Iterator[Dataset], wish: Wish, name: str) -> Iterator[Dataset]:

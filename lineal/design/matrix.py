@@ -26,14 +26,15 @@ class Design:
     shape : (n, d).
     dtype : float32 or float64; nothing downstream converts it.
     is_sorted : whether the indices of each sparse row (or column) ascend.
-    copies : the same matrix in another order, by its name (`lineal.design.orders`).
+    copies : what solvers had made of this matrix, by name: other orders (`lineal.design.orders`), shifted columns
+        and other units (`lineal.conditioned`).
     """
 
     layout: Any
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     is_sorted: bool = True
-    copies: dict[str, Design] = field(default_factory=dict, init=False, repr=False, compare=False)
+    copies: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the copies: whoever gets the matrix can make them faster than they can be sent."""
@@ -55,6 +56,14 @@ class Design:
         if isinstance(self.layout, Dense):
             return int(self.layout.values.size)
         return int(self.layout.indptr[-1] - self.layout.indptr[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that a copy of the matrix takes."""
+        if isinstance(self.layout, Dense):
+            return int(self.layout.values.size * self.dtype.itemsize)
+        entry = self.layout.data.itemsize + self.layout.indices.itemsize
+        return self.stored * entry + int(self.layout.indptr.nbytes)
 
     def rows(self, start: int, stop: int) -> Design:
         """Rows start … stop − 1 as a view."""
@@ -109,6 +118,15 @@ def _summed(X: Any, other: int) -> tuple[Any, bool]:
         X, state = X.copy(), SORTED
         X.sum_duplicates()
     return X, state == SORTED
+
+
+def in_float64(X: Design) -> Design:
+    """X with float64 entries, in the same layout: a copy."""
+    if isinstance(X.layout, Dense):
+        layout: Any = Dense(X.layout.values.astype(np.float64, order="K"))
+    else:
+        layout = X.layout._replace(data=X.layout.data.astype(np.float64))
+    return Design(layout, X.shape, np.dtype(np.float64), X.is_sorted)
 
 
 #: What `find_order` finds: indices of each row ascend; do not; ascend, but some twice.

@@ -111,6 +111,13 @@ def scale_columns(X: Design, factors: np.ndarray) -> Design:
     return Design(X.layout._replace(data=X.layout.data * factors[X.layout.indices]), X.shape, X.dtype, X.is_sorted)
 
 
+def scale_entries(X: Design, factor: float) -> Design:
+    """factor·X, a copy in the same layout and precision."""
+    if X.is_dense:
+        return Design(Dense(np.multiply(X.layout.values, X.dtype.type(factor), dtype=X.dtype)), X.shape, X.dtype)
+    return Design(X.layout._replace(data=X.layout.data * X.dtype.type(factor)), X.shape, X.dtype, X.is_sorted)
+
+
 def row_norms(X: Design) -> np.ndarray:
     """‖x_i‖² of every row, in float64."""
     out = np.zeros(X.shape[0])

@@ -28,6 +28,7 @@ from lineal.progress import Progress
 from lineal.solution import Certificate, Solution
 from lineal.targets import Encoded, encode
 
+
 class ChecksInput(ScoresChecked):
     """First base of the drop-in classifiers: scikit-learn's predictions, of rows that were checked."""
 

@@ -91,6 +91,19 @@ class Regulariser:
         other.alpha, other.strengths = float(alpha), float(alpha) * self.factors
         return other
 
+    @property
+    def has_units(self) -> bool:
+        """Whether the penalty of weights in another unit is known (`in_unit`)."""
+        return self.penalty.is_norm or self.penalty.is_smooth
+
+    def in_unit(self, unit: float) -> Regulariser:
+        """The same term as a function of unit·W: a norm grows with the unit, the l2 penalty with its square."""
+        if unit == 1.0:
+            return self
+        other = self.with_alpha(self.alpha / (unit if self.penalty.is_norm else unit * unit))
+        other.centre = None if self.centre is None else self.centre * self.centre.dtype.type(unit)
+        return other
+
     def value(self, W: np.ndarray) -> float:
         """αΩ(W)."""
         self._check(W)

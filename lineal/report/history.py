@@ -11,7 +11,7 @@ from lineal.errors import LinealError
 from lineal.files import whole_file
 
 
-def plot_history(history: Sequence[dict[str, float]], path: str | os.PathLike[str]) -> None:
+def plot_history(history: Sequence[dict[str, Any]], path: str | os.PathLike[str]) -> None:
     """Draw `history_` (or a solution's history) to an image file; its ending decides the format.
 
     Left the objective where it was computed, right the solver's running estimate of the relative gap, both against
@@ -19,8 +19,8 @@ def plot_history(history: Sequence[dict[str, float]], path: str | os.PathLike[st
     """
     figure, canvas = canvas_of((9, 3.5))
     left, right = figure.subplots(1, 2)
-    values = [(row["seconds"], row["objective"]) for row in history if math.isfinite(row["objective"])]
-    gaps = [(row["seconds"], row["gap"]) for row in history if 0.0 < row["gap"] < math.inf]
+    values = [(row["seconds"], row["objective"]) for row in history if _is_number(row["objective"])]
+    gaps = [(row["seconds"], row["gap"]) for row in history if _is_number(row["gap"]) and row["gap"] > 0.0]
     left.plot(*zip(*values), marker=".")
     left.set(xlabel="seconds", ylabel="objective")
     errors = [(row["seconds"], row["validation"]) for row in history if "validation" in row]
@@ -32,19 +32,23 @@ def plot_history(history: Sequence[dict[str, float]], path: str | os.PathLike[st
     draw(canvas, path)
 
 
-def plot_progress(history: Sequence[dict[str, float]], path: str | os.PathLike[str]) -> None:
+def plot_progress(history: Sequence[dict[str, Any]], path: str | os.PathLike[str]) -> None:
     """Draw the progressive loss of an online learner against the number of examples to an image file."""
     figure, canvas = canvas_of((6, 3.5))
     axes = figure.subplots()
     passes = sorted({row["pass"] for row in history})
     for number in passes:
-        rows = [row for row in history if row["pass"] == number]
+        rows = [row for row in history if row["pass"] == number and _is_number(row["average_loss"])]
         label = f"pass {number:.0f}" if len(passes) > 1 else None
         axes.plot([row["examples"] for row in rows], [row["average_loss"] for row in rows], marker=".", label=label)
     axes.set(xlabel="examples", ylabel="progressive loss (mean so far)", xscale="log")
     if 1 < len(passes) <= 10:
         axes.legend()
     draw(canvas, path)
+
+
+def _is_number(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
 
 
 def canvas_of(size: tuple[float, float]) -> tuple[Any, Any]:
@@ -56,12 +60,17 @@ def canvas_of(size: tuple[float, float]) -> tuple[Any, Any]:
 
 def draw(canvas: Any, path: str | os.PathLike[str]) -> None:
     """Write the figure to an image file, whole or not at all."""
+    with whole_file(path) as file:
+        canvas.print_figure(file, format=check_image(path))
+
+
+def check_image(path: str | os.PathLike[str]) -> str:
+    """The format that the ending of an image file's name stands for; an error where it cannot be drawn."""
     ending = os.path.splitext(os.fspath(path))[1][1:].lower()
-    known = canvas.get_supported_filetypes()
+    known = _matplotlib()[1].get_supported_filetypes()
     if ending not in known:
         raise LinealError(f"cannot draw {os.fspath(path)}: its name must end with one of {', '.join(sorted(known))}")
-    with whole_file(path) as file:
-        canvas.print_figure(file, format=ending)
+    return ending
 
 
 def _matplotlib() -> tuple[Any, Any]:

@@ -162,9 +162,9 @@ class _Run:
             constant = strengths.constant_model(objective)
             start = self.alpha_max = strengths.largest_alpha(objective, constant)
             self.constant = constant.astype(objective.engine.dtype)
-        given = options.given_alphas()
-        if given is not None:
-            return given
+        alphas = options.given_alphas()
+        if alphas is not None:
+            return alphas
         if options.search == "quick":
             return strengths.quick_alphas(objective, total_weight, start)
         return strengths.path_alphas(objective, int(options.n_alphas), options.alpha_min_ratio, start)
@@ -225,6 +225,7 @@ class _Run:
         return status
 
     def _keep(self, position: int, solution: Solution) -> None:
+        self.monitor.has_answer = True
         W = solution.weights
         self.ends.append((solution.certificate, int(np.count_nonzero(W)), int(np.count_nonzero(W.any(axis=1)))))
         self.solutions[position] = replace(solution, dual_point=None)

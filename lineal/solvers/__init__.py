@@ -2,7 +2,8 @@
 
 Each file has `check(loss, penalty)`, which refuses by name what the algorithm cannot honour, `memory(n, d, k, size)`,
 the bytes that it takes besides X in the precision of `size` bytes a number, and `solve`. One that reads X in a certain
-order says so: `ORDER`, "rows" or "columns".
+order says so: `ORDER`, "rows" or "columns". One that needs more of a problem than its loss and penalty tell has
+`check_objective(objective)`.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ def _files(*folders: str) -> tuple[str, ...]:
 
 def choose(name: str, loss: Any, penalty: Any) -> Any:
     """The solver called `name`, or for "auto" some that can honour the loss and the penalty; refuses where none can."""
-    return _first_able([name] if name != "auto" else names(), loss, penalty)
+    return _first_able([name] if name != "auto" else names(), loss, penalty, None)
 
 
 def pick(name: str, objective: Any, tol: float) -> Any:
     """The solver called `name`, or for "auto" the one that is likely to be the fastest for these rows."""
     order = [name] if name != "auto" else [*_by_speed(objective, tol), *names()]
-    return _first_able(order, objective.loss, objective.regulariser.penalty)
+    return _first_able(order, objective.loss, objective.regulariser.penalty, objective)
 
 
 #: Features up to which a d × d Hessian is kept.
@@ -87,12 +88,16 @@ def check_memory(solver: Any, objective: Any) -> None:
     memory.check_fit(solver.__name__.rpartition(".")[2], needed, (n, d), k)
 
 
-def _first_able(order: list[str], loss: Any, penalty: Any) -> Any:
+def _first_able(order: list[str], loss: Any, penalty: Any, objective: Any) -> Any:
+    """The first solver of an order that takes the loss and the penalty and, where it is known, the objective."""
     refusals: dict[str, str] = {}
     for candidate in order:
         solver = importlib.import_module(f"{__name__}.{candidate}")
+        further = getattr(solver, "check_objective", None)  # a solver of the user's may have none
         try:
             solver.check(loss, penalty)
+            if objective is not None and further is not None:
+                further(objective)
         except OptionError as refusal:
             refusals[candidate] = str(refusal)
         else:

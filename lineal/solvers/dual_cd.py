@@ -51,6 +51,13 @@ def check(loss: Any, penalty: Any) -> None:
         raise OptionError(f"dual_cd needs penalty 'l2', not {penalty.name!r}")
 
 
+def check_objective(objective: Objective) -> None:
+    """Refuse weights without a penalty: the dual has no bound in their direction."""
+    if not np.all(objective.regulariser.strengths > 0.0):
+        other = "lbfgs or newton" if objective.loss.is_smooth else "fobos"
+        raise OptionError(f"dual_cd needs a penalty on every weight, alpha and all factors > 0: use {other}")
+
+
 def memory(n: int, d: int, k: int, size: int) -> int:
     """Bytes besides X."""
     return (n * k + 3 * d * k + 5 * n) * size + 4 * (1 + KEPT_CLASSES) * n
@@ -70,10 +77,11 @@ def solve(
 ) -> Solution:
     """Minimise the objective to a relative duality gap of `tol`; an iteration is a pass over the rows.
 
-    The objective costs half a pass, so `history` has it (instead of NaN) where the gap was checked and, if there are
+    The objective costs half a pass, so `history` has it (instead of None) where the gap was checked and, if there are
     callbacks to see it, at every pass.
     """
     check(objective.loss, objective.regulariser.penalty)
+    check_objective(objective)
     callbacks = tuple(callbacks)
     with Monitor(max_iter, max_time, callbacks) as monitor:
         ascent = Ascent(objective, start, pool.thread_count(n_jobs), seed, shrinking)

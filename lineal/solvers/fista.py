@@ -94,7 +94,8 @@ class _Descent:
     def advance(self) -> bool:
         """One step; False where none can be had in this precision."""
         composite, gradient = self.composite, self.composite.gradient(self.scores_of_y)
-        check_finite(gradient.loss, "the objective")
+        if not math.isfinite(gradient.loss):
+            return False
         while True:
             found = composite.step(self.y, gradient, self.curvature, self.theta)
             if found.square == 0.0 and self.y is self.theta:

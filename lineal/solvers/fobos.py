@@ -71,6 +71,14 @@ def check(loss: Any, penalty: Any) -> None:
     """Refuse, by name, what this solver cannot honour: nothing."""
 
 
+def check_objective(objective: Objective) -> None:
+    """Refuse groups of features, and penalties with a centre."""
+    if objective.regulariser.blocks.features.size:
+        raise OptionError("fobos does not take groups of features: use fista, sparsa or block_cd")
+    if objective.regulariser.centre is not None:
+        raise OptionError("fobos does not take a penalty with a centre: use lbfgs or newton")
+
+
 def memory(n: int, d: int, k: int, size: int) -> int:
     """Bytes besides X."""
     return (2 * d + max(2 * n, d)) * k * size + 16 * (d + n)
@@ -92,10 +100,11 @@ def solve(
     """Minimise the objective to a relative duality gap of `tol`, which a method with falling steps reaches slowly.
 
     `rate` is η₀, and `schedule` says what it means: see above. The objective costs half a pass, so `history` has it
-    (instead of NaN) where the gap was checked and, if there are callbacks to see it, at every pass. The answer is the
+    (instead of None) where the gap was checked and, if there are callbacks to see it, at every pass. The answer is the
     best iterate of those.
     """
     check(objective.loss, objective.regulariser.penalty)
+    check_objective(objective)
     if rate is not None and not (isinstance(rate, numbers.Real) and 0.0 < float(rate) < math.inf):
         raise OptionError(f"rate={rate!r} is not a positive number")
     if schedule not in SCHEDULES:
@@ -190,10 +199,6 @@ class _Passes:
         rows: np.ndarray | None = None,
     ) -> None:
         engine = local_rows("fobos", objective)
-        if objective.regulariser.blocks.features.size:
-            raise OptionError("fobos does not take groups of features: use fista, sparsa or block_cd")
-        if objective.regulariser.centre is not None:
-            raise OptionError("fobos does not take a penalty with a centre: use lbfgs or newton")
         self.objective, self.X, self.rate, self.schedule = objective, by_rows(engine.X), rate, schedule
         self.rows = np.flatnonzero(engine.weights > 0.0) if rows is None else rows
         self.weights = engine.weights * (len(self.rows) / engine.weights[self.rows].sum())  # one on average

@@ -210,18 +210,24 @@ class _Run:
             self.full = self.live
         self.rows.accept(steps)
         self._settle(values - self._penalties())
-        return self._progress(before - self.value, float(noise.sum()))
+        return self._progress(before - self.value)
 
-    def _progress(self, decrease: float, noise: float) -> str | None:
+    def _progress(self, decrease: float) -> str | None:
         """ "stalled" once neither the objective nor the gradient has come down for a while."""
         estimate = self.estimate
-        if decrease > noise or estimate < 0.7 * self.best:
+        if decrease > self._rounding() or estimate < 0.7 * self.best:
             self.idle = 0
         else:
             self.idle += 1
             self._restart()  # the scores may have drifted from the weights
         self.best = min(self.best, estimate)
         return "stalled" if self.idle >= PATIENCE else None
+
+    def _rounding(self) -> float:
+        """Error of the objective by rounding: of its sum, and of scores whose terms may be larger than they are."""
+        squares = self.rows.objective.moments[1]
+        terms = np.sqrt(np.einsum("jz,jr->r", squares, np.square(self.live[: len(squares)], dtype=np.float64)))
+        return 4.0 * float(np.finfo(self.live.dtype).eps) * float(np.sum(np.abs(self.values)) + np.sum(terms))
 
     def _restart(self) -> None:
         self._settle(self.rows.start(self.live))

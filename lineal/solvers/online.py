@@ -10,7 +10,6 @@ expansion adds 8 bytes a slot for the names of the monomials.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -74,7 +73,7 @@ class Learner:
             self.table = WeightTable(self.products.slots, k, limit)
         self.counts: np.ndarray = np.zeros(3, np.int64)
         self.passes: int = 0
-        self.history: list[dict[str, float]] = []
+        self.history: list[dict[str, Any]] = []
         self.sums: np.ndarray = np.zeros(4)
         self._reported: np.ndarray = np.zeros(4)
         self._next_report = 1
@@ -201,6 +200,11 @@ class Learner:
         self.sums, self._reported = np.zeros(4), np.zeros(4)
         self._next_report = self.examples + 1
 
+    def report_rest(self) -> None:
+        """Report what was learned since the last report, if anything was."""
+        if not np.array_equal(self.sums, self._reported):
+            self.report()
+
     def report(self) -> None:
         """Note the progressive loss of this pass so far and since the last time."""
         since = self.sums - self._reported
@@ -264,5 +268,5 @@ def _memory(bits: int, k: int) -> Iterator[None]:
         raise DataError(f"not enough memory for 2**{bits} weights of {k} scores: use fewer bits (--bits)") from error
 
 
-def _ratio(total: float, weight: float) -> float:
-    return float(total / weight) if weight > 0.0 else math.nan
+def _ratio(total: float, weight: float) -> float | None:
+    return float(total / weight) if weight > 0.0 else None

@@ -1,13 +1,15 @@
 """From text files to arrays: chunks parsed by kernels on threads, straight into slices of the final arrays.
 
 A group of chunks is counted first (an upper bound from its separators), then parsed into one allocation; only where
-the bound was loose do the pieces move together. Mapped files are one group whatever their size; compressed ones are
-parsed a block at a time, so that their text is never in memory whole.
+the bound was loose do the pieces move together. A plain file is one group whatever its size, and its text is read
+twice, for counting and for parsing, into buffers that stay small; compressed files are parsed a block at a time, so
+that their text is never in memory whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -18,7 +20,8 @@ from lineal.core import threads
 from lineal.data.options import ReadOptions
 from lineal.data.readers.positions import Place, parse_error
 from lineal.data.readers.text import Found, Rows
-from lineal.data.source import Chunk, display_name, line_chunks
+from lineal.data.readers.text_labels import STORED_AS, join_labels
+from lineal.data.source import Chunk, changed, display_name, line_chunks
 from lineal.errors import DataError, OptionError, unknown_value
 
 #: Text that one kernel call parses at most. Fixed, so that results do not depend on the number of threads.
@@ -77,18 +80,16 @@ class Facts:
     names: frozenset[str]
 
     @staticmethod
-    def of(chunk: Chunk, found: Found, names: np.ndarray) -> Facts:
+    def of(chunk: Chunk, found: Found, names: frozenset[str]) -> Facts:
         """The facts of one chunk."""
 
         def place(offset: int) -> Place | None:
             return None if offset < 0 else Place(chunk, offset)
 
-        spans = names[names[:, 1] > names[:, 0]][:, :2].tolist()
-        texts = (chunk.data[start:stop].tobytes().decode("utf-8", "backslashreplace") for start, stop in spans)
         return Facts(
             found.rows, found.lowest_index, found.highest_index, found.most_labels, found.bad,
             found.unlabelled, place(found.first_unlabelled), found.with_extra, place(found.first_without_extra),
-            frozenset(texts),
+            names,
         )  # fmt: skip
 
     def __add__(self, later: Facts) -> Facts:
@@ -111,7 +112,10 @@ NO_FACTS = Facts(0, 2**62, -1, 0, 0, 0, None, 0, None, frozenset())
 
 @dataclass
 class Parsed:
-    """The arrays of a stretch of text; `row_end` and `label_end` are indptr arrays without their leading 0."""
+    """The arrays of a stretch of text; `row_end` and `label_end` are indptr arrays without their leading 0.
+
+    Labels are float64, or int64 or uint64 where doubles would not tell them apart.
+    """
 
     values: np.ndarray
     indices: np.ndarray
@@ -127,7 +131,7 @@ def parse_all(parser: Parser, paths: list[str]) -> Parsed:
     """All files as one."""
     parts: list[Parsed] = []
     bad = 0
-    for group in _groups(paths, parser.options.block_bytes, count_mapped=False):
+    for group in _groups(paths, parser.options.block_bytes, count_files=False):
         parts.append(parse_group(parser, group, bad))
         group.clear()  # lets go of the text before the next group is read
         bad += parts[-1].facts.bad
@@ -159,14 +163,14 @@ def parse_blocks(parser: Parser, paths: list[str], chunks: int = 4) -> Iterator[
         raise _no_examples(paths, seen.bad)
 
 
-def _groups(paths: list[str], group_bytes: int, count_mapped: bool, chunks: int = 4) -> Iterator[list[Chunk]]:
-    """Chunks together, until they take `group_bytes` of memory (or of text, mapped or not)."""
+def _groups(paths: list[str], group_bytes: int, count_files: bool, chunks: int = 4) -> Iterator[list[Chunk]]:
+    """Chunks together, until they take `group_bytes` of memory (or of text, in memory or not)."""
     group: list[Chunk] = []
     size, step = 0, min(CHUNK_BYTES, max(group_bytes // chunks, 1))
     for path in paths:
         for chunk in line_chunks(path, step):
             group.append(chunk)
-            size += chunk.data.size if count_mapped or not chunk.is_mapped else 0
+            size += chunk.size if count_files or chunk.is_in_memory else 0
             if size > group_bytes - step:  # chunks end with a line, somewhat before `step`
                 yield group
                 group, size = [], 0
@@ -182,7 +186,8 @@ def _no_examples(paths: list[str], bad: int) -> DataError:
 def parse_group(parser: Parser, chunks: list[Chunk], bad_before: int) -> Parsed:
     """Parse chunks on threads into one set of arrays; raise where there are too many malformed lines."""
     jobs = threads.thread_count(parser.options.n_jobs)
-    bounds = threads.run([partial(parser.bounds, chunk.data) for chunk in chunks], jobs)
+    buffers = Buffers(max((chunk.size for chunk in chunks if not chunk.is_in_memory), default=0) + 1)
+    bounds = threads.run([partial(_bounds, parser, chunk, buffers) for chunk in chunks], jobs)
     stops = np.cumsum(np.array(bounds, np.int64), axis=0)
     starts = stops - bounds
     rows, entries, labels = (int(total) for total in stops[-1])
@@ -198,17 +203,47 @@ def parse_group(parser: Parser, chunks: list[Chunk], bad_before: int) -> Parsed:
     )
     room = parser.options.max_bad_lines - bad_before
     tasks = [
-        partial(_parse_chunk, parser, chunk, _slice(arrays, number, start, stop), room)
+        partial(_parse_chunk, parser, chunk, _slice(arrays, number, start, stop), room, buffers)
         for number, (chunk, start, stop) in enumerate(zip(chunks, starts.tolist(), stops.tolist()))
     ]
     results = threads.run(tasks, jobs)
-    for chunk, (_, bad) in zip(chunks, results):
+    for chunk, (found, bad, _) in zip(chunks, results):
+        if found.is_full:
+            raise changed(chunk.path)
         if len(bad) > room:
             code, offset = bad[room].tolist()
             raise parse_error(Place(chunk, offset), parser.expected[code], parser.options.max_bad_lines)
         room -= len(bad)
-    facts = [Facts.of(chunk, found, names) for chunk, (found, _), names in zip(chunks, results, arrays.names)]
-    return _compact(arrays, starts, [found for found, _ in results], sum(facts, NO_FACTS))
+    if parser.options.labels and any(found.large_labels for found, _, _ in results):
+        wider = parser.limits._replace(exact=parser.limits.exact + 1)
+        return parse_group(replace(parser, limits=wider), chunks, bad_before)
+    facts = [Facts.of(chunk, found, names) for chunk, (found, _, names) in zip(chunks, results)]
+    parsed = _compact(arrays, starts, [found for found, _, _ in results], sum(facts, NO_FACTS))
+    parsed.labels = parsed.labels.view(STORED_AS[parser.limits.exact])
+    return parsed
+
+
+class Buffers:
+    """Memory for the text of chunks, taken by a thread for as long as it needs it."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._free: list[np.ndarray] = []
+
+    @contextmanager
+    def one(self) -> Iterator[np.ndarray]:
+        """A buffer that nobody else has meanwhile."""
+        try:
+            buffer = self._free.pop()  # of a list, which threads may share
+        except IndexError:
+            buffer = np.empty(self._size, np.uint8)
+        yield buffer
+        self._free.append(buffer)
+
+
+def _bounds(parser: Parser, chunk: Chunk, buffers: Buffers) -> tuple[int, int, int]:
+    with buffers.one() as buffer:
+        return parser.bounds(chunk.load(buffer))
 
 
 def _slice(arrays: Rows, number: int, start: list[int], stop: list[int]) -> Rows:
@@ -219,10 +254,17 @@ def _slice(arrays: Rows, number: int, start: list[int], stop: list[int]) -> Rows
     )  # fmt: skip
 
 
-def _parse_chunk(parser: Parser, chunk: Chunk, rows: Rows, room: int) -> tuple[Found, np.ndarray]:
+def _parse_chunk(
+    parser: Parser, chunk: Chunk, rows: Rows, room: int, buffers: Buffers
+) -> tuple[Found, np.ndarray, frozenset[str]]:
+    """What the kernel found, the malformed lines, and the names of the namespaces."""
     bad = np.empty((min(room, rows.row_end.size) + 1, 2), np.int64)
-    found = Found(*parser.kernel(chunk.data, rows, bad, parser.limits))
-    return found, bad[: found.bad]
+    with buffers.one() as buffer:
+        data = chunk.load(buffer)
+        found = Found(*parser.kernel(data, rows, bad, parser.limits))
+        spans = rows.names[rows.names[:, 1] > rows.names[:, 0]][:, :2].tolist()
+        texts = (data[start:stop].tobytes().decode("utf-8", "backslashreplace") for start, stop in spans)
+        return found, bad[: found.bad], frozenset(texts)
 
 
 def _compact(arrays: Rows, starts: np.ndarray, founds: list[Found], facts: Facts) -> Parsed:
@@ -260,8 +302,9 @@ def _join(parts: list[Parsed]) -> Parsed:
         part.label_end += labels
         entries, labels = entries + part.values.size, labels + part.labels.size
     index_type = np.int32 if entries < INT32_ENTRIES else np.int64
-    joined = {}
-    for name in ("values", "indices", "row_end", "labels", "label_end", "extras", "kinds"):
+    joined: dict[str, np.ndarray] = {}
+    joined["labels"] = join_labels([part.labels for part in parts])
+    for name in ("values", "indices", "row_end", "label_end", "extras", "kinds"):
         dtype = index_type if name == "indices" else None
         joined[name] = np.concatenate([getattr(part, name) for part in parts], dtype=dtype)
         for part in parts:

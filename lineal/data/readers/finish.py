@@ -13,7 +13,7 @@ from lineal.data.dataset import Dataset, Schema, csr_of_parts
 from lineal.data.options import ReadOptions
 from lineal.data.readers.assemble import NO_FACTS, Facts, Parsed, Parser, parse_all, parse_blocks
 from lineal.data.readers.positions import Place, parse_error
-from lineal.data.readers.text_labels import label_sets, label_settings, one_label
+from lineal.data.readers.text_labels import join_labels, label_sets, label_settings, one_label
 from lineal.data.source import spooled
 from lineal.errors import DataError
 
@@ -58,7 +58,7 @@ class TextReader:
                 facts, distinct = NO_FACTS, np.empty(0)
                 for block in parse_blocks(self.parser(options, None), paths):
                     facts += block.facts
-                    distinct = np.union1d(distinct, block.labels)
+                    distinct = np.unique(join_labels([distinct, np.unique(block.labels)]))
                     del block
                 schema = self._schema_of(facts, distinct, options)
             parser = self.parser(options, schema)

@@ -88,6 +88,11 @@ def _blocks(reader: TextReader, paths: list[str], parser: Parser, schema: Schema
 def _dataset(reader: TextReader, parsed: Parsed, parser: Parser, schema: Schema, room: int) -> Dataset:
     is_multi = schema.settings.get("labels") == "multi"
     wanted = parser.options.labels
+    if wanted and parsed.labels.dtype.kind != "f":
+        raise DataError(
+            f"the label {np.abs(parsed.labels).max()} is beyond 2**53: a stream holds labels as doubles, which would "
+            "merge such numbers; number the classes from 0, or read the files whole"
+        )
     if wanted and not is_multi:
         if parsed.facts.most_labels > 1:
             raise DataError(

@@ -29,7 +29,9 @@ from lineal.data.readers.text import (
     BAD_LABEL,
     BAD_VALUE,
     COLON,
+    DOUBLES,
     EXPECTED,
+    FULL,
     HASH,
     NEWLINE,
     NO_SPACE,
@@ -59,7 +61,8 @@ class Limits(NamedTuple):
     """`base` is taken off every index; `lowest` and `highest` bound the index as written in the file.
 
     Where `wraps`, only the bits under `mask` make the column, and what meets in one is summed, a repeated index too.
-    Rows are then sorted and merged only where `merge`; else entries come as the text has them.
+    Rows are then sorted and merged only where `merge`; else entries come as the text has them. `exact` is how labels are stored:
+    see `parse_labels`.
     """
 
     base: int
@@ -68,6 +71,7 @@ class Limits(NamedTuple):
     mask: int
     wraps: bool
     merge: bool
+    exact: int = DOUBLES
 
 
 @kernel
@@ -98,6 +102,7 @@ def parse_query(data: Any, p: Any) -> Any:
 def parse_features(data: Any, p: Any, rows: Any, entry: int, limits: Any) -> Any:
     """The features up to the end of the line: (code, position, entries so far, whether the indices ascend)."""
     values, indices = rows.values, rows.indices
+    capacity = indices.shape[0]
     previous = np.int64(-2)
     ascending = True
     while True:
@@ -122,6 +127,8 @@ def parse_features(data: Any, p: Any, rows: Any, entry: int, limits: Any) -> Any
         value, after = parse_number(data, p)
         if after == p:
             return BAD_VALUE, p, entry, ascending
+        if entry >= capacity:
+            return FULL, p, entry, ascending
         values[entry] = value
         if np.isinf(values[entry]):
             return NOT_FINITE, p, entry, ascending
@@ -160,7 +167,8 @@ def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
     data, rows = borrow(data), borrowed(rows)
     row, entry, label, n_bad = 0, 0, 0, 0
     lowest, highest, most_labels = MAX_INDEX, -1, 0
-    unlabelled, queries = 0, 0
+    unlabelled, queries, large, n_large = 0, 0, 0, 0
+    is_full = False
     first_unlabelled: Any = -1
     first_without: Any = -1
     p, end = U0, U(data.shape[0])
@@ -171,13 +179,13 @@ def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
             p = skip_line(data, p)
             continue
         start, first, label_stop, stop, query, has_query, ascending = p, p, label, entry, 0, False, True
-        code = OK
+        code, n_large = OK, 0
         if not is_query(data, p):
-            code, p, label_stop = parse_labels(data, p, rows.labels, label)
+            code, p, label_stop, n_large = parse_labels(data, p, rows.labels, label, limits.exact)
             c = U(data[p])
             if code == OK and not is_blank(c) and c != HASH:
                 if c == COLON and label_stop == label + 1:  # that was the first feature: no labels
-                    label_stop = label
+                    label_stop, n_large = label, 0
                 else:
                     code = BAD_LABEL
                 p = start
@@ -194,6 +202,9 @@ def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
                 repeat = find_repeat(data, first, rows.indices, entry, stop, limits.base)
                 if repeat != first:
                     code, p = REPEATED, repeat
+        if code == FULL or row >= rows.row_end.shape[0]:
+            is_full = True
+            break
         if code != OK:
             bad[n_bad, 0] = code
             bad[n_bad, 1] = np.int64(p)
@@ -204,6 +215,7 @@ def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
             lowest = min(lowest, np.int64(rows.indices[entry]) + limits.base)
             highest = max(highest, np.int64(rows.indices[stop - 1]) + limits.base)
         most_labels = max(most_labels, label_stop - label)
+        large += n_large
         if label_stop == label:
             unlabelled += 1
             first_unlabelled = np.int64(start) if first_unlabelled < 0 else first_unlabelled
@@ -218,8 +230,9 @@ def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
         row += 1
         p = skip_line(data, p)
     return Found(
-        row, entry, label, n_bad, lowest, highest, most_labels, unlabelled, first_unlabelled, queries, first_without
-    )
+        row, entry, label, n_bad, lowest, highest, most_labels, unlabelled, first_unlabelled, queries, first_without,
+        large, is_full,
+    )  # fmt: skip
 
 
 def _bounds(data: np.ndarray) -> tuple[int, int, int]:

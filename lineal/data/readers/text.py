@@ -12,8 +12,8 @@ import numpy as np
 
 from lineal.core.borrow import borrow
 from lineal.core.jit import kernel
-from lineal.data.readers.numbers import U0, U1, U9, ZERO_BYTE, U, parse_number
-from lineal.data.readers.words import U8, leading_digits, word_at
+from lineal.data.readers.numbers import MINUS, PLUS, U0, U1, U9, ZERO_BYTE, U, parse_number
+from lineal.data.readers.words import U8, U10, leading_digits, word_at
 
 NEWLINE, TAB, RETURN, SPACE, COMMA, COLON, HASH, BAR, QUOTE = (U(ord(c)) for c in "\n\t\r ,:#|'")
 
@@ -24,13 +24,23 @@ RUN, BYTE_0 = U(192), np.uint8(0)
 SHORT_ROW = 20
 
 # Error codes below 10 are common to the formats.
-OK, BAD_LABEL, BAD_VALUE, NOT_FINITE, NO_SPACE = range(5)
+OK, BAD_LABEL, BAD_VALUE, NOT_FINITE, NO_SPACE, NOT_WHOLE, FULL = range(7)
+
+#: How labels are stored, from the usual way to the rarest.
+DOUBLES, SIGNED, UNSIGNED = range(3)
+
+#: From here on, whole numbers that differ can be the same double.
+INEXACT = 2.0**53
+MAX_TENS, LAST_DIGIT = U((2**64 - 1) // 10), U((2**64 - 1) % 10)
+SIGN_BIT = U(1 << 63)
 
 EXPECTED = {
     BAD_LABEL: "a number as label (or several, separated by commas)",
     BAD_VALUE: "a number",
     NOT_FINITE: "a finite number within the range of the dtype",
     NO_SPACE: "a space or the end of the line",
+    NOT_WHOLE: "a whole number from −2**63 to 2**64 − 1, as other labels are beyond 2**53: numbers with a fraction "
+    "could not be told from them",
 }
 
 
@@ -62,7 +72,11 @@ def borrowed(rows: Any) -> Any:
 
 
 class Found(NamedTuple):
-    """What a kernel met in a chunk. Indices are as in the file; positions are offsets of rows, −1 for none."""
+    """What a kernel met in a chunk. Indices are as in the file; positions are offsets of rows, −1 for none.
+
+    `large_labels` are whole numbers that do not fit the way they are stored. `is_full` says that the arrays were too small: the
+    text is not the one that was counted.
+    """
 
     rows: int
     entries: int
@@ -75,6 +89,8 @@ class Found(NamedTuple):
     first_unlabelled: int
     with_extra: int
     first_without_extra: int
+    large_labels: int
+    is_full: bool
 
 
 class Marks(NamedTuple):
@@ -147,18 +163,65 @@ def is_blank(c: Any) -> bool:
 
 
 @kernel
-def parse_labels(data: Any, p: Any, labels: Any, count: int) -> Any:
-    """Numbers separated by commas, from labels[count] on: (code, position after them, new count)."""
+def is_plain_whole(data: Any, start: Any, stop: Any) -> bool:
+    """Whether a number is written as an optional sign and digits only."""
+    p = start + U1 if U(data[start]) in (MINUS, PLUS) else start
+    while p < stop:
+        if U(data[p]) - ZERO_BYTE > U9:
+            return False
+        p += U1
+    return True
+
+
+@kernel
+def exact_whole(data: Any, start: Any, stop: Any, value: Any) -> Any:
+    """(whether the number at `start` is whole and its size below 2⁶⁴, that size): `value` is the nearest double."""
+    if not is_plain_whole(data, start, stop):
+        fits = value == np.floor(value) and abs(value) < INEXACT
+        return fits, U(np.int64(abs(value))) if fits else U0
+    p = start + U1 if U(data[start]) in (MINUS, PLUS) else start
+    whole = U0
+    while p < stop:
+        digit = U(data[p]) - ZERO_BYTE
+        if whole > MAX_TENS or (whole == MAX_TENS and digit > LAST_DIGIT):
+            return False, U0
+        whole = whole * U10 + digit
+        p += U1
+    return True, whole
+
+
+@kernel
+def parse_labels(data: Any, p: Any, labels: Any, count: int, exact: int) -> Any:
+    """Numbers separated by commas, from labels[count] on: (code, position after them, new count, large ones).
+
+    Where `exact` is SIGNED or UNSIGNED, all must be whole, and what stands in for a double is the bits of an int64 or
+    of a uint64. Large ones are whole numbers that do not fit: the text must be parsed again, as the next of the kinds.
+    """
+    large = 0
     while True:
         value, after = parse_number(data, p)
         if after == p:
-            return BAD_LABEL, p, count
+            return BAD_LABEL, p, count, large
         if np.isinf(value):
-            return NOT_FINITE, p, count
+            return NOT_FINITE, p, count, large
+        if count >= labels.shape[0]:
+            return FULL, p, count, large
+        if exact != DOUBLES:
+            fits, whole = exact_whole(data, p, after, value)
+            if U(data[p]) == MINUS:
+                fits = fits and (whole <= SIGN_BIT if exact == SIGNED else whole == U0)
+                whole = U0 - whole
+            elif exact == SIGNED and whole >= SIGN_BIT:
+                large += 1
+            if not fits:
+                return NOT_WHOLE, p, count, large
+            value = U(whole).view(np.float64)
+        elif abs(value) >= INEXACT:
+            large += is_plain_whole(data, p, after)
         labels[count] = value
         count += 1
         if U(data[after]) != COMMA:
-            return OK, after, count
+            return OK, after, count, large
         p = after + U1
 
 

@@ -32,7 +32,9 @@ from lineal.data.readers.text import (
     BAD_VALUE,
     BAR,
     COLON,
+    DOUBLES,
     EXPECTED,
+    FULL,
     NEWLINE,
     NO_SPACE,
     NOT_FINITE,
@@ -69,11 +71,13 @@ class Limits(NamedTuple):
     """Columns are the hash bits under `mask`; `wanted` has the seeds of the namespaces that kinds are for.
 
     Rows are sorted, and what meets in a column is summed, where `merge`; else entries come as the text has them.
+    `exact` is how labels are stored: see `parse_labels`.
     """
 
     mask: np.uint64
     wanted: Any
     merge: bool
+    exact: int = DOUBLES
 
 
 @kernel
@@ -132,35 +136,35 @@ def parse_value(data: Any, p: Any) -> Any:
 
 
 @kernel
-def parse_head(data: Any, p: Any, labels: Any, count: int) -> Any:
-    """Everything before the first bar: (code, position of the bar, new label count, importance)."""
+def parse_head(data: Any, p: Any, labels: Any, count: int, exact: int) -> Any:
+    """Everything before the first bar: (code, position of the bar, new label count, large labels, importance)."""
     importance = 1.0
-    token = 0
+    token, large = 0, 0
     while True:
         p = skip_blanks(data, p)
         c = U(data[p])
         if c == BAR:
-            return OK, p, count, importance
+            return OK, p, count, large, importance
         if c == NEWLINE:
-            return NO_BAR, p, count, importance
+            return NO_BAR, p, count, large, importance
         stop = token_end(data, p)
         if c == QUOTE or U(data[stop]) == BAR:  # a tag: only the bar may follow
             p = skip_blanks(data, stop)
-            return (OK if U(data[p]) == BAR else NO_BAR), p, count, importance
+            return (OK if U(data[p]) == BAR else NO_BAR), p, count, large, importance
         if token == 0:
-            code, after, count = parse_labels(data, p, labels, count)
+            code, after, count, large = parse_labels(data, p, labels, count, exact)
             if code != OK:
-                return code, after, count, importance
+                return code, after, count, large, importance
             if after != stop:
-                return BAD_LABEL, p, count, importance
+                return BAD_LABEL, p, count, large, importance
         else:
             value, after = parse_number(data, p)
             if token == 1:
                 if after != stop or value < 0.0 or np.isinf(value):
-                    return BAD_IMPORTANCE, p, count, importance
+                    return BAD_IMPORTANCE, p, count, large, importance
                 importance = value
             elif token > 2 or after != stop or value != 0.0:
-                return (BAD_BASE if token == 2 else TOO_MANY_TOKENS), p, count, importance
+                return (BAD_BASE if token == 2 else TOO_MANY_TOKENS), p, count, large, importance
         p = stop
         token += 1
 
@@ -191,6 +195,7 @@ def kind_of(seed: Any, wanted: Any) -> Any:
 def parse_namespaces(data: Any, p: Any, rows: Any, entry: int, limits: Any) -> Any:
     """From the first bar to the end of the line: (code, position, entries so far)."""
     values, indices, kinds = rows.values, rows.indices, rows.kinds
+    capacity = indices.shape[0]
     seed, weight, unnamed, kind = U0, 1.0, U0, np.uint8(0)
     while True:
         c = U(data[p])
@@ -217,6 +222,8 @@ def parse_namespaces(data: Any, p: Any, rows: Any, entry: int, limits: Any) -> A
                 return code, p, entry
             value *= weight
             if value != 0.0:
+                if entry >= capacity:
+                    return FULL, p, entry
                 values[entry] = value
                 if np.isinf(values[entry]):
                     return NOT_FINITE, start, entry
@@ -231,7 +238,8 @@ def parse_namespaces(data: Any, p: Any, rows: Any, entry: int, limits: Any) -> A
 def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
     """Parse whole lines into `rows`; stop when `bad` is full."""
     data, rows = borrow(data), borrowed(rows)
-    row, entry, label, n_bad, most_labels, unlabelled = 0, 0, 0, 0, 0, 0
+    row, entry, label, n_bad, most_labels, unlabelled, large = 0, 0, 0, 0, 0, 0, 0
+    is_full = False
     first_unlabelled: Any = -1
     p, end = U0, U(data.shape[0])
     while p < end and n_bad < bad.shape[0]:
@@ -240,12 +248,15 @@ def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
             p += U1
             continue
         start, stop = p, entry
-        code, p, label_stop, importance = parse_head(data, p, rows.labels, label)
+        code, p, label_stop, n_large, importance = parse_head(data, p, rows.labels, label, limits.exact)
         if code == OK:
             code, p, stop = parse_namespaces(data, p, rows, entry, limits)
         if code == OK and limits.merge:
             sort_entries(rows.indices, rows.values, entry, stop)
             stop = merge_entries(rows.indices, rows.values, entry, stop)
+        if code == FULL or row >= rows.row_end.shape[0]:
+            is_full = True
+            break
         if code != OK:
             bad[n_bad, 0] = code
             bad[n_bad, 1] = np.int64(p)
@@ -253,6 +264,7 @@ def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
             p = skip_line(data, p)
             continue
         most_labels = max(most_labels, label_stop - label)
+        large += n_large
         if label_stop == label:
             unlabelled += 1
             first_unlabelled = np.int64(start) if first_unlabelled < 0 else first_unlabelled
@@ -262,7 +274,9 @@ def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
         rows.label_end[row] = label
         row += 1
         p += U1
-    return Found(row, entry, label, n_bad, 0, -1, most_labels, unlabelled, first_unlabelled, row, -1)
+    return Found(
+        row, entry, label, n_bad, 0, -1, most_labels, unlabelled, first_unlabelled, row, -1, large, is_full
+    )
 
 
 def _bounds(data: np.ndarray) -> tuple[int, int, int]:

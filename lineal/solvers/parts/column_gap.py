@@ -35,9 +35,10 @@ class ColumnGap:
     def shares(self, value: float, gradient: np.ndarray) -> np.ndarray:
         """Of every column, what it adds to the estimate (relative gap, or squared relative violation)."""
         if not self.is_gap:
-            W, b = self.centred.objective.split(gradient)
-            squares = np.einsum("jr,jr->r", W, W, dtype=np.float64)
-            squares += np.square(self.centred.objective.unit * b.astype(np.float64))
+            d = len(self.centred.objective.regulariser.strengths)  # of single score columns, too
+            squares = np.einsum("jr,jr->r", gradient[:d], gradient[:d], dtype=np.float64)
+            for intercept in gradient[d:].astype(np.float64):
+                squares += np.square(self.centred.objective.unit * intercept)
             return squares / self.reference**2
         if not value > 0.0:
             return np.zeros(gradient.shape[1])

@@ -65,8 +65,6 @@ class Ascent:
     ) -> None:
         engine, self.objective, self.threads, self.shrinking = _local(objective), objective, threads, shrinking
         strengths = objective.regulariser.strengths if engine.shape[1] else np.array([objective.regulariser.alpha])
-        if not np.all(strengths > 0.0):
-            raise OptionError("dual_cd needs a penalty on every weight: alpha and all factors must be > 0")
         self.alpha = float(strengths.max())
         self.stretch = np.sqrt(strengths / self.alpha) if strengths.min() < self.alpha else None
         X = by_rows(engine.X)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from lineal.core.jit import is_compiling
 from lineal.core.maths import count_live_rows
 from lineal.solution import Snapshot
 
@@ -22,12 +23,14 @@ class Monitor:
     """Context manager around a solver's loop. `record` returns a status when the loop must end, else None.
 
     The first Ctrl-C inside the context only asks the loop to end, so that the best iterate is returned; a second one
-    raises KeyboardInterrupt as usual.
+    raises KeyboardInterrupt as usual. So does the first one while a kernel is being compiled, which takes seconds, and
+    there is no iterate yet (`has_answer`).
     """
 
     def __init__(self, max_iter: int, max_time: float | None = None, callbacks: Iterable[Callback] = ()) -> None:
         self.max_iter, self.max_time, self.callbacks = max_iter, max_time, tuple(callbacks)
-        self.history: list[dict[str, float]] = []
+        self.history: list[dict[str, Any]] = []
+        self.has_answer = False
         self._interrupted = False
         self._previous: Any = None
 
@@ -47,9 +50,9 @@ class Monitor:
             signal.signal(signal.SIGINT, self._previous)
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
-        if self._interrupted:
+        was_interrupted, self._interrupted = self._interrupted, True
+        if was_interrupted or (is_compiling() and not self.has_answer):
             self._previous(number, frame)
-        self._interrupted = True
 
     @property
     def seconds(self) -> float:
@@ -63,16 +66,17 @@ class Monitor:
         live = count_live_rows(weights)
         snapshot = Snapshot(iteration, self.seconds, objective, gap, live, _frozen(weights), _frozen(intercept))
         self.history.append(snapshot.row())
+        self.has_answer = True
         answers = [callback(snapshot) for callback in self.callbacks]  # every callback sees every iteration
         if any(isinstance(answer, bool | np.bool_) and answer for answer in answers):
             return "stopped"
         return self.must_end(iteration)
 
     def count(self, iteration: int, gap: float) -> str | None:
-        """Note an iteration whose objective and weights nobody asked for: they are NaN in the history."""
-        nan = float("nan")
-        row = {"iteration": iteration, "seconds": self.seconds, "objective": nan, "gap": gap, "nonzero_rows": nan}
+        """Note an iteration whose objective and weights nobody asked for: they are None in the history."""
+        row = {"iteration": iteration, "seconds": self.seconds, "objective": None, "gap": gap, "nonzero_rows": None}
         self.history.append(row)
+        self.has_answer = True
         return self.must_end(iteration)
 
     def must_end(self, iteration: int) -> str | None:
@@ -98,9 +102,9 @@ def explain(status: str, certificate: Any, tol: float, max_iter: int) -> str:
         "converged": f"converged: {reached}",
         "max_iter": f"stopped after max_iter={max_iter} iterations: {reached}, {wanted}; raise max_iter, scale the "
         "features, or raise tol",
-        "max_time": f"stopped by max_time: {reached}, {wanted}",
-        "stopped": f"stopped by a callback: {reached}, {wanted}",
-        "interrupted": f"interrupted: {reached}, {wanted}",
+        "max_time": f"stopped by max_time: {reached}, {wanted}; raise max_time, scale the features, or raise tol",
+        "stopped": f"stopped by a callback: {reached}, {wanted}; this is the best model so far",
+        "interrupted": f"interrupted: {reached}, {wanted}; this is the best model so far",
         "stalled": f"no further progress in this precision: {reached}, {wanted}; use float64 data, scale the features, "
         "or raise tol",
     }[status]

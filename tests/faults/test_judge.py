@@ -1,0 +1,30 @@
+"""Random problems before the judge: 200 in `make test`, 10,000 in `make test-all`.
+
+A finding names its problem: `python tests/judge.py --problem 1234` shows everything about it.
+"""
+
+from __future__ import annotations
+
+import judge
+import pytest
+from judge_problems import FIRST, draw, loss_of
+
+import lineal.losses
+
+#: Problems of `make test-all`.
+ALL = 10_000
+
+
+@pytest.mark.parametrize("loss", lineal.losses.names())
+def test_random_problems_are_solved_as_stated(loss, tally, factor):
+    area = tally("random problems, judged")
+    report = judge.Report()
+    for number in range(FIRST if factor == 1 else ALL):
+        if loss_of(number) == loss:
+            before = len(report.findings)
+            judge.Judge(draw(number), report).run()
+            found = report.findings[before:]
+            area.attempt(f"problem {number}", "; ".join(map(str, found)) or None)
+    endings = {f"{status} ({solver})": count for (solver, status), count in report.endings.items()}
+    area.add({**report.counts, **endings}, report.worst)
+    print(report)
