@@ -8,6 +8,7 @@ refused here, before anything else touches the values. NumPy and SciPy only: mod
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any, NoReturn
 
@@ -25,8 +26,14 @@ _UNSIGNED = {
     np.dtype(np.int64): np.dtype(np.uint64),
 }
 
+#: Types of stored numbers that SciPy and the kernels know.
+_KEPT = frozenset(map(np.dtype, "?bhilqBHILQfdgFDG"))
+
 #: What SciPy and NumPy raise where parts of a sparse matrix have been replaced by something else.
 _DAMAGE = (ValueError, TypeError, IndexError, KeyError, OverflowError, AttributeError)
+
+#: What tells a masked cell: there is one such object only.
+_MASKED = id(np.ma.masked)
 
 #: Whole numbers up to this are the same in float64.
 _EXACT = 2**53
@@ -39,21 +46,34 @@ def checked(values: Any, name: str) -> Any:
     `name` is what messages call it, for example "X" or "y".
     """
     if type(values) is np.ndarray:
+        if values.dtype == object:
+            _check_cells(values.flat, name)
         return values
     if sparse.issparse(values):
         return _checked_sparse(values, name)
     if isinstance(values, np.ma.MaskedArray):
         return _unmasked(values, name)
-    if isinstance(values, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in values):
-        return [_unmasked(row, name) if isinstance(row, np.ma.MaskedArray) else row for row in values]
+    if isinstance(values, list | tuple):
+        for row in values:
+            if isinstance(row, list | tuple):
+                _check_cells(row, name)
+        if any(isinstance(row, np.ma.MaskedArray) for row in values):
+            return [_unmasked(row, name) if isinstance(row, np.ma.MaskedArray) else row for row in values]
     return values
 
 
 def checked_numbers(values: Any, name: str) -> Any:
-    """`checked`, for what must be numbers: NumPy would take dates and durations for some."""
+    """`checked`, for what must be real numbers: NumPy would take dates for some, and drop imaginary parts."""
     values = checked(values, name)
-    if isinstance(values, np.ndarray) and values.dtype.kind in "mMV":
-        raise DataError(f"{name} must hold real numbers, found {values.dtype}")
+    if isinstance(values, np.ndarray) or sparse.issparse(values):
+        kind = values.dtype.kind
+        if kind == "c":
+            raise DataError(f"Complex data not supported: {name} must hold real numbers, found {values.dtype}")
+        if kind in "mMV":
+            raise DataError(f"{name} must hold real numbers, found {values.dtype}")
+        if kind == "f" and values.dtype.itemsize > 8:
+            with np.errstate(over="ignore"):  # what becomes infinite is refused as such
+                return values.astype(np.float64)
     return values
 
 
@@ -90,12 +110,18 @@ def checked_labels(y: Any) -> Any:
 def _unmasked(values: np.ma.MaskedArray, name: str) -> np.ndarray:
     mask = np.ma.getmaskarray(values)
     if values.dtype.names is None and mask.any():
-        where = ", ".join(str(int(place[0])) for place in np.nonzero(mask))
+        where = np.argwhere(mask)[0].tolist()
         raise DataError(
-            f"{name} is a masked array with {int(mask.sum())} masked entries, the first at [{where}]: fill them, or "
+            f"{name} has {int(mask.sum())} masked entries{f', the first at {where}' if where else ''}: fill them, or "
             "leave their rows out"
         )
     return np.asarray(values.data)
+
+
+def _check_cells(cells: Iterable[Any], name: str) -> None:
+    """Refuse cells that are `np.ma.masked`: NumPy would make NaN of them in numbers, and "--" in texts."""
+    if _MASKED in map(id, cells):
+        raise DataError(f"{name} has a masked cell (np.ma.masked): fill it, or leave its row out")
 
 
 def _checked_sparse(X: Any, name: str) -> Any:
@@ -125,8 +151,10 @@ def _check_compressed(X: Any, n: int, width: int, name: str) -> Any:
     One pass over the indices: as unsigned numbers, negative ones are too large like any other.
     """
     indices, indptr, data = X.indices, X.indptr, X.data
-    if not (type(indices) is type(indptr) is np.ndarray and isinstance(data, np.ndarray)):
-        _refuse(name, "its parts are not NumPy arrays")
+    is_plain = type(indices) is type(indptr) is type(data) is np.ndarray and data.dtype in _KEPT
+    if not is_plain or indices.dtype not in _UNSIGNED or indptr.dtype not in _UNSIGNED:
+        indices, indptr, data = _plain(indices, name), _plain(indptr, name), _plain(data, name)
+        X = _of_parts(X, data, indices, indptr)
     unsigned = _UNSIGNED.get(indices.dtype)
     if unsigned is None or indptr.dtype not in _UNSIGNED:
         _refuse(name, f"its indices are of type {indices.dtype} and {indptr.dtype}, not int32 or int64")
@@ -136,8 +164,8 @@ def _check_compressed(X: Any, n: int, width: int, name: str) -> Any:
     if not 0 <= last <= len(indices) or indptr.item(0) != 0 or (n > 1 and (indptr[1:] < indptr[:-1]).any()):
         _refuse(name, "a pointer is out of range: they must ascend from 0 to the number of entries")
     if last < len(indices):
-        X = _of_parts(X, data[:last], indices[:last], indptr)
-        indices = X.indices
+        indices = indices[:last]
+        X = _of_parts(X, data[:last], indices, indptr)
     if last and np.maximum.reduce(indices.view(unsigned)) >= width:
         _refuse(name, f"an index is out of range: negative, or not below {width}")
     return X
@@ -146,38 +174,57 @@ def _check_compressed(X: Any, n: int, width: int, name: str) -> Any:
 def _as_csr(X: Any, name: str) -> Any:
     """A matrix of any other format as CSR, of which SciPy sees only parts that it can follow."""
     n, d = X.shape
+    data: np.ndarray
     if X.format == "lil":
         lengths = [len(row) for row in X.rows]
         if len(lengths) != n or lengths != [len(row) for row in X.data]:
             _refuse(name, "its parts have the wrong lengths")
-        indices: np.ndarray = np.fromiter(chain.from_iterable(X.rows), np.int64, sum(lengths))
-        data: np.ndarray = np.fromiter(chain.from_iterable(X.data), X.dtype, sum(lengths))
-        return sparse.csr_array((data, indices, np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))), X.shape)
+        columns: np.ndarray = np.fromiter(chain.from_iterable(X.rows), np.int64, sum(lengths))
+        data = np.fromiter(chain.from_iterable(X.data), X.dtype, sum(lengths))
+        starts: np.ndarray = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
+        return _of_parts(sparse.csr_array(X.shape), data, columns, starts)
     if X.format == "bsr":
-        _check_blocks(X, name)
+        X = _checked_blocks(X, name)
     elif X.format == "dia":
         offsets = X.offsets
         if X.data.ndim != 2 or offsets.shape != (len(X.data),) or offsets.dtype not in _UNSIGNED:
             _refuse(name, "its parts have the wrong lengths or types")
         if len(offsets) and (offsets.min() < -n or offsets.max() > d or len(np.unique(offsets)) < len(offsets)):
             _refuse(name, "its diagonals are outside of it, or there twice")
+        X = type(X)((_plain(X.data, name), offsets), X.shape)
     else:
         X = X.tocoo()
+        data = _plain(X.data, name)
         for indices, bound in zip(X.coords, (n, d), strict=True):
-            if indices.dtype not in _UNSIGNED or indices.shape != X.data.shape or X.data.ndim != 1:
+            if indices.dtype not in _UNSIGNED or indices.shape != data.shape or data.ndim != 1:
                 _refuse(name, "its parts have the wrong lengths or types")
             if len(indices) and np.maximum.reduce(indices.view(_UNSIGNED[indices.dtype])) >= bound:
                 _refuse(name, f"an index is out of range: negative, or not below {bound}")
+        X = type(X)((data, X.coords), X.shape)
     return X.tocsr()
 
 
-def _check_blocks(X: Any, name: str) -> None:
-    """A BSR matrix is a CSR matrix of blocks."""
-    if X.data.ndim != 3 or min(X.data.shape[1:]) < 1 or X.shape[0] % X.data.shape[1] or X.shape[1] % X.data.shape[2]:
+def _checked_blocks(X: Any, name: str) -> Any:
+    """A BSR matrix, which is a CSR matrix of blocks."""
+    n, d = X.shape
+    if X.data.ndim != 3 or min(X.data.shape[1:]) < 1 or n % X.data.shape[1] or d % X.data.shape[2]:
         _refuse(name, "its blocks do not fit its shape")
-    numbers = sparse.csr_array((X.shape[0] // X.data.shape[1], X.shape[1] // X.data.shape[2]))
-    blocks = _of_parts(numbers, np.empty(len(X.data), bool), X.indices, X.indptr)
-    _check_compressed(blocks, *numbers.shape, name)
+    grid = n // X.data.shape[1], d // X.data.shape[2]
+    blocks = _of_parts(sparse.csr_array(grid), np.empty(len(X.data), bool), X.indices, X.indptr)
+    blocks = _check_compressed(blocks, grid[0], grid[1], name)
+    return _of_parts(X, _plain(X.data[: len(blocks.data)], name), blocks.indices, X.indptr)
+
+
+def _plain(part: Any, name: str) -> np.ndarray:
+    """An array that a sparse matrix is made of, without a mask, of a type that SciPy and the kernels know."""
+    if isinstance(part, np.ma.MaskedArray):
+        part = _unmasked(part, name)
+    if not isinstance(part, np.ndarray):
+        _refuse(name, "its parts are not NumPy arrays")
+    found = np.asarray(part)
+    if found.dtype.kind not in "biufc":
+        raise DataError(f"{name} must hold real numbers, found {found.dtype}")
+    return found.astype(np.float32 if found.dtype == np.float16 else found.dtype.newbyteorder("="), copy=False)
 
 
 def _of_parts(like: Any, data: np.ndarray, indices: np.ndarray, indptr: np.ndarray) -> Any:

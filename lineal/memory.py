@@ -13,16 +13,19 @@ WORTH_ASKING = 16 << 20
 
 def check_fit(solver: str, needed: int, shape: tuple[int, int], n_columns: int) -> None:
     """Refuse a fit whose weights and workspace do not fit into the memory that there is."""
-    if needed < WORTH_ASKING:
-        return
-    available = available_memory()
+    check_room(
+        f"{solver} needs {size(needed)} of memory ({needed} bytes) for {shape[1]} features × {n_columns} classes and "
+        f"{shape[0]} rows",
+        needed,
+        "use fewer features (--n-features, --bits), fewer classes or float32 data",
+    )
+
+
+def check_room(what: str, needed: int, advice: str) -> None:
+    """Refuse what needs more bytes than there are; `what` says what it is and how much it needs."""
+    available = available_memory() if needed >= WORTH_ASKING else None
     if available is not None and needed > available:
-        d = shape[1]
-        raise DataError(
-            f"{solver} needs {size(needed)} of memory ({needed} bytes) for {d} features × {n_columns} classes and "
-            f"{shape[0]} rows, but {size(available)} are available: use fewer features (--n-features, --bits), fewer "
-            "classes or float32 data"
-        )
+        raise DataError(f"{what}, but {size(available)} are available: {advice}")
 
 
 def has_room(needed: int) -> bool:

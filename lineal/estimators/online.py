@@ -180,8 +180,12 @@ class OnlineClassifier(ModelClassifier, _Online):
         is_first = not hasattr(self, "_trainer")
         X, y, sample_weight = self._validated(X, y, sample_weight, reset=is_first)
         y, kind = self._target(y)
-        found = np.arange(y.shape[1]) if kind == SETS else None if classes is None else find_classes(classes)[0]
-        if not is_first and classes is not None and not np.array_equal(found, self._trainer.classes):
+        if kind == SETS:
+            return self._learn_more(X, y, sample_weight, kind, np.arange(y.shape[1]))
+        if classes is None:
+            return self._learn_more(X, y, sample_weight, kind, None)
+        found = find_classes(classes)[0]
+        if not is_first and not np.array_equal(found, self._trainer.classes):
             raise DataError("classes differ from those of the first call")
         return self._learn_more(X, y, sample_weight, kind, found)
 

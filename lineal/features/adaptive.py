@@ -28,6 +28,7 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
+from lineal import memory
 from lineal.core import threads
 from lineal.design.matrix import summed
 from lineal.errors import DataError, OptionError
@@ -113,6 +114,7 @@ class AdaptivePolynomial(TransformerMixin, BaseEstimator):
         check_consistent_length(X, y)
         weights = validated_weights(sample_weight, X)
         X = X if sparse.issparse(X) else sparse.csr_array(X)
+        self._check_room(X.shape[1])
         if self.shuffle:
             order = check_random_state(self.random_state).permutation(X.shape[0])
             X, y = X[order], y[order]
@@ -126,6 +128,12 @@ class AdaptivePolynomial(TransformerMixin, BaseEstimator):
         self.history_ = run.history
         self._keep(np.bincount(X.indices, minlength=X.shape[1]))
         return self
+
+    def _check_room(self, d: int) -> None:
+        """Refuse so many columns that the counts of their entries, and their own monomials, do not fit into memory."""
+        needed = (32 + (200 if self.include_linear else 0)) * d
+        what = f"AdaptivePolynomial needs {memory.size(needed)} of memory for {d} columns"
+        memory.check_room(what, needed, "use fewer columns, or set include_linear=False")
 
     def _options(self) -> OnlineOptions:
         for name in ("include_linear", "shuffle"):

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,12 @@ from scipy import sparse
 N, D = 40, 6
 
 
-def clean() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """X of small whole numbers, so that every numeric type holds them; labels of two classes; label sets."""
+def clean() -> tuple[np.ndarray, np.ndarray]:
+    """X of small whole numbers, so that every numeric type holds them; labels of two classes."""
     rng = np.random.default_rng(5)
     X = rng.integers(0, 3, (N, D)).astype(np.float64)
     X[0] = 0.0
-    return X, (X[:, 0] + X[:, 1] > X[:, 2]).astype(np.int64), (X[:, :3] > 0).astype(np.int64)
+    return X, (X[:, 0] + X[:, 1] > X[:, 2]).astype(np.int64)
 
 
 # --- hostile matrices -----------------------------------------------------------------------------------------------
@@ -103,6 +103,12 @@ def _bsr(at: int) -> Callable[[np.ndarray], Any]:
     return build
 
 
+def _reshaped(X: np.ndarray, shape: tuple[int, int]) -> Any:
+    matrix = csr(X)
+    matrix._shape = shape
+    return matrix
+
+
 def _lying(X: np.ndarray) -> Any:
     """Entries in two halves, out of order, with flags that say otherwise."""
     whole = csr(X)
@@ -160,6 +166,27 @@ def _mapped(X: np.ndarray) -> Any:
     return np.load(path, mmap_mode="r")
 
 
+def _mapped_csr(X: np.ndarray) -> Any:
+    matrix = csr(X)
+    for name in ("data", "indices", "indptr"):
+        path = _folder() / f"{name}{X.shape[0]}.npy"
+        np.save(path, getattr(matrix, name))
+        setattr(matrix, name, np.load(path, mmap_mode="r"))
+    return matrix
+
+
+def _masked_coo(X: np.ndarray) -> Any:
+    matrix = sparse.coo_array(X)
+    matrix.data = np.ma.MaskedArray(matrix.data, matrix.data > 1)
+    return matrix
+
+
+def _nullable(frame: Any) -> Any:
+    frame = frame.astype("Int64")
+    frame.iloc[3, 2] = None
+    return frame
+
+
 def _frame(X: np.ndarray, change: Callable[[Any], Any] = lambda frame: frame) -> Any:
     import pandas as pd
 
@@ -208,6 +235,11 @@ SAME: dict[str, Callable[[np.ndarray], Any]] = {
     "sparse float32": lambda X: csr(X.astype(np.float32)),
     "sparse longdouble": lambda X: csr(X.astype(np.longdouble)),
     "read-only csr": _read_only_csr,
+    "indices big-endian": _set("indices", lambda part: part.astype(">i4")),
+    "mapped csr": lambda X: _mapped_csr(X),
+    "data with a mask without masked entries": _set("data", lambda part: np.ma.MaskedArray(part, part > 1e9)),
+    "sparse big-endian": _set("data", lambda part: part.astype(">f8")),
+    "sparse float16": _set("data", lambda part: part.astype(np.float16)),
     "float16": lambda X: X.astype(np.float16),
     "float32": lambda X: X.astype(np.float32),
     "longdouble": lambda X: X.astype(np.longdouble),
@@ -254,10 +286,9 @@ BAD: dict[str, Callable[[np.ndarray], Any]] = {
     "indices too short": _set("indices", lambda part: part[:-5]),
     "indices as floats": _set("indices", lambda part: part.astype(np.float64)),
     "indices as uint16": _set("indices", lambda part: part.astype(np.uint16)),
-    "indices big-endian": _set("indices", lambda part: part.astype(">i4")),
     "indices as a list": _set("indices", lambda part: part.tolist()),
     "indices in two dimensions": _set("indices", lambda part: part[None]),
-    "data of objects": _set("data", lambda part: part.astype(object) + [None] if False else np.array([None] * len(part))),
+    "data of objects": _set("data", lambda part: np.array([None] * len(part))),
     "pointers of objects": _set("indptr", lambda part: part.astype(object)),
     "row of a coo": _coordinates(3, 10**9, 0),
     "column of a coo": _coordinates(3, -1, 1),
@@ -286,6 +317,11 @@ BAD: dict[str, Callable[[np.ndarray], Any]] = {
     "no columns": lambda X: X[:, :0],
     "no rows": lambda X: X[:0],
     "no sparse rows": lambda X: csr(X)[:0],
+    "no sparse columns": lambda X: csr(X)[:, :0],
+    "pointers decrease": _put("indptr", 7, 0),
+    "2^40 rows": lambda X: _reshaped(X, (2**40, D)),
+    "2^40 columns": lambda X: _reshaped(X, (N, 2**40)),
+    "one column less": lambda X: _reshaped(X, (N, D - 1)),
     "sparse vector": lambda X: sparse.coo_array(X[0]),
     "ragged lists": lambda X: [[1.0, 2.0], [3.0]] * (len(X) // 2),
     "texts": lambda X: np.full(X.shape, "word"),
@@ -307,10 +343,13 @@ BAD: dict[str, Callable[[np.ndarray], Any]] = {
 #: Neither: an error or some answer, but no crash and no NaN.
 ODD: dict[str, Callable[[np.ndarray], Any]] = {
     "np.matrix": np.asmatrix,
-    "sparse float16": _set("data", lambda part: part.astype(np.float16)),
-    "sparse objects": _set("data", lambda part: part.astype(object)),
-    "sparse big-endian": _set("data", lambda part: part.astype(">f8")),
-    "data with a mask": _set("data", lambda part: np.ma.MaskedArray(part, part > 1)),
+    "data with masked entries": _set("data", lambda part: np.ma.MaskedArray(part, part > 1)),
+    "coo with masked entries": lambda X: _masked_coo(X),
+    "indices with masked entries": _set("indices", lambda part: np.ma.MaskedArray(part, part > 1)),
+    "masked cells in lists": lambda X: [[np.ma.masked, *row[1:]] for row in X.tolist()],
+    "masked cells in objects": lambda X: np.where(np.eye(*X.shape) > 0, np.ma.masked, X.astype(object)),
+    "frame with a masked cell": lambda X: _frame(X, _absent(np.ma.masked)),
+    "frame of nullable integers": lambda X: _frame(X, _nullable),
     "frame with a column twice": lambda X: _frame(X, _renamed),
     "huge numbers": lambda X: X * 1e300,
     "huge sparse numbers": lambda X: csr(X * 1e300),
@@ -360,6 +399,8 @@ BAD_Y: dict[str, Callable[[np.ndarray], Any]] = {
     "beyond 64 bits": lambda y: [2**70, *y.tolist()[1:]],
     "numbers of both signs that no integer type holds": lambda y: [2**63 + 1, -1] * (len(y) // 2),
     "whole numbers that become one": lambda y: [2**63, 2**63 + 1, 5] * 13 + [5],
+    "masked cell": lambda y: [np.ma.masked, *y.tolist()[1:]],
+    "masked cell among texts": lambda y: [np.ma.masked, *np.array(["a", "b"])[y[1:]].tolist()],
     "masked": lambda y: np.ma.MaskedArray(y, np.arange(len(y)) == 3),
     "masked texts": lambda y: np.ma.MaskedArray(np.array(["a", "b"])[y], np.arange(len(y)) == 3),
     "complex": lambda y: y + 1j,
@@ -375,7 +416,7 @@ BAD_Y: dict[str, Callable[[np.ndarray], Any]] = {
     "label sets with long pointers": lambda y: _set("indptr", lambda p: np.append(p, [10**6] * 9))(
         np.stack([y, 1 - y, y], axis=1).astype(float)
     ),
-    "masked label sets": lambda y: np.ma.MaskedArray(np.stack([y, 1 - y], axis=1), False | np.eye(len(y), 2, dtype=bool)),
+    "masked label sets": lambda y: np.ma.MaskedArray(np.stack([y, 1 - y], axis=1), np.eye(len(y), 2) > 0),
     "records": lambda y: np.zeros(len(y), [("a", int)]),
 }  # fmt: skip
 
@@ -387,6 +428,8 @@ BAD_WEIGHTS: dict[str, Callable[[int], Any]] = {
     "too long": lambda n: np.ones(n + 1),
     "two dimensions": lambda n: np.ones((n, 2)),
     "masked": lambda n: np.ma.MaskedArray(np.ones(n), np.arange(n) == 3),
+    "masked cell": lambda n: [np.ma.masked, *[1.0] * (n - 1)],
+    "dates": lambda n: np.full(n, np.datetime64("2020-01-01")),
     "texts": lambda n: np.full(n, "a"),
     "None inside": lambda n: [None] * n,
     "complex": lambda n: np.ones(n) + 1j,
@@ -486,115 +529,149 @@ class Attempts:
 
     def __init__(self, name: str, say: Callable[[str, str | None, bool], None]) -> None:
         self.name, self.make, self.say = name, estimators()[name], say
-        self.X, self.y, self.sets = clean()
-        self.model_only = isinstance(self.make(), _ModelOnly)
-        self.fitted = self.make().fit(self.X, self.target(self.y))
-
-    def target(self, y: Any) -> Any:
-        return y
+        self.X, self.y = clean()
+        self.is_model = isinstance(self.make(), _ModelOnly)
+        self.fitted = self.make().fit(self.X, self.y)
+        self.is_transformer = hasattr(self.fitted, "transform")
 
     def run(self) -> None:
         """All attempts."""
-        self.predictions()
-        if not self.model_only:
-            self.fits()
-
-    def methods(self) -> list[str]:
-        return [name for name in ANSWERS if hasattr(self.fitted, name)]
-
-    def predictions(self) -> None:
-        """Every matrix to everything that answers."""
-        for way in self.methods():
-            answer = getattr(self.fitted, way)
-            right = _dense(answer(self.X))
-            for what, build in SAME.items():
-                is_cut = "bool" in what
-                expected = _dense(answer((self.X > 0).astype(np.float64))) if is_cut else right
-                self.attempt(f"{way}({what})", build, answer, None if what == "objects" else expected)
-            for what, build in BAD.items():
-                is_empty = what.startswith("no ") and "rows" in what
-                self.attempt(f"{way}({what})", build, answer, None if is_empty and self.model_only else REFUSED)
-            for what, build in ODD.items():
-                self.attempt(f"{way}({what})", build, answer, None)
+        for way in ANSWERS:
+            if hasattr(self.fitted, way):
+                self.answers(way)
         if hasattr(self.fitted, "score"):
-            right = self.fitted.score(self.X, self.y)
-            for what, build in SAME.items():
-                self.attempt(
-                    f"score({what})", build, lambda X: self.fitted.score(X, self.y), None if "bool" in what else right
-                )
-            for what, build in BAD.items():
-                self.attempt(f"score({what})", build, lambda X: self.fitted.score(X, self.y), REFUSED)
-            for what, make in BAD_WEIGHTS.items():
-                wanted = None if what == "negative" else REFUSED
-                self.attempt(
-                    f"score(weights {what})", lambda X: X, lambda X: self.fitted.score(X, self.y, make(N)), wanted
-                )
-            for what, change in BAD_Y.items():
-                wanted = REFUSED if what in ("masked", "too short", "NaN", "±1 indicators", "damaged label sets") else None
-                self.attempt(f"score(y {what})", lambda X: X, lambda X: self.fitted.score(X, change(self.y)), wanted)
-
-    def fits(self) -> None:
-        """Every matrix, label and weight to everything that learns."""
+            self.scores()
+        if self.is_model:
+            return
         for way in ("fit", "partial_fit"):
-            if not hasattr(self.make(), way):
-                continue
-            right = self.answer(getattr(self.make(), way)(self.X, self.y, **self.classes(way)))
-            for what, build in SAME.items():
-                is_cut, is_halved = "bool" in what, "16" in what
-                expected = None if is_cut or is_halved else right
-                self.attempt(f"{way}({what})", build, lambda X: self.learn(way, X, self.y), expected)
-            for what, build in {**BAD, "more rows": ODD["more rows"]}.items():
-                self.attempt(f"{way}({what})", build, lambda X: self.learn(way, X, self.y), REFUSED)
-            for what, build in ODD.items():
-                self.attempt(f"{way}({what})", build, lambda X: self.learn(way, X, self.y), None)
-            if self.name == "OnlineRegressor" or not self.needs_y():
-                continue
-            for what, change in SAME_Y.items():
-                self.attempt(f"{way}(y {what})", lambda X: X, lambda X: self.learn(way, X, change(self.y)), right)
-            for what, change in BAD_Y.items():
-                is_class = way == "partial_fit" and what in ("one class",)
-                is_number = hasattr(self.fitted, "transform") and ("float" in what or "one class" in what)
-                wanted = None if is_class or is_number else REFUSED
-                self.attempt(f"{way}(y {what})", lambda X: X, lambda X: self.learn(way, X, change(self.y)), wanted)
-            if hasattr(self.fitted, "transform") and self.name != "AdaptivePolynomial":
-                continue
+            if hasattr(self.fitted, way):
+                self.fits(way)
+
+    def answers(self, way: str) -> None:
+        """Every matrix to a method that answers."""
+        answer = getattr(self.fitted, way)
+        right = _dense(answer(self.X))
+        right_of_bools = _dense(answer((self.X > 0).astype(np.float64)))
+        for what, build in SAME.items():
+            # Models, which no scikit-learn stands before, take no arrays of objects.
+            expected = None if what == "objects" else right_of_bools if "bool" in what else right
+            self.attempt(f"{way}({what})", build(self.X), answer, expected)
+        for what, build in BAD.items():
+            is_fine = self.is_model and what in ("no rows", "no sparse rows")
+            self.attempt(f"{way}({what})", build(self.X), answer, None if is_fine else REFUSED)
+        for what, build in ODD.items():
+            self.attempt(f"{way}({what})", build(self.X), answer, None)
+
+    def scores(self) -> None:
+        """Every matrix, label and weight to `score`."""
+        score = self.fitted.score
+        right = score(self.X, self.y)
+        for what, build in SAME.items():
+            self.attempt(f"score({what})", build(self.X), score, None if "bool" in what else right, self.y)
+        for what, build in BAD.items():
+            self.attempt(f"score({what})", build(self.X), score, REFUSED, self.y)
+        for what, change in BAD_Y.items():
+            is_bad = what in ("masked", "masked cell", "too short", "NaN", "±1 indicators", "damaged label sets")
+            self.attempt(f"score(y {what})", self.X, score, REFUSED if is_bad else None, change(self.y))
+        for what, make in BAD_WEIGHTS.items():
+            expected = None if what == "negative" else REFUSED
+            self.attempt(f"score(weights {what})", self.X, score, expected, self.y, make(N))
+
+    def fits(self, way: str) -> None:
+        """Every matrix, label, weight and offset to a method that learns."""
+        learn = partial(self.learn, way)
+        right = learn(self.X, self.y)
+        for what, build in SAME.items():
+            is_other = "bool" in what or "16" in what
+            self.attempt(f"{way}({what})", build(self.X), learn, None if is_other else right, self.y)
+        for what, build in BAD.items():
+            self.attempt(f"{way}({what})", build(self.X), learn, REFUSED, self.y)
+        for what, build in ODD.items():
+            is_bad = what == "more rows" and self.needs_y()
+            self.attempt(f"{way}({what})", build(self.X), learn, REFUSED if is_bad else None, self.y)
+        if not self.needs_y():
+            return
+        if self.name == "OnlineRegressor":
+            for what in (
+                "too short",
+                "empty",
+                "NaN",
+                "inf",
+                "None in a list",
+                "masked",
+                "masked cell",
+                "complex",
+                "records",
+            ):
+                self.attempt(f"{way}(y {what})", self.X, learn, REFUSED, BAD_Y[what](self.y))
+        else:
+            self.labels(way, learn, right)
+        if self.name == "GreedyResidual":
+            return
+        for what, make in BAD_WEIGHTS.items():
+            self.attempt(f"{way}(weights {what})", self.X, learn, REFUSED, self.y, sample_weight=make(N))
+        for what, make in ODD_WEIGHTS.items():
+            self.attempt(f"{way}(weights {what})", self.X, learn, None, self.y, sample_weight=make(N))
+        if "LinearClassifier" in self.name:
             for what, make in BAD_WEIGHTS.items():
-                self.attempt(
-                    f"{way}(weights {what})", lambda X: X, lambda X: self.learn(way, X, self.y, make(N)), REFUSED
-                )
-            for what, make in ODD_WEIGHTS.items():
-                self.attempt(f"{way}(weights {what})", lambda X: X, lambda X: self.learn(way, X, self.y, make(N)), None)
+                expected = None if what == "negative" else REFUSED
+                self.attempt(f"{way}(offsets {what})", self.X, learn, expected, self.y, offsets=make(N))
+
+    def labels(self, way: str, learn: Callable[..., Any], right: Any) -> None:
+        """Every kind of labels to a method that learns; what has learned from good ones is saved and loaded."""
+        for what, change in SAME_Y.items():
+            self.attempt(f"{way}(y {what})", self.X, learn, right, change(self.y))
+            if hasattr(self.fitted, "save"):
+                self.attempt(f"{way}(y {what}), save, load", self.X, partial(self.reload, way), None, change(self.y))
+        for what, change in BAD_Y.items():
+            is_class = way == "partial_fit" and what == "one class"
+            is_number = self.is_transformer and ("float" in what or what == "one class")
+            self.attempt(f"{way}(y {what})", self.X, learn, None if is_class or is_number else REFUSED, change(self.y))
 
     def needs_y(self) -> bool:
-        return self.name in ("AdaptivePolynomial", "GreedyResidual") or not hasattr(self.fitted, "transform")
+        """Whether it learns from labels."""
+        return self.name in ("AdaptivePolynomial", "GreedyResidual") or not self.is_transformer
 
-    def classes(self, way: str) -> dict[str, Any]:
-        return {"classes": [0, 1]} if way == "partial_fit" and "SGD" in self.name else {}
+    def learn(self, way: str, X: Any, y: Any, **options: Any) -> np.ndarray:
+        """What a new estimator says of the clean rows after it has learned from these."""
+        return self.answer(self.learned(way, X, y, **options))
 
-    def learn(self, way: str, X: Any, y: Any, weights: Any = None) -> Any:
-        options: dict[str, Any] = {} if weights is None else {"sample_weight": weights}
-        if self.classes(way):
+    def learned(self, way: str, X: Any, y: Any, **options: Any) -> Any:
+        """A new estimator that has learned from these rows."""
+        if way == "partial_fit" and "SGD" in self.name:
             options["classes"] = np.unique(y)
-        return self.answer(getattr(self.make(), way)(X, y, **options))
+        return getattr(self.make(), way)(X, y, **options)
+
+    def reload(self, way: str, X: Any, y: Any) -> int:
+        """0 where a model has the same classes and predictions after it was saved and loaded."""
+        import lineal
+
+        fitted = self.learned(way, X, y)
+        path = _folder() / "model"
+        fitted.save(path)
+        again = lineal.load(path)
+        same = again.classes.tolist() == fitted.classes_.tolist()
+        if not same or again.predict(X).tolist() != fitted.predict(X).tolist():
+            raise AssertionError("the loaded model is another one")
+        return 0
 
     def answer(self, fitted: Any) -> np.ndarray:
         """What a fitted estimator says of the clean rows."""
         way = next(name for name in ("transform", "decision_function", "predict") if hasattr(fitted, name))
         return _dense(getattr(fitted, way)(self.X))
 
-    def attempt(self, what: str, build: Callable[[Any], Any], use: Callable[[Any], Any], expected: Any) -> None:
+    def attempt(self, what: str, X: Any, use: Callable[..., Any], expected: Any, *others: Any, **options: Any) -> None:
+        """One call, `use(X, *others, **options)`."""
         what = f"{self.name}.{what}"
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            given = build(self.X)
-        before = _frozen(given)
+        before = _frozen(X)
         self.say(what, None, False)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             warnings.filterwarnings("ignore", category=_convergence())
-            warnings.filterwarnings("ignore", message=".*column-vector y.*|.*feature names.*|.*beyond ±.*")
-            problem = _problem(lambda: use(given), expected)
-        if problem is None and before is not None and _frozen(given) != before:
+            harmless = "column-vector y|feature names|beyond ±|masked element to nan"
+            warnings.filterwarnings("ignore", message=f".*({harmless}).*")
+            problem = _problem(partial(use, X, *others, **options), expected)
+        if problem is None and before is not None and _frozen(X) != before:
             problem = "changed its input"
         self.say(what, problem, True)
 
@@ -656,7 +733,9 @@ def _frozen(given: Any) -> Any:
     """What must not change."""
     if sparse.issparse(given):
         parts = [given.__dict__.get(name) for name in ("data", "indices", "indptr", "offsets", "_dict")]
-        return [part.tobytes() if isinstance(part, np.ndarray) and part.dtype != object else str(part) for part in parts]
+        return [
+            part.tobytes() if isinstance(part, np.ndarray) and part.dtype != object else str(part) for part in parts
+        ]
     if isinstance(given, np.ndarray) and given.dtype != object:
         return given.tobytes()
     return None

@@ -44,7 +44,6 @@ def _row_sparse(X: Any, y: Any, Y: Any) -> Any:
     return replace(model, feature_names=[f"f{j}" for j in range(wide.shape[1])])
 
 
-
 def _thresholds(X: Any, Y: Any) -> Any:
     return LinearClassifier(alpha=1e-2, threshold="per_label").fit(X, Y).model_
 
@@ -103,7 +102,7 @@ MAKERS: dict[str, Callable[..., Any]] = {
 def parts_of(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Description and tensors of a file."""
     with safe_open(path, framework="numpy") as file:
-        return json.loads(file.metadata()["lineal"]), {name: file.get_tensor(name) for name in file.keys()}
+        return json.loads(file.metadata()["lineal"]), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
 def write(path: Path, description: Any, tensors: dict[str, np.ndarray]) -> None:
@@ -150,9 +149,10 @@ def deep(levels: int) -> Any:
 
 #: What is put in the place of a value of a description.
 FORGERIES: list[Any] = [
-    GONE, None, True, False, 0, 1, -1, 2, 3, 7, 30, 2**31 - 1, 2**31, 2**32, -(2**31), 2**47, 2**62, 2**63, 2**64, -(2**63) - 1,
-    10**30, 0.0, -1.5, 0.5, 1e-300, 1e300, float("nan"), float("inf"), "", "x", "nan", "logistic", "adaptive", "tune", "\x00", "ä" * 50,
-    [], {}, [0], [1, 2, 3], ["a"], [None], [[]], {"a": 1}, [-1], [2**40], [1.5], deep(60), "$tensor", {"$tensor": "weights"},
+    GONE, None, True, False, 0, 1, -1, 2, 3, 7, 30, 2**31 - 1, 2**31, 2**32, -(2**31), 2**47, 2**62, 2**63, 2**64,
+    -(2**63) - 1, 10**30, 0.0, -1.5, 0.5, 1e-300, 1e300, float("nan"), float("inf"), "", "x", "nan", "logistic",
+    "adaptive", "tune", "\x00", "ä" * 50, [], {}, [0], [1, 2, 3], ["a"], [None], [[]], {"a": 1}, [-1], [2**40], [1.5],
+    deep(60), "$tensor", {"$tensor": "weights"},
 ]  # fmt: skip
 
 
