@@ -180,9 +180,10 @@ def _as_csr(X: Any, name: str) -> Any:
         if len(lengths) != n or lengths != [len(row) for row in X.data]:
             _refuse(name, "its parts have the wrong lengths")
         columns: np.ndarray = np.fromiter(chain.from_iterable(X.rows), np.int64, sum(lengths))
-        data = np.fromiter(chain.from_iterable(X.data), X.dtype, sum(lengths))
         starts: np.ndarray = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
-        return _of_parts(sparse.csr_array(X.shape), data, columns, starts)
+        data = np.fromiter(chain.from_iterable(X.data), X.dtype, sum(lengths))
+        found = _of_parts(sparse.csr_array(X.shape), data, columns, starts)
+        return sparse.csr_array(_check_compressed(found, n, d, name))  # with the usual types of indices
     if X.format == "bsr":
         X = _checked_blocks(X, name)
     elif X.format == "dia":

@@ -37,11 +37,13 @@ def has_room(needed: int) -> bool:
 def available_memory(root: str | os.PathLike[str] = "/") -> int | None:
     """Bytes that can be had without ending other programs; all of the machine's where only that is known.
 
-    The least of what the machine has left and what the control groups of this process (containers, batch jobs) allow.
+    The least of what the machine has left and what the control groups of this process (containers, batch jobs) and its
+    own limits (`ulimit -v`) allow.
     `root` is the folder that holds `proc` and `sys`.
     """
     places = Path(root)
-    known = [amount for amount in (_of_machine(places), _of_groups(places)) if amount is not None]
+    found = (_of_machine(places), _of_groups(places), _of_limits(places))
+    known = [amount for amount in found if amount is not None]
     return min(known, default=None)
 
 
@@ -53,6 +55,16 @@ def _of_machine(root: Path) -> int | None:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
         return None
+
+
+def _of_limits(root: Path) -> int | None:
+    """What the limit of this process's address space leaves. None without a limit."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    limit, used = resource.getrlimit(resource.RLIMIT_AS)[0], _named(root / "proc/self/status", "VmSize:")
+    return None if limit == resource.RLIM_INFINITY or used is None else max(limit - 1024 * used, 0)
 
 
 #: By version of control groups: where they are mounted, limit, use, and names of file pages in memory.stat.

@@ -16,6 +16,7 @@ import hashlib
 import importlib
 import json
 import os
+import stat
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from lineal.inputs import MAX_FEATURES
 from lineal.model import Model
 from lineal.row_sparse import RowSparse, Weights
 from lineal.solution import Certificate
+from lineal.tensor_file import LONGEST_HEADER, read_tensors
 
 #: Raised when older versions of lineal could misread a file. A file has the oldest format that can hold its model:
 #: 1 for dense weights, 2 for row-sparse ones, for thresholds, and for models that take some of their files' columns,
@@ -39,11 +41,11 @@ FORMAT_VERSION = 4
 #: Bytes of a description that still go into the header: quotes and backslashes take two there.
 LONGEST_TEXT = 40_000_000
 
-#: Bytes that the header of a safetensors file can have.
-LONGEST_HEADER = 100_000_000
-
 #: NumPy kinds of labels that a file can hold.
 LABEL_KINDS = {"i": "int", "u": "int", "f": "float", "b": "bool", "U": "str"}
+
+#: Names of the tensors of linear models.
+_LINEAR = (["intercept", "weights"], ["intercept", "rows", "weights"])
 
 #: What is raised where a file holds other values than a model can have.
 _MISFITS = (
@@ -58,9 +60,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     try:
         values, tensors = (_to_json(model), _tensors(model)) if isinstance(model, Model) else _other_to_json(model)
         text = _as_text(values)
-        again = _from_json(json.loads(text), tensors)
-        if len(text) > LONGEST_TEXT or again.classes.dtype == np.uint64:
-            tensors = {**tensors, DESCRIPTION: np.frombuffer(text.encode(), np.uint8)}
+        again, encoded = _from_json(json.loads(text), tensors), text.encode()
+        if len(encoded) > LONGEST_TEXT or again.classes.dtype == np.uint64:
+            tensors = {**tensors, DESCRIPTION: np.frombuffer(encoded, np.uint8)}
             text = _as_text({"format_version": 4, "lineal_version": __version__, "description": DESCRIPTION})
         content = to_bytes(tensors, {"lineal": text, "blake2b": _checksum(text, tensors)})
     except (TypeError, ValueError, OverflowError) as error:
@@ -75,31 +77,33 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a model; everything in the file is checked, and an error says what is wrong with it."""
-    from safetensors import SafetensorError, safe_open
-
     path = os.fspath(path)
-    if not os.path.isfile(path):
-        raise ModelFileError(f"{path} is not a file" if os.path.exists(path) else f"no model file {path}")
     try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            if "lineal" not in metadata:
-                raise ModelFileError(f"{path} is a safetensors file, but not a model of lineal")
-            description = _parse(path, metadata["lineal"])
-            names = sorted(file.keys())
-            is_linear = description["format_version"] < 3
-            if is_linear and names not in (["intercept", "weights"], ["intercept", "rows", "weights"]):
-                raise ModelFileError(f"{path} is damaged: it should hold weights and intercept, not {names}")
-            tensors = {name: file.get_tensor(name) for name in names}
-    except (SafetensorError, OSError, ValueError, TypeError, LookupError, AttributeError) as error:
-        if isinstance(error, LinealError):
-            raise
-        raise ModelFileError(f"{path} is cut, damaged or not a model file ({error})") from None
-    if metadata.get("blake2b") != _checksum(metadata["lineal"], tensors):
-        raise ModelFileError(f"{path} is damaged: its checksum does not fit its contents")
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise ModelFileError(f"{path} is not a file")
+        with open(path, "rb") as file:
+            metadata, tensors = read_tensors(file)
+    except FileNotFoundError:
+        raise ModelFileError(f"no model file {path}") from None
+    except OSError as error:
+        raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from None
+    except MemoryError:
+        raise ModelFileError(f"{path} needs more memory than there is") from None
+    except ModelFileError:
+        raise
+    except ValueError as error:
+        raise ModelFileError(f"{path} is cut, damaged or not a model file ({_short(error)})") from None
+    if "lineal" not in metadata:
+        raise ModelFileError(f"{path} is a safetensors file, but not a model of lineal")
+    description = _parse(path, metadata["lineal"])
     try:
+        if metadata.get("blake2b") != _checksum(metadata["lineal"], tensors):
+            raise ModelFileError(f"{path} is damaged: its checksum does not fit its contents")
         if description["format_version"] == 4:
             description = _parse(path, _text_of(description, tensors))
+        names = sorted(tensors)
+        if description["format_version"] < 3 and names not in _LINEAR:
+            raise ModelFileError(f"{path} is damaged: it should hold weights and intercept, not {names}")
         return _from_json(description, tensors)
     except ModelFileError:
         raise

@@ -215,7 +215,7 @@ class SGDClassifier(ChecksInput, linear_model.SGDClassifier):
 
     def _rows(self, X: Any, y: Any, reset: bool) -> tuple[Any, np.ndarray]:
         return validated(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", accept_large_sparse=False,
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", accept_large_sparse=True,
             reset=reset,
         )  # fmt: skip
 

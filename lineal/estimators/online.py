@@ -235,6 +235,7 @@ class OnlineRegressor(ScoresChecked, RegressorMixin, _Online):
 
     def _validated(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> tuple[Any, Any, Any]:
         X, y = validated(self, X, y, reset=reset, accept_sparse="csr", dtype=(np.float64, np.float32), y_numeric=True)
+        check_present(y)
         return X, y, validated_weights(sample_weight, X)
 
     def __sklearn_tags__(self) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,9 +21,15 @@ def validated(estimator: Any, X: Any, y: Any = NO_Y, **options: Any) -> Any:
     """scikit-learn's `validate_data`, which trusts sparse matrices and drops masks, of data that were checked."""
     found = checked_numbers(X, "X")
     y = y if isinstance(y, str) and y == NO_Y else checked_labels(y)
+    with np.errstate(over="ignore", invalid="ignore"), explained(X):  # numbers that become infinite are refused as such
+        return validate_data(estimator, found, y, **options)
+
+
+@contextmanager
+def explained(X: Any) -> Iterator[None]:
+    """What scikit-learn refuses of a table, in terms of its columns and rows."""
     try:
-        with np.errstate(over="ignore", invalid="ignore"):  # numbers that become infinite are refused as such
-            return validate_data(estimator, found, y, **options)
+        yield
     except (TypeError, ValueError) as error:
         if is_frame(X) and not isinstance(error, LinealError):
             check_frame(X)

@@ -37,7 +37,7 @@ from lineal.features.monomial_values import count_of_rows, products_of_dense, pr
 from lineal.inputs import checked_labels
 from lineal.online_fit import CLASSES, NUMBERS, SETS, array_blocks, fit_online
 from lineal.online_options import OnlineOptions
-from lineal.targets import find_classes, has_columns, label_sets
+from lineal.targets import check_present, find_classes, has_columns, label_sets
 
 #: Rows that one task of a thread takes.
 ROWS = 4096
@@ -108,7 +108,7 @@ class AdaptivePolynomial(TransformerMixin, BaseEstimator):
         """Choose monomials for y: labels (n,), an indicator matrix (n, k), or numbers (n,)."""
         options = self._options()
         if y is None:
-            raise ValueError("AdaptivePolynomial requires y to be passed, but the target y is None")
+            raise DataError("AdaptivePolynomial requires y to be passed, but the target y is None")
         X = self._checked(X, reset=True)
         y, kind, classes = _target(y)
         check_consistent_length(X, y)
@@ -241,6 +241,7 @@ def _target(y: Any) -> tuple[Any, str, Any]:
         sets = label_sets(y)
         return sets, SETS, np.arange(sets.shape[1])
     y = column_or_1d(y, warn=True)
+    check_present(y)
     if type_of_target(y, input_name="y") == "continuous":
         return check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), NUMBERS, None
     return y, CLASSES, find_classes(y)[0]

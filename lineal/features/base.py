@@ -30,7 +30,7 @@ from lineal.errors import DataError, OptionError, unknown_value
 from lineal.estimators.validation import validated
 from lineal.features import rows
 from lineal.inputs import checked_labels, checked_numbers
-from lineal.targets import label_sets
+from lineal.targets import check_present, label_sets
 
 G = TypeVar("G", bound="Generator")
 
@@ -232,11 +232,13 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
     def _residual_of(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         """Rows and what a constant leaves of y: of its indicator matrix, or of its values."""
         if y is None:
-            raise ValueError(
+            raise DataError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: it has no residual"
             )
         y = checked_labels(y)
         check_consistent_length(X, y)
+        if isinstance(y, np.ndarray):
+            check_present(y)
         kind = type_of_target(y, input_name="y")
         if kind.startswith("continuous"):
             R = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")

@@ -52,7 +52,8 @@ class GreedyResidual(ColumnGenerator):
         return 24 * self.n_columns_
 
     def _learn(self, X: Any) -> None:
-        self.norms_ = np.sqrt(column_sums(X, lambda values: np.square(values, dtype=np.float64)))
+        with np.errstate(over="ignore"):
+            self.norms_ = np.sqrt(column_sums(X, lambda values: np.square(values, dtype=np.float64)))
         if not np.isfinite(self.norms_).all():
             raise DataError("some columns are too large to be squared: scale them")
         self.columns_ = self.numbers_ = np.zeros(0, np.int64)

@@ -1,7 +1,7 @@
 """Hostile arrays × every public entry point. Run as a program: one line of JSON per attempt, so that whoever reads them
 knows which attempt ended the process.
 
-    python hostile_arrays.py NAME...        attempts of these estimators
+    python hostile_arrays.py BYTES SHARE NAME...        with so much memory, one of SHARE attempts of these estimators
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import json
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from scipy import sparse
@@ -210,6 +211,16 @@ def _absent(value: Any) -> Callable[[Any], Any]:
 
 def _renamed(frame: Any) -> Any:
     return frame.rename(columns={"c1": "c0"})
+
+
+#: Numbers of columns around the largest that int32 can number.
+WIDE = (2**31 - 1, 2**31, 2**40)
+
+
+def wide(columns: int) -> Any:
+    """A few entries in very many columns."""
+    found = np.sort(np.random.default_rng(1).integers(0, columns, (N, 5)), axis=1)
+    return sparse.csr_array((np.ones(5 * N), found.reshape(-1), np.arange(0, 5 * N + 1, 5)), (N, columns))
 
 
 #: Matrices that hold the same numbers as X: the answer must be that of X.
@@ -466,7 +477,7 @@ def estimators() -> dict[str, Callable[[], Any]]:
         ),
         "StagewiseClassifier polynomial": lambda: lineal.StagewiseClassifier("polynomial", block_size=16, n_blocks=2),
         "OnlineClassifier": lambda: lineal.OnlineClassifier(**online),
-        "OnlineClassifier adaptive": lambda: lineal.OnlineClassifier(expansion="adaptive", epochs=2, **online),
+        "OnlineClassifier adaptive": lambda: lineal.OnlineClassifier(expansion="adaptive", **online),
         "OnlineRegressor": lambda: lineal.OnlineRegressor(**online),
         "LinearSVC": dropin.LinearSVC,
         "LogisticRegression": dropin.LogisticRegression,
@@ -527,8 +538,8 @@ LOOSE = 2e-3
 class Attempts:
     """Tries out one estimator, and says what was not fine."""
 
-    def __init__(self, name: str, say: Callable[[str, str | None, bool], None]) -> None:
-        self.name, self.make, self.say = name, estimators()[name], say
+    def __init__(self, name: str, say: Callable[[str, str | None, bool], None], share: int = 1) -> None:
+        self.name, self.make, self.say, self.share = name, estimators()[name], say, share
         self.X, self.y = clean()
         self.is_model = isinstance(self.make(), _ModelOnly)
         self.fitted = self.make().fit(self.X, self.y)
@@ -546,6 +557,8 @@ class Attempts:
         for way in ("fit", "partial_fit"):
             if hasattr(self.fitted, way):
                 self.fits(way)
+                for columns in WIDE:
+                    self.attempt(f"{way}({columns} columns)", wide(columns), partial(self.wide, way), None, self.y)
 
     def answers(self, way: str) -> None:
         """Every matrix to a method that answers."""
@@ -617,6 +630,11 @@ class Attempts:
                 expected = None if what == "negative" else REFUSED
                 self.attempt(f"{way}(offsets {what})", self.X, learn, expected, self.y, offsets=make(N))
 
+    def wide(self, way: str, X: Any, y: Any) -> np.ndarray:
+        """What an estimator of very many columns says of its own rows."""
+        fitted = self.learned(way, X, y)
+        return _dense((fitted.transform if self.is_transformer else fitted.predict)(X))
+
     def labels(self, way: str, learn: Callable[..., Any], right: Any) -> None:
         """Every kind of labels to a method that learns; what has learned from good ones is saved and loaded."""
         for what, change in SAME_Y.items():
@@ -625,7 +643,7 @@ class Attempts:
                 self.attempt(f"{way}(y {what}), save, load", self.X, partial(self.reload, way), None, change(self.y))
         for what, change in BAD_Y.items():
             is_class = way == "partial_fit" and what == "one class"
-            is_number = self.is_transformer and ("float" in what or what == "one class")
+            is_number = self.is_transformer and ("float" in what or what in ("one class", "beyond 64 bits"))
             self.attempt(f"{way}(y {what})", self.X, learn, None if is_class or is_number else REFUSED, change(self.y))
 
     def needs_y(self) -> bool:
@@ -639,7 +657,7 @@ class Attempts:
     def learned(self, way: str, X: Any, y: Any, **options: Any) -> Any:
         """A new estimator that has learned from these rows."""
         if way == "partial_fit" and "SGD" in self.name:
-            options["classes"] = np.unique(y)
+            options["classes"] = np.unique(y) if _is_vector(y) else [0, 1]
         return getattr(self.make(), way)(X, y, **options)
 
     def reload(self, way: str, X: Any, y: Any) -> int:
@@ -663,6 +681,8 @@ class Attempts:
     def attempt(self, what: str, X: Any, use: Callable[..., Any], expected: Any, *others: Any, **options: Any) -> None:
         """One call, `use(X, *others, **options)`."""
         what = f"{self.name}.{what}"
+        if crc32(what.encode()) % self.share:
+            return
         before = _frozen(X)
         self.say(what, None, False)
         with warnings.catch_warnings():
@@ -725,6 +745,12 @@ def _is_sklearn(error: BaseException) -> bool:
     return "sklearn" in names[-1] or ("sklearn" in " ".join(names[-4:]) and "lineal" not in names[-1])
 
 
+def _is_vector(y: Any) -> bool:
+    """Whether these are labels of one type, more than one of them different."""
+    found = np.asarray(y) if isinstance(y, np.ndarray) or (isinstance(y, list) and len({*map(type, y)}) == 1) else None
+    return found is not None and found.ndim == 1 and (found.dtype != object or type(y[0]) is str)
+
+
 def _dense(values: Any) -> np.ndarray:
     return values.toarray() if sparse.issparse(values) else np.asarray(values)
 
@@ -741,17 +767,18 @@ def _frozen(given: Any) -> Any:
     return None
 
 
-def lines() -> Iterator[None]:
-    """Attempts of the estimators that the command line names."""
-    for name in sys.argv[1:]:
+def main(memory: int, share: int, names: list[str]) -> None:
+    """Attempts of these estimators; of every `share` attempts one, always the same."""
+    import resource
 
-        def say(what: str, problem: str | None, is_over: bool) -> None:
-            print(json.dumps([what, problem, is_over]), flush=True)
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 
-        Attempts(name, say).run()
-        yield
+    def say(what: str, problem: str | None, is_over: bool) -> None:
+        print(json.dumps([what, problem, is_over]), flush=True)
+
+    for name in names:
+        Attempts(name, say, share).run()
 
 
 if __name__ == "__main__":
-    for _ in lines():
-        pass
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
