@@ -15,16 +15,14 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy import sparse
 
+from lineal import memory
 from lineal.errors import DataError
 
 #: Columns are numbered by int32 in the readers, in model files and in the kernels of online learning.
 MAX_FEATURES = 2**31 - 1
 
 #: The types of indices and pointers, each with the unsigned type in which a negative number is a very large one.
-_UNSIGNED = {
-    np.dtype(np.int32): np.dtype(np.uint32),
-    np.dtype(np.int64): np.dtype(np.uint64),
-}
+_UNSIGNED: dict[np.dtype[Any], Any] = {np.dtype(np.int32): np.uint32, np.dtype(np.int64): np.uint64}
 
 #: Types of stored numbers that SciPy and the kernels know.
 _KEPT = frozenset(map(np.dtype, "?bhilqBHILQfdgFDG"))
@@ -36,7 +34,7 @@ _DAMAGE = (ValueError, TypeError, IndexError, KeyError, OverflowError, Attribute
 _MASKED = id(np.ma.masked)
 
 #: Whole numbers up to this are the same in float64.
-_EXACT = 2**53
+EXACT = 2**53
 
 
 def checked(values: Any, name: str) -> Any:
@@ -99,7 +97,7 @@ def checked_labels(y: Any) -> Any:
         raise DataError(f"y mixes labels of types {', '.join(kinds)}: convert them to one type")
     if values.dtype.kind == "f":
         for row, label in enumerate(y):
-            if isinstance(label, int | np.integer) and abs(int(label)) > _EXACT:
+            if isinstance(label, int | np.integer) and abs(int(label)) > EXACT:
                 raise DataError(
                     f"y[{row}] is {label}, which is not the same number next to labels that do not fit 64-bit integers "
                     "of one sign: use texts"
@@ -146,17 +144,13 @@ def _checked_sparse(X: Any, name: str) -> Any:
 
 
 def _check_compressed(X: Any, n: int, width: int, name: str) -> Any:
-    """A CSR matrix of n rows and `width` columns, or a CSC matrix the other way round, without unused room at its end.
-
-    One pass over the indices: as unsigned numbers, negative ones are too large like any other.
-    """
+    """A CSR matrix of n rows and `width` columns, or a CSC matrix the other way round, without spare room at its end."""
     indices, indptr, data = X.indices, X.indptr, X.data
     is_plain = type(indices) is type(indptr) is type(data) is np.ndarray and data.dtype in _KEPT
     if not is_plain or indices.dtype not in _UNSIGNED or indptr.dtype not in _UNSIGNED:
         indices, indptr, data = _plain(indices, name), _plain(indptr, name), _plain(data, name)
         X = _of_parts(X, data, indices, indptr)
-    unsigned = _UNSIGNED.get(indices.dtype)
-    if unsigned is None or indptr.dtype not in _UNSIGNED:
+    if indices.dtype not in _UNSIGNED or indptr.dtype not in _UNSIGNED:
         _refuse(name, f"its indices are of type {indices.dtype} and {indptr.dtype}, not int32 or int64")
     if indices.ndim != 1 or indptr.shape != (n + 1,) or data.shape != indices.shape:
         _refuse(name, "its parts have the wrong lengths")
@@ -166,25 +160,28 @@ def _check_compressed(X: Any, n: int, width: int, name: str) -> Any:
     if last < len(indices):
         indices = indices[:last]
         X = _of_parts(X, data[:last], indices, indptr)
-    if last and np.maximum.reduce(indices.view(unsigned)) >= width:
-        _refuse(name, f"an index is out of range: negative, or not below {width}")
+    _check_indices(indices, width, name)
     return X
+
+
+def _check_indices(indices: np.ndarray, bound: int, name: str) -> None:
+    """One pass: as unsigned numbers, negative ones are too large like any other."""
+    if len(indices) and np.maximum.reduce(indices.view(_UNSIGNED[indices.dtype])) >= bound:
+        _refuse(name, f"an index is out of range: negative, or not below {bound}")
 
 
 def _as_csr(X: Any, name: str) -> Any:
     """A matrix of any other format as CSR, of which SciPy sees only parts that it can follow."""
     n, d = X.shape
-    data: np.ndarray
+    if not memory.has_room(8 * n):
+        raise DataError(f"{name} has {n} rows: as CSR it does not fit into memory")
     if X.format == "lil":
         lengths = [len(row) for row in X.rows]
         if len(lengths) != n or lengths != [len(row) for row in X.data]:
             _refuse(name, "its parts have the wrong lengths")
         columns: np.ndarray = np.fromiter(chain.from_iterable(X.rows), np.int64, sum(lengths))
-        starts: np.ndarray = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
-        data = np.fromiter(chain.from_iterable(X.data), X.dtype, sum(lengths))
-        found = _of_parts(sparse.csr_array(X.shape), data, columns, starts)
-        return sparse.csr_array(_check_compressed(found, n, d, name))  # with the usual types of indices
-    if X.format == "bsr":
+        _check_indices(columns, d, name)
+    elif X.format == "bsr":
         X = _checked_blocks(X, name)
     elif X.format == "dia":
         offsets = X.offsets
@@ -199,8 +196,7 @@ def _as_csr(X: Any, name: str) -> Any:
         for indices, bound in zip(X.coords, (n, d), strict=True):
             if indices.dtype not in _UNSIGNED or indices.shape != data.shape or data.ndim != 1:
                 _refuse(name, "its parts have the wrong lengths or types")
-            if len(indices) and np.maximum.reduce(indices.view(_UNSIGNED[indices.dtype])) >= bound:
-                _refuse(name, f"an index is out of range: negative, or not below {bound}")
+            _check_indices(indices, bound, name)
         X = type(X)((data, X.coords), X.shape)
     return X.tocsr()
 
@@ -211,7 +207,7 @@ def _checked_blocks(X: Any, name: str) -> Any:
     if X.data.ndim != 3 or min(X.data.shape[1:]) < 1 or n % X.data.shape[1] or d % X.data.shape[2]:
         _refuse(name, "its blocks do not fit its shape")
     grid = n // X.data.shape[1], d // X.data.shape[2]
-    blocks = _of_parts(sparse.csr_array(grid), np.empty(len(X.data), bool), X.indices, X.indptr)
+    blocks = _of_parts(sparse.csr_array((0, 0)), np.empty(len(X.data), bool), X.indices, X.indptr)
     blocks = _check_compressed(blocks, grid[0], grid[1], name)
     return _of_parts(X, _plain(X.data[: len(blocks.data)], name), blocks.indices, X.indptr)
 

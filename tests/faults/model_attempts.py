@@ -82,9 +82,7 @@ class Attempts:
             place, forgery = every[number]
             yield f"{place} is {str(forgery)[:40]!r}", changed(self.description, place, forgery), self.tensors
         arrays = [
-            (name, what, array)
-            for name in self.tensors
-            for what, array in forged_tensors(self.tensors[name], self.rng)
+            (name, what, array) for name in self.tensors for what, array in forged_tensors(self.tensors[name], self.rng)
         ]
         for number in self.rng.choice(len(arrays), min(4 * self.count, len(arrays)), replace=False).tolist():
             name, what, array = arrays[number]
