@@ -144,7 +144,7 @@ def _checked_sparse(X: Any, name: str) -> Any:
 
 
 def _check_compressed(X: Any, n: int, width: int, name: str) -> Any:
-    """A CSR matrix of n rows and `width` columns, or a CSC matrix the other way round, without spare room at its end."""
+    """A CSR matrix of n rows and `width` columns, or CSC the other way round, without spare room at its end."""
     indices, indptr, data = X.indices, X.indptr, X.data
     is_plain = type(indices) is type(indptr) is type(data) is np.ndarray and data.dtype in _KEPT
     if not is_plain or indices.dtype not in _UNSIGNED or indptr.dtype not in _UNSIGNED:

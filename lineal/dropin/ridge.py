@@ -33,6 +33,7 @@ from lineal.design import Design, wrap
 from lineal.design.products import column_moments, gram, matmul, rmatmul
 from lineal.dropin.problem import ChecksInput, checked_weights
 from lineal.errors import DataError, OptionError
+from lineal.estimators.validation import explained
 from lineal.inputs import checked_labels, checked_numbers
 from lineal.solution import Certificate
 from lineal.solvers.parts.cg import System, column_dots, truncated_cg
@@ -67,7 +68,8 @@ class RidgeClassifier(ChecksInput, linear_model.RidgeClassifier):
         if has_columns(y):
             y = label_sets(y).toarray().astype(np.int64)
         name = self._checked_solver(sparse.issparse(X))
-        X, y, sample_weight, Y = self._prepare_data(X, y, sample_weight, self.solver)
+        with explained(X):
+            X, y, sample_weight, Y = self._prepare_data(X, y, sample_weight, self.solver)
         if X.dtype not in (np.float32, np.float64):
             X = X.astype(np.float64)
         memory.check_fit("RidgeClassifier", (24 * Y.shape[1] + 16) * X.shape[1], X.shape, Y.shape[1])

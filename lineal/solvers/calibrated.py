@@ -111,8 +111,7 @@ class _Residual:
     def __init__(self, X: Design, weights: np.ndarray, alpha: float, fit_intercept: bool, threads: int) -> None:
         self.X, self.row_weights, self.threads = X, weights, threads
         self.means = column_moments(X, weights)[:, 0] if fit_intercept else None
-        with np.errstate(over="ignore", invalid="ignore"):  # refused by the factorisation
-            moment = gram(X, weights, threads, self.means)
+        moment = gram(X, weights, threads, self.means)
         self.constant = np.zeros(0, np.intp)
         if self.means is not None:
             self.constant = without_constants(moment, self.means, X.dtype, not X.is_dense)
