@@ -16,6 +16,7 @@ from lineal import interactions
 from lineal.errors import DataError, OptionError
 from lineal.estimators.base import ModelClassifier
 from lineal.estimators.validation import ScoresChecked, validated, validated_weights
+from lineal.inputs import Checked
 from lineal.online_fit import CLASSES, NUMBERS, SETS, Trainer, array_blocks, fit_online
 from lineal.online_options import TUNE, OnlineOptions
 from lineal.options import describe
@@ -226,7 +227,7 @@ class OnlineRegressor(ScoresChecked, RegressorMixin, _Online):
         """Numbers (n,)."""
         check_is_fitted(self, "model_")
         X = validated(self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32))
-        return self.model_.predict(X)
+        return self.model_.predict(Checked(X))
 
     def save(self, path: Any) -> None:
         """Write the model to a file that `lineal.load` reads."""

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from lineal.errors import LinealError
@@ -16,11 +17,17 @@ from lineal.targets import check_present, has_columns, label_sets
 #: What scikit-learn takes for "there is no y to check".
 NO_Y = "no_validation"
 
+#: Types of numbers that no estimator converts.
+_AS_THEY_ARE = (np.dtype(np.float64), np.dtype(np.float32))
+
 
 def validated(estimator: Any, X: Any, y: Any = NO_Y, **options: Any) -> Any:
     """scikit-learn's `validate_data`, which trusts sparse matrices and drops masks, of data that were checked."""
     found = checked_numbers(X, "X")
     y = y if isinstance(y, str) and y == NO_Y else checked_labels(y)
+    is_matrix = type(found) is np.ndarray or sparse.issparse(found)
+    if is_matrix and found.dtype in _AS_THEY_ARE:  # nothing to convert, no columns to name
+        return validate_data(estimator, found, y, **options)
     with np.errstate(over="ignore", invalid="ignore"), explained(X):  # numbers that become infinite are refused as such
         return validate_data(estimator, found, y, **options)
 
