@@ -16,7 +16,7 @@ from lineal import LinearClassifier
 from lineal.errors import ModelFileError
 
 #: Attempts per way to damage or forge a file and kind of model in `make test`; `make test-all` multiplies them.
-COUNT = 3
+COUNT = 2
 
 #: Models are tried in so many processes.
 PROCESSES = 3
