@@ -89,7 +89,8 @@ class Conditioned:
         W, b = self._outside(found.weights, found.intercept)
         if not np.isfinite(W).all():
             raise DataError(
-                f"the features are so small that their weights overflow in {W.dtype}: scale the features, or use float64"
+                f"the features are so small that their weights overflow in {W.dtype}: scale the features, or use "
+                "float64"
             )
         found = replace(found, weights=W, intercept=b)
         if self.rows.is_exact:

@@ -17,7 +17,7 @@ from lineal.design import Design, wrap
 from lineal.engine.local import LocalEngine
 from lineal.errors import DataError, OptionError
 from lineal.held_out import fold_numbers, held_out_scores, training_scores
-from lineal.inputs import checked
+from lineal.inputs import checked_numbers
 from lineal.minimise import minimise
 from lineal.model import Model
 from lineal.objective import Objective
@@ -192,8 +192,7 @@ def prepare(
     if options.threshold is not None and not encoded.is_multilabel:
         raise OptionError(f"threshold={options.threshold!r} is for label sets, and y has one label a row")
     design = wrap(X)
-    n, d = design.shape
-    memory.check_fit("any solver", (24 * encoded.n_columns + 16) * d, (n, d), encoded.n_columns)
+    n = design.shape[0]
     weights = row_weights(sample_weight, options.class_weight, encoded, n)
     return assemble(design, encoded, weights, options, _offsets(offsets, n, encoded, design.dtype))
 
@@ -202,6 +201,8 @@ def assemble(
     design: Design, encoded: Encoded, weights: np.ndarray, options: TrainOptions, offsets: np.ndarray | None = None
 ) -> Problem:
     """The problem of wrapped rows, encoded labels and weights that add up to one, by options that were checked."""
+    k = encoded.n_columns
+    memory.check_fit("any solver", (24 * k + 16) * design.shape[1], design.shape, k)
     engine = LocalEngine(design, encoded.targets, weights, encoded.n_columns, offsets, thread_count(options.n_jobs))
     regulariser = Regulariser(
         options.get_penalty(), options.alpha, design.shape[1], options.penalty_factors, options.feature_groups
@@ -237,7 +238,9 @@ def blas_threads(problem: Problem) -> AbstractContextManager[Any]:
 
 def row_weights(sample_weight: Any, class_weight: Any, encoded: Encoded, n: int) -> np.ndarray:
     """Weights of the rows, class weights included, scaled to add up to one."""
-    weights = np.ones(n) if sample_weight is None else np.asarray(checked(sample_weight, "sample_weight"), np.float64)
+    weights = (
+        np.ones(n) if sample_weight is None else np.asarray(checked_numbers(sample_weight, "sample_weight"), np.float64)
+    )
     if weights.shape != (n,):
         raise DataError(f"sample_weight has shape {weights.shape}, X has {n} rows")
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
@@ -285,7 +288,7 @@ def _class_factors(class_weight: Any, classes: np.ndarray, numbers: np.ndarray, 
 def _offsets(offsets: Any, n: int, encoded: Encoded, dtype: Any) -> np.ndarray | None:
     if offsets is None:
         return None
-    offsets = checked(offsets, "offsets")
+    offsets = checked_numbers(offsets, "offsets")
     try:
         with np.errstate(over="ignore"):  # too large for the precision of X: refused below
             found = np.asarray(offsets.toarray() if sparse.issparse(offsets) else offsets, dtype=dtype)

@@ -8,44 +8,76 @@ refused here, before anything else touches the values. NumPy and SciPy only: mod
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from itertools import chain
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from scipy import sparse
 
+from lineal import memory
 from lineal.errors import DataError
 
 #: Columns are numbered by int32 in the readers, in model files and in the kernels of online learning.
 MAX_FEATURES = 2**31 - 1
 
 #: The types of indices and pointers, each with the unsigned type in which a negative number is a very large one.
-_UNSIGNED = {
-    np.dtype(np.int32): np.dtype(np.uint32),
-    np.dtype(np.int64): np.dtype(np.uint64),
-}
+_UNSIGNED: dict[np.dtype[Any], Any] = {np.dtype(np.int32): np.uint32, np.dtype(np.int64): np.uint64}
+
+#: Types of stored numbers that SciPy and the kernels know.
+_KEPT = frozenset(map(np.dtype, "?bhilqBHILQfdgFDG"))
 
 #: What SciPy and NumPy raise where parts of a sparse matrix have been replaced by something else.
 _DAMAGE = (ValueError, TypeError, IndexError, KeyError, OverflowError, AttributeError)
 
+#: What tells a masked cell: there is one such object only.
+_MASKED = id(np.ma.masked)
+
 #: Whole numbers up to this are the same in float64.
-_EXACT = 2**53
+EXACT = 2**53
 
 
 def checked(values: Any, name: str) -> Any:
     """`values` as they are, after a check that they can be trusted: no masked entries, no damaged sparse matrix.
 
     A sparse matrix that is neither CSR nor CSC comes back as CSR, a masked array without masked entries as its data.
-    `name` is what messages call it: "X", "y", "sample_weight" or "offsets".
+    `name` is what messages call it, for example "X" or "y".
     """
     if type(values) is np.ndarray:
+        if values.dtype == object:
+            _check_cells(values.flat, name)
         return values
     if sparse.issparse(values):
-        return _checked_sparse(values, name)
+        return checked_sparse(values, name)
     if isinstance(values, np.ma.MaskedArray):
         return _unmasked(values, name)
-    if isinstance(values, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in values):
-        return [_unmasked(row, name) if isinstance(row, np.ma.MaskedArray) else row for row in values]
+    if isinstance(values, list | tuple):
+        for row in values:
+            if isinstance(row, list | tuple):
+                _check_cells(row, name)
+        if any(isinstance(row, np.ma.MaskedArray) for row in values):
+            return [_unmasked(row, name) if isinstance(row, np.ma.MaskedArray) else row for row in values]
+    return values
+
+
+class Checked(NamedTuple):
+    """A matrix that was checked, for whoever would check it again."""
+
+    matrix: Any
+
+
+def checked_numbers(values: Any, name: str) -> Any:
+    """`checked`, for what must be real numbers: NumPy would take dates for some, and drop imaginary parts."""
+    values = checked(values, name)
+    if isinstance(values, np.ndarray) or sparse.issparse(values):
+        kind = values.dtype.kind
+        if kind == "c":
+            raise DataError(f"Complex data not supported: {name} must hold real numbers, found {values.dtype}")
+        if kind in "mMV":
+            raise DataError(f"{name} must hold real numbers, found {values.dtype}")
+        if kind == "f" and values.dtype.itemsize > 8:
+            with np.errstate(over="ignore"):  # what becomes infinite is refused as such
+                return values.astype(np.float64)
     return values
 
 
@@ -56,6 +88,8 @@ def checked_labels(y: Any) -> Any:
     floating-point numbers: two labels could become one.
     """
     y = checked(y.to_numpy() if is_frame(y) else y, "y")
+    if isinstance(y, np.ndarray) and y.dtype.kind == "V":
+        raise DataError(f"y holds records, of type {y.dtype}: give one label per row")
     if not isinstance(y, list | tuple):
         return y
     try:
@@ -69,7 +103,7 @@ def checked_labels(y: Any) -> Any:
         raise DataError(f"y mixes labels of types {', '.join(kinds)}: convert them to one type")
     if values.dtype.kind == "f":
         for row, label in enumerate(y):
-            if isinstance(label, int | np.integer) and abs(int(label)) > _EXACT:
+            if isinstance(label, int | np.integer) and abs(int(label)) > EXACT:
                 raise DataError(
                     f"y[{row}] is {label}, which is not the same number next to labels that do not fit 64-bit integers "
                     "of one sign: use texts"
@@ -80,15 +114,21 @@ def checked_labels(y: Any) -> Any:
 def _unmasked(values: np.ma.MaskedArray, name: str) -> np.ndarray:
     mask = np.ma.getmaskarray(values)
     if values.dtype.names is None and mask.any():
-        where = ", ".join(str(int(place[0])) for place in np.nonzero(mask))
+        where = np.argwhere(mask)[0].tolist()
         raise DataError(
-            f"{name} is a masked array with {int(mask.sum())} masked entries, the first at [{where}]: fill them, or "
+            f"{name} has {int(mask.sum())} masked entries{f', the first at {where}' if where else ''}: fill them, or "
             "leave their rows out"
         )
     return np.asarray(values.data)
 
 
-def _checked_sparse(X: Any, name: str) -> Any:
+def _check_cells(cells: Iterable[Any], name: str) -> None:
+    """Refuse cells that are `np.ma.masked`: NumPy would make NaN of them in numbers, and "--" in texts."""
+    if _MASKED in map(id, cells):
+        raise DataError(f"{name} has a masked cell (np.ma.masked): fill it, or leave its row out")
+
+
+def checked_sparse(X: Any, name: str) -> Any:
     """A sparse matrix whose indices and pointers are all within bounds, as CSR or CSC."""
     shape = X.shape
     if len(shape) != 2:
@@ -110,64 +150,86 @@ def _checked_sparse(X: Any, name: str) -> Any:
 
 
 def _check_compressed(X: Any, n: int, width: int, name: str) -> Any:
-    """A CSR matrix of n rows and `width` columns, or a CSC matrix the other way round, without unused room at its end.
-
-    One pass over the indices: as unsigned numbers, negative ones are too large like any other.
-    """
+    """A CSR matrix of n rows and `width` columns, or CSC the other way round, without spare room at its end."""
     indices, indptr, data = X.indices, X.indptr, X.data
-    if not (type(indices) is type(indptr) is np.ndarray and isinstance(data, np.ndarray)):
-        _refuse(name, "its parts are not NumPy arrays")
-    unsigned = _UNSIGNED.get(indices.dtype)
-    if unsigned is None or indptr.dtype not in _UNSIGNED:
-        _refuse(name, f"its indices are of type {indices.dtype} and {indptr.dtype}, not int32 or int64")
+    is_plain = type(indices) is type(indptr) is type(data) is np.ndarray and data.dtype in _KEPT
+    if not is_plain or indices.dtype not in _UNSIGNED or indptr.dtype not in _UNSIGNED:
+        indices, indptr, data = _plain(indices, name), _plain(indptr, name), _plain(data, name)
+        X = _of_parts(X, data, indices, indptr)
+        if indices.dtype not in _UNSIGNED or indptr.dtype not in _UNSIGNED:
+            _refuse(name, f"its indices are of type {indices.dtype} and {indptr.dtype}, not int32 or int64")
     if indices.ndim != 1 or indptr.shape != (n + 1,) or data.shape != indices.shape:
         _refuse(name, "its parts have the wrong lengths")
     last = indptr.item(-1)
     if not 0 <= last <= len(indices) or indptr.item(0) != 0 or (n > 1 and (indptr[1:] < indptr[:-1]).any()):
         _refuse(name, "a pointer is out of range: they must ascend from 0 to the number of entries")
     if last < len(indices):
-        X = _of_parts(X, data[:last], indices[:last], indptr)
-        indices = X.indices
-    if last and np.maximum.reduce(indices.view(unsigned)) >= width:
-        _refuse(name, f"an index is out of range: negative, or not below {width}")
+        indices = indices[:last]
+        X = _of_parts(X, data[:last], indices, indptr)
+    _check_indices(indices, width, name)
     return X
+
+
+def _check_indices(indices: np.ndarray, bound: int, name: str) -> None:
+    """One pass: as unsigned numbers, negative ones are too large like any other."""
+    if len(indices):
+        unsigned = indices.view(_UNSIGNED[indices.dtype])
+        if unsigned.item(unsigned.argmax()) >= bound:  # on short arrays several times as fast as the maximum
+            _refuse(name, f"an index is out of range: negative, or not below {bound}")
 
 
 def _as_csr(X: Any, name: str) -> Any:
     """A matrix of any other format as CSR, of which SciPy sees only parts that it can follow."""
     n, d = X.shape
+    if not memory.has_room(8 * n):
+        raise DataError(f"{name} has {n} rows: as CSR it does not fit into memory")
     if X.format == "lil":
         lengths = [len(row) for row in X.rows]
         if len(lengths) != n or lengths != [len(row) for row in X.data]:
             _refuse(name, "its parts have the wrong lengths")
-        indices: np.ndarray = np.fromiter(chain.from_iterable(X.rows), np.int64, sum(lengths))
-        data: np.ndarray = np.fromiter(chain.from_iterable(X.data), X.dtype, sum(lengths))
-        return sparse.csr_array((data, indices, np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))), X.shape)
-    if X.format == "bsr":
-        _check_blocks(X, name)
+        columns: np.ndarray = np.fromiter(chain.from_iterable(X.rows), np.int64, sum(lengths))
+        _check_indices(columns, d, name)
+    elif X.format == "bsr":
+        X = _checked_blocks(X, name)
     elif X.format == "dia":
         offsets = X.offsets
         if X.data.ndim != 2 or offsets.shape != (len(X.data),) or offsets.dtype not in _UNSIGNED:
             _refuse(name, "its parts have the wrong lengths or types")
         if len(offsets) and (offsets.min() < -n or offsets.max() > d or len(np.unique(offsets)) < len(offsets)):
             _refuse(name, "its diagonals are outside of it, or there twice")
+        X = type(X)((_plain(X.data, name), offsets), X.shape)
     else:
         X = X.tocoo()
+        data = _plain(X.data, name)
         for indices, bound in zip(X.coords, (n, d), strict=True):
-            if indices.dtype not in _UNSIGNED or indices.shape != X.data.shape or X.data.ndim != 1:
+            if indices.dtype not in _UNSIGNED or indices.shape != data.shape or data.ndim != 1:
                 _refuse(name, "its parts have the wrong lengths or types")
-            if len(indices) and np.maximum.reduce(indices.view(_UNSIGNED[indices.dtype])) >= bound:
-                _refuse(name, f"an index is out of range: negative, or not below {bound}")
+            _check_indices(indices, bound, name)
+        X = type(X)((data, X.coords), X.shape)
     return X.tocsr()
 
 
-def _check_blocks(X: Any, name: str) -> None:
-    """A BSR matrix is a CSR matrix of blocks."""
-    if X.data.ndim != 3 or min(X.data.shape[1:]) < 1 or X.shape[0] % X.data.shape[1] or X.shape[1] % X.data.shape[2]:
+def _checked_blocks(X: Any, name: str) -> Any:
+    """A BSR matrix, which is a CSR matrix of blocks."""
+    n, d = X.shape
+    if X.data.ndim != 3 or min(X.data.shape[1:]) < 1 or n % X.data.shape[1] or d % X.data.shape[2]:
         _refuse(name, "its blocks do not fit its shape")
-    numbers = sparse.csr_array((X.shape[0] // X.data.shape[1], X.shape[1] // X.data.shape[2]))
-    blocks = _of_parts(numbers, np.empty(len(X.data), bool), X.indices, X.indptr)
-    _check_compressed(blocks, *numbers.shape, name)
+    grid = n // X.data.shape[1], d // X.data.shape[2]
+    blocks = _of_parts(sparse.csr_array((0, 0)), np.empty(len(X.data), bool), X.indices, X.indptr)
+    blocks = _check_compressed(blocks, grid[0], grid[1], name)
+    return _of_parts(X, _plain(X.data[: len(blocks.data)], name), blocks.indices, X.indptr)
+
+
+def _plain(part: Any, name: str) -> np.ndarray:
+    """An array that a sparse matrix is made of, without a mask, of a type that SciPy and the kernels know."""
+    if isinstance(part, np.ma.MaskedArray):
+        part = _unmasked(part, name)
+    if not isinstance(part, np.ndarray):
+        _refuse(name, "its parts are not NumPy arrays")
+    found = np.asarray(part)
+    if found.dtype.kind not in "biufc":
+        raise DataError(f"{name} must hold real numbers, found {found.dtype}")
+    return found.astype(np.float32 if found.dtype == np.float16 else found.dtype.newbyteorder("="), copy=False)
 
 
 def _of_parts(like: Any, data: np.ndarray, indices: np.ndarray, indptr: np.ndarray) -> Any:

@@ -13,16 +13,19 @@ WORTH_ASKING = 16 << 20
 
 def check_fit(solver: str, needed: int, shape: tuple[int, int], n_columns: int) -> None:
     """Refuse a fit whose weights and workspace do not fit into the memory that there is."""
-    if needed < WORTH_ASKING:
-        return
-    available = available_memory()
+    check_room(
+        f"{solver} needs {size(needed)} of memory ({needed} bytes) for {shape[1]} features × {n_columns} classes and "
+        f"{shape[0]} rows",
+        needed,
+        "use fewer features (--n-features, --bits), fewer classes or float32 data",
+    )
+
+
+def check_room(what: str, needed: int, advice: str) -> None:
+    """Refuse what needs more bytes than there are; `what` says what it is and how much it needs."""
+    available = available_memory() if needed >= WORTH_ASKING else None
     if available is not None and needed > available:
-        d = shape[1]
-        raise DataError(
-            f"{solver} needs {size(needed)} of memory ({needed} bytes) for {d} features × {n_columns} classes and "
-            f"{shape[0]} rows, but {size(available)} are available: use fewer features (--n-features, --bits), fewer "
-            "classes or float32 data"
-        )
+        raise DataError(f"{what}, but {size(available)} are available: {advice}")
 
 
 def has_room(needed: int) -> bool:
@@ -34,11 +37,13 @@ def has_room(needed: int) -> bool:
 def available_memory(root: str | os.PathLike[str] = "/") -> int | None:
     """Bytes that can be had without ending other programs; all of the machine's where only that is known.
 
-    The least of what the machine has left and what the control groups of this process (containers, batch jobs) allow.
+    The least of what the machine has left and what the control groups of this process (containers, batch jobs) and its
+    own limits (`ulimit -v`) allow.
     `root` is the folder that holds `proc` and `sys`.
     """
     places = Path(root)
-    known = [amount for amount in (_of_machine(places), _of_groups(places)) if amount is not None]
+    found = (_of_machine(places), _of_groups(places), _of_limits(places))
+    known = [amount for amount in found if amount is not None]
     return min(known, default=None)
 
 
@@ -50,6 +55,16 @@ def _of_machine(root: Path) -> int | None:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
         return None
+
+
+def _of_limits(root: Path) -> int | None:
+    """What the limit of this process's address space leaves. None without a limit."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    limit, used = resource.getrlimit(resource.RLIMIT_AS)[0], _named(root / "proc/self/status", "VmSize:")
+    return None if limit == resource.RLIM_INFINITY or used is None else max(limit - 1024 * used, 0)
 
 
 #: By version of control groups: where they are mounted, limit, use, and names of file pages in memory.stat.

@@ -2,9 +2,11 @@
 
 Tensors of linear models: ``weights`` (d, k) and ``intercept`` (k,); for `RowSparse` weights ``rows``, the numbers of
 the rows that are not zero (int64, ascending), and those rows as ``weights`` (len(rows), k). Other kinds of models name
-their own (`to_parts`). Metadata: one JSON text under "lineal" with
-the format version, classes, names, options, certificate and schema, and a checksum of it and the tensors under
-"blake2b".
+their own (`to_parts`). Metadata: one JSON text under "lineal" with the format version, classes, names, options,
+certificate and schema (the description), and a checksum of it and the tensors under "blake2b".
+
+The header of a safetensors file, which holds the metadata, has at most 100 MB. A longer description (many or long
+names) is stored as a tensor of its UTF-8 bytes, ``description``, and the text under "lineal" only says so.
 """
 
 from __future__ import annotations
@@ -14,29 +16,41 @@ import hashlib
 import importlib
 import json
 import os
+import stat
 from typing import Any
 
 import numpy as np
 
 from lineal import __version__, losses
 from lineal import thresholds as label_cuts
-from lineal.data.dataset import Schema
+from lineal.data.dataset import Dataset, Schema
 from lineal.errors import LinealError, ModelFileError
 from lineal.files import whole_file
+from lineal.inputs import MAX_FEATURES
 from lineal.model import Model
 from lineal.row_sparse import RowSparse, Weights
 from lineal.solution import Certificate
+from lineal.tensor_file import LONGEST_HEADER, read_tensors
 
 #: Raised when older versions of lineal could misread a file. A file has the oldest format that can hold its model:
 #: 1 for dense weights, 2 for row-sparse ones, for thresholds, and for models that take some of their files' columns,
-#: 3 for models that are not linear.
-FORMAT_VERSION = 3
+#: 3 for models that are not linear, 4 where the description is a tensor (it then has a format of its own, 1 to 3) or
+#: labels are unsigned numbers beyond int64.
+FORMAT_VERSION = 4
 
-#: Columns are numbered by int32 wherever they are read.
-MAX_FEATURES = 2**31 - 1
+#: Bytes of a description that still go into the header: quotes and backslashes take two there.
+LONGEST_TEXT = 40_000_000
 
 #: NumPy kinds of labels that a file can hold.
 LABEL_KINDS = {"i": "int", "u": "int", "f": "float", "b": "bool", "U": "str"}
+
+#: Names of the tensors of linear models.
+_LINEAR = (["intercept", "weights"], ["intercept", "rows", "weights"])
+
+#: What is raised where a file holds other values than a model can have.
+_MISFITS = (
+    LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError, MemoryError,
+)  # fmt: skip
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -45,59 +59,97 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     try:
         values, tensors = (_to_json(model), _tensors(model)) if isinstance(model, Model) else _other_to_json(model)
-        text = json.dumps(values, ensure_ascii=False, sort_keys=True, allow_nan=False)
+        text = _as_text(values)
+        again, encoded = _from_json(json.loads(text), tensors), text.encode()
+        if len(encoded) > LONGEST_TEXT or again.classes.dtype == np.uint64:
+            tensors = {**tensors, DESCRIPTION: np.frombuffer(encoded, np.uint8)}
+            text = _as_text({"format_version": 4, "lineal_version": __version__, "description": DESCRIPTION})
         content = to_bytes(tensors, {"lineal": text, "blake2b": _checksum(text, tensors)})
-        again = _from_json(json.loads(text), tensors)
     except (TypeError, ValueError, OverflowError) as error:
         raise ModelFileError(f"the model cannot be saved: {error}") from None
     if again.classes.tolist() != model.classes.tolist():
-        raise ModelFileError(
-            "labels cannot be saved: some would not be the same when loaded (zero bytes at their ends?)"
-        )
+        raise ModelFileError("labels cannot be saved: some would not be the same when loaded")
+    if int.from_bytes(content[:8], "little") > LONGEST_HEADER:
+        raise ModelFileError(f"the model cannot be saved: {len(tensors)} arrays are too many for one file")
     with whole_file(path) as file:
         file.write(content)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a model; everything in the file is checked, and an error says what is wrong with it."""
-    from safetensors import SafetensorError, safe_open
-
     path = os.fspath(path)
-    if not os.path.isfile(path):
-        raise ModelFileError(f"{path} is not a file" if os.path.exists(path) else f"no model file {path}")
     try:
-        with open(path, "rb"):  # the library below does not tell why it cannot
-            pass
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise ModelFileError(f"{path} is not a file")
+        with open(path, "rb") as file:
+            metadata, tensors = read_tensors(file)
+    except FileNotFoundError:
+        raise ModelFileError(f"no model file {path}") from None
     except OSError as error:
         raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from None
+    except MemoryError:
+        raise ModelFileError(f"{path} needs more memory than there is") from None
+    except ModelFileError:
+        raise
+    except ValueError as error:
+        raise ModelFileError(f"{path} is cut, damaged or not a model file ({_short(error)})") from None
+    if "lineal" not in metadata:
+        raise ModelFileError(f"{path} is a safetensors file, but not a model of lineal")
+    description = _parse(path, metadata["lineal"])
     try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            if "lineal" not in metadata:
-                raise ModelFileError(f"{path} is a safetensors file, but not a model of lineal")
-            description = _parse(path, metadata["lineal"])
-            names = sorted(file.keys())
-            is_linear = description["format_version"] < 3
-            if is_linear and names not in (["intercept", "weights"], ["intercept", "rows", "weights"]):
-                raise ModelFileError(f"{path} is damaged: it should hold weights and intercept, not {names}")
-            tensors = {name: file.get_tensor(name) for name in names}
-    except (SafetensorError, OSError, ValueError) as error:
-        if isinstance(error, LinealError):
-            raise
-        raise ModelFileError(f"{path} is cut, damaged or not a model file ({error})") from None
-    if metadata.get("blake2b") != _checksum(metadata["lineal"], tensors):
-        raise ModelFileError(f"{path} is damaged: its checksum does not fit its contents")
-    try:
+        if metadata.get("blake2b") != _checksum(metadata["lineal"], tensors):
+            raise ModelFileError(f"{path} is damaged: its checksum does not fit its contents")
+        if description["format_version"] == 4:
+            description = _parse(path, _text_of(description, tensors))
+        names = sorted(tensors)
+        if description["format_version"] < 3 and names not in _LINEAR:
+            raise ModelFileError(f"{path} is damaged: it should hold weights and intercept, not {names}")
         return _from_json(description, tensors)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise ModelFileError(f"{path} is damaged: {type(error).__name__} {error}") from None
+    except ModelFileError:
+        raise
+    except MemoryError:
+        raise ModelFileError(f"{path} needs more memory than there is") from None
+    except LinealError as error:
+        raise ModelFileError(f"{path} cannot be used: {error}") from None
+    except _MISFITS as error:
+        raise ModelFileError(f"{path} is damaged: {type(error).__name__} {_short(error)}") from None
+
+
+#: Name of the tensor that holds a long description.
+DESCRIPTION = "description"
+
+
+def _as_text(values: dict[str, Any]) -> str:
+    """JSON; in ASCII where a text has half of a surrogate pair, which UTF-8 cannot hold."""
+    text = json.dumps(values, ensure_ascii=False, sort_keys=True, allow_nan=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(values, sort_keys=True, allow_nan=False)
+    return text
+
+
+def _text_of(outer: dict[str, Any], tensors: dict[str, np.ndarray]) -> str:
+    """The description that was stored as a tensor, which is taken out of `tensors`."""
+    if outer.get("description") != DESCRIPTION:
+        raise ValueError("the header does not say where the description is")
+    stored = tensors.pop(DESCRIPTION)
+    if stored.dtype != np.uint8 or stored.ndim != 1:
+        raise ValueError("the description is not a text")
+    return stored.tobytes().decode()
+
+
+def _short(error: BaseException) -> str:
+    """The message of an error, without the values that a forged file may hold at length."""
+    text = " ".join(str(error).split())
+    return text if len(text) <= 200 else text[:200] + "…"
 
 
 def _parse(path: str, text: str) -> dict[str, Any]:
     try:
         description = json.loads(text)
         version = description["format_version"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         raise ModelFileError(f"{path} is damaged: its description is not readable") from None
     if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
         writer = description.get("lineal_version", "unknown")
@@ -123,17 +175,31 @@ def _checksum(text: str, tensors: dict[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
+def label_kind(classes: np.ndarray) -> str:
+    """The kind of labels as a file names it; refuses those that no file can hold, so that it can be asked early."""
+    if classes.dtype == object and all(isinstance(label, str) for label in classes):
+        return "str"
+    if classes.dtype.kind not in LABEL_KINDS or classes.dtype == np.longdouble:
+        raise ModelFileError(f"labels of type {classes.dtype} cannot be saved: use numbers or strings")
+    return LABEL_KINDS[classes.dtype.kind]
+
+
+def check_names(rows: Dataset) -> None:
+    """Refuse, before they are trained on, rows whose labels or names no model file could hold."""
+    for labels in (rows.y if rows.y is not None and rows.y.ndim == 1 else None, rows.class_names):
+        if labels is not None:
+            label_kind(np.asarray(labels))
+    other = next((name for name in rows.feature_names or () if not isinstance(name, str)), None)
+    if other is not None:
+        raise ModelFileError(f"feature names must be texts to be saved, found {other!r}")
+
+
 def _common_to_json(model: Any) -> dict[str, Any]:
     """What models of all kinds have."""
-    classes = model.classes
-    if classes.dtype == object and all(isinstance(label, str) for label in classes):
-        classes = classes.astype(str)
-    if classes.dtype.kind not in LABEL_KINDS:
-        raise ModelFileError(f"labels of type {classes.dtype} cannot be saved: use numbers or strings")
     return {
         "lineal_version": __version__,
-        "classes": classes.tolist(),
-        "label_kind": LABEL_KINDS[classes.dtype.kind],
+        "classes": model.classes.tolist(),
+        "label_kind": label_kind(model.classes),
         "is_multilabel": model.is_multilabel,
         "feature_names": model.feature_names,
         "schema": None if model.schema is None else model.schema.to_json(),
@@ -185,11 +251,8 @@ def _other_from_json(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> 
 
 def _common_from_json(values: dict[str, Any]) -> dict[str, Any]:
     """What models of all kinds have, but for the schema, which is to be compared to the features."""
-    kinds: dict[str, Any] = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.str_}
-    classes: np.ndarray = np.array(values["classes"], dtype=kinds[values["label_kind"]])
+    classes = _labels(values["classes"], values["label_kind"])
     names, certificate = values["feature_names"], values["certificate"]
-    if classes.ndim != 1 or len(set(classes.tolist())) != len(classes):
-        raise ValueError("classes are not different labels")
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise ValueError("feature names are not strings")
     return {
@@ -200,6 +263,25 @@ def _common_from_json(values: dict[str, Any]) -> dict[str, Any]:
         "certificate": None if certificate is None else Certificate.from_json(certificate),
         "status": str(values["status"]),
     }
+
+
+#: Types of the labels in JSON, by what a file calls them.
+_LABEL_TYPES = {"int": int, "float": float, "bool": bool, "str": str}
+
+
+def _labels(values: Any, kind: str) -> np.ndarray:
+    """The classes; a ValueError where they are not different labels of one kind."""
+    wanted = _LABEL_TYPES[kind]
+    if not isinstance(values, list) or not all(type(label) is wanted for label in values):
+        raise ValueError(f"classes are not labels of kind {kind!r}")
+    if len(set(values)) != len(values) or any(label != label for label in values):
+        raise ValueError("classes are not different labels")
+    if wanted is str:
+        classes = np.array(values, np.str_)
+        return classes if classes.tolist() == values else np.array(values, object)  # zero bytes at the end of a text
+    if wanted is int:
+        return np.array(values, np.uint64 if values and max(values) >= 2**63 else np.int64)
+    return np.array(values, np.dtype(wanted))
 
 
 def _from_json(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> Any:

@@ -18,6 +18,7 @@ from scipy import sparse
 from lineal.core import threads
 from lineal.design.matrix import summed
 from lineal.errors import DataError, OptionError
+from lineal.inputs import EXACT
 from lineal.online_model import OnlineModel
 from lineal.online_options import RATES, TUNE, OnlineOptions
 from lineal.online_rows import LARGEST_VALUE, importances, label_columns, rows_of
@@ -91,6 +92,7 @@ class Trainer:
         if len(self.classes) and not _is_missing(y).all() and _is_text(y) != _is_text(self.classes):
             kinds = ("texts", "numbers") if _is_text(y) else ("numbers", "texts")
             raise DataError(f"y has {kinds[0]} for labels, and the classes so far are {kinds[1]}: use one of them")
+        _check_together(y, self.classes)
         said = []
         for first, last in self._with_known_classes(y):
             self._see(y[first:last])
@@ -290,6 +292,19 @@ def _is_text(labels: np.ndarray) -> bool:
     if labels.dtype.kind == "O":
         return any(isinstance(label, str) for label in labels.tolist())
     return labels.dtype.kind in "US"
+
+
+def _check_together(y: np.ndarray, classes: np.ndarray) -> None:
+    """Refuse whole numbers that would be rounded next to labels of another type: two of them could become one."""
+    kinds = {y.dtype.kind, classes.dtype.kind}
+    if not len(y) or not len(classes) or not kinds <= set("iuf") or np.result_type(y, classes).kind != "f":
+        return
+    for labels in (y, classes):
+        if labels.dtype.kind in "iu" and max(-int(labels.min()), int(labels.max())) > EXACT:
+            raise DataError(
+                f"labels of type {y.dtype} came after some of type {classes.dtype}, and numbers beyond 2^53 are not "
+                "the same in both: use one type"
+            )
 
 
 def _is_missing(y: np.ndarray) -> np.ndarray:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import abc
+import math
 import os
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from scipy import sparse
 from lineal import thresholds as label_cuts
 from lineal.data.dataset import Schema
 from lineal.errors import DataError, OptionError
-from lineal.inputs import check_frame, checked, is_frame
+from lineal.inputs import Checked, check_frame, checked, checked_sparse, is_frame
 from lineal.row_sparse import pick_columns
 
 #: Rows scored at a time: bounds the memory of predictions by this many rows of scores.
@@ -125,10 +127,8 @@ class Predictor(abc.ABC):
     def batches(self, X: Any) -> Iterator[Any]:
         """The rows of X, in matrices of at most CHUNK_ROWS rows."""
         if not isinstance(X, np.ndarray) and isinstance(X, (str, os.PathLike)):
-            for block in self.read_blocks(X):
-                yield from self.batches_of(block)
-        else:
-            yield from self._cut(self.as_matrix(X))
+            return chain.from_iterable(map(self.batches_of, self.read_blocks(X)))
+        return self._cut(self.as_matrix(X))
 
     @np.errstate(over="ignore", invalid="ignore")
     def scores(self, X: Any, first_row: int = 0) -> np.ndarray:
@@ -136,7 +136,7 @@ class Predictor(abc.ABC):
         if X.shape[1] != self.n_features:
             raise DataError(f"X has {X.shape[1]} features, the model knows {self.n_features}")
         scores = self.raw_scores(X)
-        if not np.isfinite(scores).all():
+        if not _all_finite(scores):
             row = first_row + int(np.flatnonzero(~np.isfinite(scores).all(axis=1))[0])
             raise DataError(f"row {row} of X has NaN, infinite or too large values")
         if self.is_binary:
@@ -145,16 +145,22 @@ class Predictor(abc.ABC):
 
     def as_matrix(self, X: Any) -> Any:
         """A matrix of numbers; the columns of a DataFrame are picked by name, one row may come as a vector."""
-        if is_frame(X):
-            return self._from_frame(X)
-        X = checked(X, "X")
+        is_checked = type(X) is Checked
+        if is_checked:
+            X = X.matrix
         if sparse.issparse(X):
+            if not is_checked:
+                X = checked_sparse(X, "X")
             if X.format != "csr":
                 X = X.tocsr()
+        elif not isinstance(X, np.ndarray) and is_frame(X):
+            return self._from_frame(X)
         else:
             try:
-                X = np.asarray(X)
-            except ValueError:
+                X = np.asarray(checked(X, "X"))
+            except ValueError as error:
+                if isinstance(error, DataError):
+                    raise
                 raise DataError("X is no matrix: its rows have different lengths") from None
             if X.ndim == 1 and len(X) == self.n_features:
                 X = X[None, :]
@@ -205,6 +211,13 @@ class Predictor(abc.ABC):
             parts.append(view(self.scores(batch, row)))
             row += batch.shape[0]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _all_finite(values: np.ndarray) -> bool:
+    """Whether all numbers are finite; a few of them are looked at one by one, in half of the time."""
+    if values.size <= 32:
+        return all(map(math.isfinite, values.ravel().tolist()))
+    return bool(np.isfinite(values).all())
 
 
 def _needed(X: Any, schema: Schema) -> Any:

@@ -333,7 +333,7 @@ def separates(stated: Stated, W: np.ndarray, b: np.ndarray) -> bool:
 
 
 def is_separable(stated: Stated) -> bool:
-    """Whether some weights without a penalty give every row a margin: by differences for softmax, else in one column."""
+    """Whether some weights without a penalty give every row a margin, one-vs-rest losses in one column at least."""
     kept = stated.weights > 0
     free = [j for block, strength in zip(stated.blocks, stated.strengths) if strength == 0.0 for j in block]
     if not free:

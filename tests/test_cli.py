@@ -322,7 +322,7 @@ def test_a_csv_file_without_header(tmp_path):
 
 
 def test_large_labels_are_predicted_as_they_were(tmp_path):
-    labels = ["9007199254740993", "9007199254740992"]
+    labels = ["18446744073709551615", "18446744073709551614"]
     (tmp_path / "t.svm").write_text("".join(f"{labels[i % 2]} {1 + i % 2}:1\n" for i in range(20)))
     (tmp_path / "t.csv").write_text("a,label\n" + "".join(f"{i % 2},{labels[i % 2]}\n" for i in range(20)))
     for name in ("t.svm", "t.csv"):

@@ -514,3 +514,16 @@ def test_too_little_memory_names_the_file(tmp_path, monkeypatch):
 
     monkeypatch.setattr(table, "_seekable", full)
     assert f"not enough memory to read {path}: use" in failed("train", path, "-m", tmp_path / "m.model")
+
+
+@pytest.mark.skipif(np.dtype(np.longdouble).itemsize == 8, reason="extended precision is double precision here")
+@pytest.mark.parametrize("command", ["train", "path"])
+def test_labels_that_no_model_file_holds_are_refused_before_training(command, tmp_path, monkeypatch):
+    def trains(*_, **__):
+        raise AssertionError("the training began")
+
+    monkeypatch.setattr("lineal.fit.fit", trains)
+    monkeypatch.setattr("lineal.search.run.search", trains)
+    np.savez(tmp_path / "rows.npz", X=np.eye(4), y=np.array([0, 1, 0, 1], np.longdouble))
+    assert "cannot be saved" in failed(command, tmp_path / "rows.npz", "-m", tmp_path / "m")
+    assert os.listdir(tmp_path) == ["rows.npz"]

@@ -276,12 +276,79 @@ def test_odd_places_are_refused(model, name, tmp_path):
     assert os.listdir(tmp_path) == ["folder"]
 
 
-@pytest.mark.parametrize("labels", [["a", "a\0", "b"], ["\ud800", "x", "y"]])
-def test_labels_that_would_not_come_back_are_refused(labels, tmp_path):
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["a", "a\0", "b"], object),
+        np.array(["\ud800", "x", "y"], object),
+        np.array([2**63 + 1, 2**63 + 2, 5], np.uint64),
+        np.array([-(2**63), 2**63 - 1, 2**53 + 1]),
+        np.array([0.1, 1e300, -0.0]),
+    ],
+)
+def test_odd_labels_come_back(labels, tmp_path):
     model, _ = fit(np.eye(6, 4), np.arange(6) % 3, TrainOptions())
-    with pytest.raises(ModelFileError, match="saved"):
-        replace(model, classes=np.array(labels, dtype=object)).save(tmp_path / "m")
+    replace(model, classes=labels).save(tmp_path / "m")
+    assert lineal.load(tmp_path / "m").classes.tolist() == labels.tolist()
+
+
+def test_labels_that_no_file_holds_are_refused(tmp_path):
+    model, _ = fit(np.eye(6, 4), np.arange(6) % 3, TrainOptions())
+    for labels in (np.arange(3, dtype=np.longdouble), np.array([1, "a", None], object), np.arange(3) + 1j):
+        with pytest.raises(ModelFileError, match="cannot be saved"):
+            replace(model, classes=labels).save(tmp_path / "m")
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("letter", ["n", '"', "\u4e2d", "\x01"])
+def test_names_that_no_header_holds_are_stored_outside_of_it(letter, tmp_path, monkeypatch):
+    monkeypatch.setattr("lineal.model_file.LONGEST_TEXT", 1000)
+    model, _ = fit(np.eye(6, 4), np.arange(6) % 3, TrainOptions())
+    names = [letter * 500 + str(j) for j in range(4)]
+    model = replace(model, feature_names=names)
+    model.save(tmp_path / "m")
+    assert int.from_bytes((tmp_path / "m").read_bytes()[:8], "little") < 1000
+    loaded = lineal.load(tmp_path / "m")
+    assert loaded.feature_names == names
+    np.testing.assert_array_equal(loaded.predict(np.eye(4)), model.predict(np.eye(4)))
+
+
+def test_more_than_100_mb_of_names(tmp_path):
+    model, _ = fit(np.eye(6, 4), np.arange(6) % 3, TrainOptions())
+    names = [str(j) + "\u4e2d" * 10_000_000 for j in range(4)]
+    replace(model, feature_names=names).save(tmp_path / "m")
+    assert (tmp_path / "m").stat().st_size > 100_000_000
+    assert lineal.load(tmp_path / "m").feature_names == names
+
+
+def test_a_file_that_may_not_be_read_is_not_called_damaged(model, tmp_path, monkeypatch):
+    path = saved(model, tmp_path)
+
+    def forbidden(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    for name in ("builtins.open", "os.stat"):
+        with monkeypatch.context() as patch:
+            patch.setattr(name, forbidden)
+            with pytest.raises(ModelFileError) as caught:
+                lineal.load(path)
+        assert str(caught.value) == f"cannot read {path}: Permission denied"
+
+
+def test_a_file_that_is_cut_while_it_is_read(model, tmp_path, monkeypatch):
+    """Another process makes the file shorter after its size was looked at: an error, not a signal."""
+    path = saved(model, tmp_path)
+    size = path.stat().st_size
+    real = os.fstat
+
+    def before_the_cut(descriptor):
+        found = real(descriptor)
+        os.truncate(path, size - 100)
+        return found
+
+    monkeypatch.setattr("lineal.tensor_file.os.fstat", before_the_cut)
+    with pytest.raises(ModelFileError, match="cut while it was read"):
+        lineal.load(path)
 
 
 def test_an_unwritable_place_is_named(model, tmp_path):

@@ -93,8 +93,10 @@ def _is_small(rows: Dataset) -> bool:
 def _search(
     rows: Dataset, options: TrainOptions, wanted: PathOptions, keep_path: bool
 ) -> tuple[Model, Solution, Search]:
+    from lineal.model_file import check_names
     from lineal.search.run import search
 
+    check_names(rows)
     options = for_labels(options, rows.y)
     model, solution, found = search(
         rows.X, rows.y, options, wanted, sample_weight=rows.weights, class_names=rows.class_names, keep_path=keep_path

@@ -77,6 +77,9 @@ def options_of(kind: str, given: dict[str, dict[str, Any]], verbose: int, tune: 
 
 def fit_rows(kind: str, rows: Dataset, options: Any, tune: bool) -> tuple[Any, Any]:
     """The model of a data set, and how it came about."""
+    from lineal.model_file import check_names
+
+    check_names(rows)
     options = for_labels(options, rows.y)
     given: dict[str, Any] = {"sample_weight": rows.weights, "class_names": rows.class_names}
     found: tuple[Any, Any]

@@ -59,6 +59,7 @@ def rmatmul(X: Design, R: np.ndarray, out: np.ndarray | None = None, threads: in
     return _gather(_transposed(X), np.ascontiguousarray(R), out, _useful(X, k, threads))
 
 
+@np.errstate(over="ignore", invalid="ignore")  # `Factor` refuses what is not finite
 def gram(
     X: Design, weights: np.ndarray | None = None, threads: int = 1, centre: np.ndarray | None = None
 ) -> np.ndarray:

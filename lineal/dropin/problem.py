@@ -20,9 +20,9 @@ from sklearn.utils.validation import _check_sample_weight
 
 from lineal.design import wrap
 from lineal.errors import DataError
-from lineal.estimators.validation import ScoresChecked
+from lineal.estimators.validation import ScoresChecked, explained
 from lineal.fit import Problem, assemble, blas_threads
-from lineal.inputs import checked
+from lineal.inputs import checked_numbers
 from lineal.options import TrainOptions
 from lineal.progress import Progress
 from lineal.solution import Certificate, Solution
@@ -34,7 +34,8 @@ class ChecksInput(ScoresChecked):
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores: (n,) for two classes, else (n, k). All other predictions of scikit-learn's go through here."""
-        return super().decision_function(checked(X, "X"))  # type: ignore[misc]
+        with explained(X):
+            return super().decision_function(checked_numbers(X, "X"))  # type: ignore[misc]
 
 
 #: No gap below this is asked for: rounding hides the rest.
@@ -46,12 +47,18 @@ SILENT_GAP = 1e-6
 
 def checked_weights(sample_weight: Any, X: Any) -> np.ndarray:
     """Row weights, one each by default."""
-    weights = _check_sample_weight(checked(sample_weight, "sample_weight"), X, dtype=np.float64)
+    weights = _check_sample_weight(checked_numbers(sample_weight, "sample_weight"), X, dtype=np.float64)
     bad = np.flatnonzero(weights < 0.0)
     if bad.size:
         raise DataError(f"sample_weight of row {bad[0]} is {weights[bad[0]]}: weights must not be negative")
-    if not weights.sum() > 0.0:
-        raise DataError("sample_weight is zero for every row: some weights must be positive")
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if not 0.0 < total < math.inf:
+        raise DataError(
+            "sample_weight is zero for every row: some weights must be positive"
+            if total == 0.0
+            else "sample_weight adds up to more than a floating-point number can hold: divide the weights"
+        )
     return weights
 
 

@@ -27,12 +27,14 @@ from sklearn import linear_model
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 
+from lineal import memory
 from lineal.core.threads import blas_limit, thread_count
 from lineal.design import Design, wrap
 from lineal.design.products import column_moments, gram, matmul, rmatmul
 from lineal.dropin.problem import ChecksInput, checked_weights
 from lineal.errors import DataError, OptionError
-from lineal.inputs import checked, checked_labels
+from lineal.estimators.validation import explained
+from lineal.inputs import checked_labels, checked_numbers
 from lineal.solution import Certificate
 from lineal.solvers.parts.cg import System, column_dots, truncated_cg
 from lineal.solvers.parts.second_moment import Factor, without_constants
@@ -61,13 +63,16 @@ class RidgeClassifier(ChecksInput, linear_model.RidgeClassifier):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RidgeClassifier:
         """Train on X (n, d), dense or sparse, and y: labels (n,), or an indicator matrix (n, k)."""
-        X, y, sample_weight = checked(X, "X"), checked_labels(y), checked(sample_weight, "sample_weight")
+        X, y = checked_numbers(X, "X"), checked_labels(y)
+        sample_weight = checked_numbers(sample_weight, "sample_weight")
         if has_columns(y):
             y = label_sets(y).toarray().astype(np.int64)
         name = self._checked_solver(sparse.issparse(X))
-        X, y, sample_weight, Y = self._prepare_data(X, y, sample_weight, self.solver)
+        with explained(X):
+            X, y, sample_weight, Y = self._prepare_data(X, y, sample_weight, self.solver)
         if X.dtype not in (np.float32, np.float64):
             X = X.astype(np.float64)
+        memory.check_fit("RidgeClassifier", (24 * Y.shape[1] + 16) * X.shape[1], X.shape, Y.shape[1])
         rows = _Rows.of(wrap(X), checked_weights(sample_weight, X), Y, self.fit_intercept)
         alphas = self._alphas(Y.shape[1]) / rows.total
         with blas_limit(thread_count(None) if rows.X.is_dense else 1):

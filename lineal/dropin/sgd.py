@@ -26,6 +26,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 
+from lineal import memory
 from lineal.dropin.descent import Descent
 from lineal.dropin.problem import (
     ChecksInput,
@@ -42,7 +43,7 @@ from lineal.errors import DataError
 from lineal.estimators.validation import validated
 from lineal.options import TrainOptions
 from lineal.solution import NO_CERTIFICATE
-from lineal.targets import encode
+from lineal.targets import check_present, encode
 
 #: Losses that lineal's solvers minimise, by its names for them.
 _SOLVED = {"hinge": "hinge", "log_loss": "logistic", "squared_hinge": "squared_hinge", "squared_error": "squared"}
@@ -116,10 +117,12 @@ class SGDClassifier(ChecksInput, linear_model.SGDClassifier):
                 "give weights as a dict, for example from sklearn.utils.class_weight.compute_class_weight"
             )
         X, y = self._rows(X, y, reset=not hasattr(self, "classes_"))
+        check_present(y)
+        check_classification_targets(y)
         _check_partial_fit_first_call(self, classes)
         k = 1 if len(self.classes_) == 2 else len(self.classes_)
         if len(self.classes_) < 2:
-            raise ValueError("The number of classes has to be greater than one; got 1 class")
+            raise DataError("The number of classes has to be greater than one; got 1 class")
         numbers = np.searchsorted(self.classes_, y)
         unknown = np.flatnonzero(self.classes_[np.minimum(numbers, len(self.classes_) - 1)] != y)
         if len(unknown):
@@ -215,12 +218,16 @@ class SGDClassifier(ChecksInput, linear_model.SGDClassifier):
 
     def _rows(self, X: Any, y: Any, reset: bool) -> tuple[Any, np.ndarray]:
         return validated(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", accept_large_sparse=False,
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", accept_large_sparse=True,
             reset=reset,
         )  # fmt: skip
 
     def _start(self, coef: Any, intercept: Any, d: int, k: int) -> tuple[np.ndarray, np.ndarray]:
         """(d, k) weights and (k,) intercepts to start from, zeros where none are given."""
+        memory.check_room(
+            f"SGDClassifier needs {memory.size(24 * d * k)} of memory for {d} features × {k} classes", 24 * d * k,
+            "use fewer features",
+        )  # fmt: skip
         W, b = np.zeros((d, k)), np.zeros(k)
         if coef is not None:
             coef = coef.toarray() if sparse.issparse(coef) else np.asarray(coef, np.float64)

@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from lineal.estimators.validation import ScoresChecked, validated, validated_weights
+from lineal.inputs import Checked
 
 
 def _has_probabilities(estimator: ModelClassifier) -> bool:
@@ -47,18 +48,18 @@ class ModelClassifier(ScoresChecked, ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores: (n,) for two classes, else (n, k)."""
         model = self._fitted()
-        return model.decision_function(self._checked(X))
+        return model.decision_function(Checked(self._checked(X)))
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels, or an (n, k) indicator matrix for label sets."""
         model = self._fitted()
-        return model.predict(self._checked(X))
+        return model.predict(Checked(self._checked(X)))
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes (of each label for label sets), whose largest is that of `predict`."""
         model = self._fitted()
-        return model.predict_proba(self._checked(X))
+        return model.predict_proba(Checked(self._checked(X)))
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> np.ndarray:

@@ -16,6 +16,7 @@ from lineal import interactions
 from lineal.errors import DataError, OptionError
 from lineal.estimators.base import ModelClassifier
 from lineal.estimators.validation import ScoresChecked, validated, validated_weights
+from lineal.inputs import Checked
 from lineal.online_fit import CLASSES, NUMBERS, SETS, Trainer, array_blocks, fit_online
 from lineal.online_options import TUNE, OnlineOptions
 from lineal.options import describe
@@ -180,8 +181,12 @@ class OnlineClassifier(ModelClassifier, _Online):
         is_first = not hasattr(self, "_trainer")
         X, y, sample_weight = self._validated(X, y, sample_weight, reset=is_first)
         y, kind = self._target(y)
-        found = np.arange(y.shape[1]) if kind == SETS else None if classes is None else find_classes(classes)[0]
-        if not is_first and classes is not None and not np.array_equal(found, self._trainer.classes):
+        if kind == SETS:
+            return self._learn_more(X, y, sample_weight, kind, np.arange(y.shape[1]))
+        if classes is None:
+            return self._learn_more(X, y, sample_weight, kind, None)
+        found = find_classes(classes)[0]
+        if not is_first and not np.array_equal(found, self._trainer.classes):
             raise DataError("classes differ from those of the first call")
         return self._learn_more(X, y, sample_weight, kind, found)
 
@@ -222,7 +227,7 @@ class OnlineRegressor(ScoresChecked, RegressorMixin, _Online):
         """Numbers (n,)."""
         check_is_fitted(self, "model_")
         X = validated(self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32))
-        return self.model_.predict(X)
+        return self.model_.predict(Checked(X))
 
     def save(self, path: Any) -> None:
         """Write the model to a file that `lineal.load` reads."""
@@ -231,6 +236,7 @@ class OnlineRegressor(ScoresChecked, RegressorMixin, _Online):
 
     def _validated(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> tuple[Any, Any, Any]:
         X, y = validated(self, X, y, reset=reset, accept_sparse="csr", dtype=(np.float64, np.float32), y_numeric=True)
+        check_present(y)
         return X, y, validated_weights(sample_weight, X)
 
     def __sklearn_tags__(self) -> Any:

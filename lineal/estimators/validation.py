@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from lineal.errors import LinealError
-from lineal.inputs import check_frame, checked, checked_labels, is_frame
-from lineal.targets import has_columns, label_sets
+from lineal.inputs import check_frame, checked_labels, checked_numbers, is_frame
+from lineal.targets import check_present, has_columns, label_sets
 
 #: What scikit-learn takes for "there is no y to check".
 NO_Y = "no_validation"
 
+#: Types of numbers that no estimator converts.
+_AS_THEY_ARE = (np.dtype(np.float64), np.dtype(np.float32))
+
 
 def validated(estimator: Any, X: Any, y: Any = NO_Y, **options: Any) -> Any:
     """scikit-learn's `validate_data`, which trusts sparse matrices and drops masks, of data that were checked."""
-    found = checked(X, "X")
+    found = checked_numbers(X, "X")
     y = y if isinstance(y, str) and y == NO_Y else checked_labels(y)
+    is_matrix = type(found) is np.ndarray or sparse.issparse(found)
+    if is_matrix and found.dtype in _AS_THEY_ARE:  # nothing to convert, no columns to name
+        return validate_data(estimator, found, y, **options)
+    with np.errstate(over="ignore", invalid="ignore"), explained(X):  # numbers that become infinite are refused as such
+        return validate_data(estimator, found, y, **options)
+
+
+@contextmanager
+def explained(X: Any) -> Iterator[None]:
+    """What scikit-learn refuses of a table, in terms of its columns and rows."""
     try:
-        with np.errstate(over="ignore", invalid="ignore"):  # numbers that become infinite are refused as such
-            return validate_data(estimator, found, y, **options)
+        yield
     except (TypeError, ValueError) as error:
         if is_frame(X) and not isinstance(error, LinealError):
             check_frame(X)
@@ -32,7 +47,7 @@ def validated_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
     """Row weights as float64, or None where none are given."""
     if sample_weight is None:
         return None
-    return _check_sample_weight(checked(sample_weight, "sample_weight"), X, dtype=np.float64)
+    return _check_sample_weight(checked_numbers(sample_weight, "sample_weight"), X, dtype=np.float64)
 
 
 class ScoresChecked:
@@ -43,4 +58,6 @@ class ScoresChecked:
         y = checked_labels(y)
         if has_columns(y):
             y = label_sets(y).astype(np.int64)
-        return super().score(X, y, checked(sample_weight, "sample_weight"))  # type: ignore[misc]
+        elif isinstance(y, np.ndarray) and y.ndim == 1:
+            check_present(y)
+        return super().score(X, y, checked_numbers(sample_weight, "sample_weight"))  # type: ignore[misc]

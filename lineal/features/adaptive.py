@@ -28,6 +28,7 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
+from lineal import memory
 from lineal.core import threads
 from lineal.design.matrix import summed
 from lineal.errors import DataError, OptionError
@@ -36,7 +37,7 @@ from lineal.features.monomial_values import count_of_rows, products_of_dense, pr
 from lineal.inputs import checked_labels
 from lineal.online_fit import CLASSES, NUMBERS, SETS, array_blocks, fit_online
 from lineal.online_options import OnlineOptions
-from lineal.targets import find_classes, has_columns, label_sets
+from lineal.targets import check_present, find_classes, has_columns, label_sets
 
 #: Rows that one task of a thread takes.
 ROWS = 4096
@@ -107,12 +108,13 @@ class AdaptivePolynomial(TransformerMixin, BaseEstimator):
         """Choose monomials for y: labels (n,), an indicator matrix (n, k), or numbers (n,)."""
         options = self._options()
         if y is None:
-            raise ValueError("AdaptivePolynomial requires y to be passed, but the target y is None")
+            raise DataError("AdaptivePolynomial requires y to be passed, but the target y is None")
         X = self._checked(X, reset=True)
         y, kind, classes = _target(y)
         check_consistent_length(X, y)
         weights = validated_weights(sample_weight, X)
         X = X if sparse.issparse(X) else sparse.csr_array(X)
+        self._check_room(X.shape[1])
         if self.shuffle:
             order = check_random_state(self.random_state).permutation(X.shape[0])
             X, y = X[order], y[order]
@@ -126,6 +128,12 @@ class AdaptivePolynomial(TransformerMixin, BaseEstimator):
         self.history_ = run.history
         self._keep(np.bincount(X.indices, minlength=X.shape[1]))
         return self
+
+    def _check_room(self, d: int) -> None:
+        """Refuse so many columns that the counts of their entries, and their own monomials, do not fit into memory."""
+        needed = (32 + (200 if self.include_linear else 0)) * d
+        what = f"AdaptivePolynomial needs {memory.size(needed)} of memory for {d} columns"
+        memory.check_room(what, needed, "use fewer columns, or set include_linear=False")
 
     def _options(self) -> OnlineOptions:
         for name in ("include_linear", "shuffle"):
@@ -233,6 +241,7 @@ def _target(y: Any) -> tuple[Any, str, Any]:
         sets = label_sets(y)
         return sets, SETS, np.arange(sets.shape[1])
     y = column_or_1d(y, warn=True)
+    check_present(y)
     if type_of_target(y, input_name="y") == "continuous":
         return check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), NUMBERS, None
     return y, CLASSES, find_classes(y)[0]

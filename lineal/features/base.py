@@ -24,12 +24,13 @@ from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
+from lineal import memory
 from lineal.core import threads as pool
 from lineal.errors import DataError, OptionError, unknown_value
 from lineal.estimators.validation import validated
 from lineal.features import rows
-from lineal.inputs import checked_labels
-from lineal.targets import label_sets
+from lineal.inputs import checked_labels, checked_numbers
+from lineal.targets import check_present, label_sets
 
 G = TypeVar("G", bound="Generator")
 
@@ -61,10 +62,11 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
     def prepare(self: G, X: Any, seed: int = 0) -> G:
         """Learn from the rows what all blocks share. `seed` decides everything that is drawn, now and later."""
         self._check_params()
-        X = rows.sliceable(X)
+        X = rows.sliceable(checked_numbers(X, "X"))
         if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] == 0:
             raise DataError(f"{self.name} features need at least one row and one column, found X of shape {X.shape}")
         self.seed_, self.n_columns_ = operator.index(seed), X.shape[1]
+        self._check_room(self._bytes_to_learn())
         self._learn(X)
         return self
 
@@ -73,6 +75,7 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
         check_is_fitted(self, "seed_", msg="prepare %(name)s with rows before it makes features")
         if number < 0 or size < 1:
             raise OptionError(f"block {number} of {size} features is none: numbers start at 0, sizes at 1")
+        self._check_room(self._bytes_to_make(int(size)))
         return self._make(int(number), int(size), residual)
 
     def width_of(self, number: int, size: int) -> int:
@@ -116,6 +119,14 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
     def _learn(self, X: Any) -> None:
         """Set the attributes in `learnt`."""
 
+    def _bytes_to_learn(self) -> int:
+        """Memory that `_learn` takes besides X, for so many columns that little else matters."""
+        return 0
+
+    def _bytes_to_make(self, size: int) -> int:
+        """Memory that a block of `size` features takes, for so many columns that little else matters."""
+        return 0
+
     @abc.abstractmethod
     def _make(self, number: int, size: int, residual: Any) -> FeatureBlock:
         """Block `number` of at most `size` features."""
@@ -132,6 +143,14 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
         return self.need_option("n_features", size, 1)
 
     # Checks that they share.
+
+    def _check_room(self, needed: int) -> None:
+        """Refuse to work with so many columns that the memory of this machine does not suffice."""
+        memory.check_room(
+            f"{self.name} features need {memory.size(needed)} of memory for {self.n_columns_} columns",
+            needed,
+            "use fewer columns, for example by hashing them",
+        )
 
     def need_option(self, name: str, value: Any, low: int) -> int:
         """A hyper-parameter that must be a whole number ≥ low."""
@@ -213,11 +232,13 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
     def _residual_of(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         """Rows and what a constant leaves of y: of its indicator matrix, or of its values."""
         if y is None:
-            raise ValueError(
+            raise DataError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: it has no residual"
             )
         y = checked_labels(y)
         check_consistent_length(X, y)
+        if isinstance(y, np.ndarray):
+            check_present(y)
         kind = type_of_target(y, input_name="y")
         if kind.startswith("continuous"):
             R = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")

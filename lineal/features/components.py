@@ -88,6 +88,10 @@ class PrincipalComponents(Generator):
         self.mean_, self.variances_ = mean.astype(dtype), variances[:kept]
         self.components_ = np.ascontiguousarray(V[:, :kept], dtype)
 
+    def _bytes_to_learn(self) -> int:
+        d = self.n_columns_
+        return 8 * d * d if d <= COVARIANCE_COLUMNS else 24 * d * (int(self.n_components) + OVERSAMPLING)
+
     def width_of(self, number: int, size: int) -> int:
         """Components that are left, at most."""
         return max(0, min(size, len(self.variances_) - number * size))

@@ -124,6 +124,13 @@ class RandomFourier(Generator):
         _check_bandwidth(other.bandwidth_)
         return other
 
+    def _bytes_to_make(self, size: int) -> int:
+        d, half = self.n_columns_, (size + 1) // 2 if self.pairs else size
+        if self.variant == "hadamard":
+            p = hadamard.order(d)
+            return 12 * 3 * p * -(-half // p)  # float64 draws, and signs
+        return (32 if self.kernel == "laplacian" else 8) * d * half
+
     def _make(self, number: int, size: int, residual: Any) -> FeatureBlock:
         half = (size + 1) // 2 if self.pairs else size
         phases = None

@@ -45,8 +45,15 @@ class GreedyResidual(ColumnGenerator):
     def __init__(self, n_features: int = 1024) -> None:
         self.n_features = n_features
 
+    def _bytes_to_learn(self) -> int:
+        return 24 * self.n_columns_
+
+    def _bytes_to_make(self, size: int) -> int:
+        return 24 * self.n_columns_
+
     def _learn(self, X: Any) -> None:
-        self.norms_ = np.sqrt(column_sums(X, lambda values: np.square(values, dtype=np.float64)))
+        with np.errstate(over="ignore"):
+            self.norms_ = np.sqrt(column_sums(X, lambda values: np.square(values, dtype=np.float64)))
         if not np.isfinite(self.norms_).all():
             raise DataError("some columns are too large to be squared: scale them")
         self.columns_ = self.numbers_ = np.zeros(0, np.int64)

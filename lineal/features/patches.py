@@ -9,7 +9,7 @@ from scipy import linalg, sparse
 
 from lineal.core import rng
 from lineal.core.jit import kernel
-from lineal.errors import OptionError
+from lineal.errors import DataError, OptionError
 from lineal.features import rows
 
 #: Patches that filters are learnt from, and passes of k-means.
@@ -95,7 +95,11 @@ def sampled(X: Any, grid: Grid, state: np.ndarray) -> np.ndarray:
 
 def whitening(P: np.ndarray, level: float = 0.0) -> np.ndarray:
     """The symmetric matrix that makes centred patches uncorrelated, up to smoothing; `level` is the mean's largest."""
-    variances, V = linalg.eigh(P.T @ P / len(P))
+    with np.errstate(over="ignore", invalid="ignore"):
+        covariance = P.T @ P / len(P)
+    if not np.isfinite(covariance).all():
+        raise DataError("the variances of the patches are too large for floating-point numbers: scale the columns")
+    variances, V = linalg.eigh(covariance)
     mean = float(variances.mean())
     if mean <= 1e-12 * level**2:  # patches of one colour, but for rounding: there is nothing to whiten
         return np.eye(P.shape[1])

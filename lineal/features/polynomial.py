@@ -90,6 +90,7 @@ class PolynomialBlock:
         self.columns, at = np.unique(terms, return_inverse=True)
         self.at: np.ndarray = at.reshape(terms.shape)
 
+    @np.errstate(over="ignore", invalid="ignore")  # products that are not finite are refused by whoever asked for them
     def transform(self, X: Any) -> np.ndarray:
         """(m, width) products."""
         dtype = rows.precision(X)

@@ -94,6 +94,9 @@ class RandomSubset(ColumnGenerator):
         """With replacement, blocks do not take columns from each other."""
         return super().width_of(0 if self.replacement else number, size)
 
+    def _bytes_to_make(self, size: int) -> int:
+        return 8 * self.n_columns_
+
     def _make(self, number: int, size: int, residual: Any) -> FeatureBlock:
         stream, start = (number + 1, 0) if self.replacement else (0, number * size)
         order = np.arange(self.n_columns_)
@@ -120,6 +123,9 @@ class FrequencyOrdered(ColumnGenerator):
 
     def __init__(self, n_features: int = 1024) -> None:
         self.n_features = n_features
+
+    def _bytes_to_learn(self) -> int:
+        return 32 * self.n_columns_
 
     def _learn(self, X: Any) -> None:
         self.order_ = np.argsort(-column_sums(X, lambda values: values != 0), kind="stable")

@@ -63,6 +63,7 @@ def has_critical_alpha(objective: Objective) -> bool:
     return not objective.regulariser.penalty.is_smooth and objective.loss.is_smooth
 
 
+@np.errstate(over="ignore", invalid="ignore")  # features too large to be squared tell nothing
 def largest_alpha(objective: Objective, constant: np.ndarray | None = None) -> float:
     """The α where a path begins: all weights are zero there, or negligible for a penalty that sets none to zero.
 

@@ -85,6 +85,10 @@ def search(
     else:
         parts = from_pairs(folds, problem.encoded, n)
     weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        total_weight = float(n if weights is None else weights.sum())
+    if not np.isfinite(total_weight):
+        raise DataError("sample_weight adds up to more than a floating-point number can hold: divide the weights")
     name = getattr(scorer, "name", "score")
     if scorer is None:
         name = path_options.scoring or measures.default(problem.threshold)
@@ -96,7 +100,7 @@ def search(
         run = _Run(
             problem, path_options, _lanes(problem, parts, weights), scorer, greater_is_better, callbacks, keep_path
         )
-        tried = run.find_alphas(float(n if weights is None else weights.sum()))
+        tried = run.find_alphas(total_weight)
         total = len(tried) * (len(parts) + 1)
         run.monitor = stack.enter_context(Monitor(total + 1, options.max_time))
         run.steps = stack.enter_context(Steps(options.verbose, "searching", total))

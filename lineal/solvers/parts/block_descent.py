@@ -179,11 +179,13 @@ def balance(loss, targets, rows, b, bend):
     k = np.uintp(b.shape[0])
     n = np.uintp(rows.weights.shape[0])
     slope, seen, step = np.empty(k), np.empty(k), np.empty(k, b.dtype)
-    _sum_rows(rows, k, slope)
+    squares = _sum_rows(rows, k, slope)
     square = 0.0
     for r in range(k):
         square += slope[r] * slope[r]
-    for _ in range(MAX_GROWTHS if square > 0.0 else 0):
+    eps = np.finfo(rows.R.dtype).eps
+    is_noise = square <= eps * eps * squares  # such a step leads anywhere: nothing bends along it
+    for _ in range(0 if is_noise else MAX_GROWTHS):
         length, noise, grown = 0.0, 0.0, 0.0
         for r in range(k):
             step[r] = -slope[r] / bend[0]
@@ -211,9 +213,13 @@ def balance(loss, targets, rows, b, bend):
 
 @kernel
 def _sum_rows(rows, k, out):
-    """Σ R_i."""
+    """Σ R_i into `out`; returns the sum of their squares."""
+    squares = 0.0
     for r in range(k):
         out[r] = 0.0
     for i in range(np.uintp(rows.weights.shape[0])):
         for r in range(k):
-            out[r] += rows.R[i * k + r]
+            gradient = np.float64(rows.R[i * k + r])
+            out[r] += gradient
+            squares += gradient * gradient
+    return squares

@@ -1,0 +1,77 @@
+"""Reads safetensors files without mapping them: a file that another process cuts off is an error, not a SIGBUS.
+
+A file is the length of its header (8 bytes, little-endian), the header (JSON: name, type, shape and place of every
+tensor, and the metadata) and the bytes of the tensors. Nothing in the header is believed: no array is made before the
+file has been seen to hold it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from typing import IO, Any
+
+import numpy as np
+
+#: Bytes that a header can have, as the reference implementation has it.
+LONGEST_HEADER = 100_000_000
+
+_METADATA = "__metadata__"
+
+#: NumPy's types by the names in a header.
+_TYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
+    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?",
+}  # fmt: skip
+
+
+def read_tensors(file: IO[bytes]) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """Metadata and tensors of an open file; a ValueError says what is wrong with it."""
+    size = os.fstat(file.fileno()).st_size
+    length = int.from_bytes(_exactly(file, 8), "little")
+    if length > min(LONGEST_HEADER, size - 8):
+        raise ValueError("the header is longer than the file, or than headers can be")
+    try:
+        header = json.loads(_exactly(file, length))
+    except RecursionError:
+        raise ValueError("the header is nested too deeply") from None
+    if not isinstance(header, dict):
+        raise ValueError("the header is not a table")
+    metadata = header.pop(_METADATA, {})
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise ValueError("the metadata are not texts")
+    places = sorted((_place(name, entry) for name, entry in header.items()), key=lambda place: place[3])
+    at = 0
+    for name, dtype, shape, begin, end in places:
+        if begin != at or end - begin != dtype.itemsize * math.prod(shape):
+            raise ValueError(f"the tensor {name!r} is not where it should be")
+        at = end
+    if at != size - 8 - length:
+        raise ValueError(f"the tensors should take {at} bytes, the file has {size - 8 - length}")
+    tensors = {}
+    for name, dtype, shape, _, _ in places:
+        found = np.empty(shape, dtype)
+        if found.nbytes and file.readinto(found.reshape(-1).view(np.uint8).data) != found.nbytes:  # type: ignore[attr-defined]
+            raise ValueError("the file was cut while it was read")
+        tensors[name] = found
+    return metadata, tensors
+
+
+def _place(name: str, entry: Any) -> tuple[str, np.dtype[Any], tuple[int, ...], int, int]:
+    """Name, type, shape, first byte and end of a tensor."""
+    try:
+        kind, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
+        numbers = (*shape, begin, end)
+        if kind in _TYPES and all(type(number) is int and 0 <= number < 1 << 62 for number in numbers):
+            return name, np.dtype(_TYPES[kind]), tuple(shape), begin, end
+    except (TypeError, ValueError, LookupError):
+        pass
+    raise ValueError(f"the tensor {name!r} has no usable type, shape and place")
+
+
+def _exactly(file: IO[bytes], count: int) -> bytes:
+    found = file.read(count)
+    if len(found) != count:
+        raise ValueError("the file ends too early")
+    return found
