@@ -226,6 +226,16 @@ def test_pages_leave_nothing_out(page: str, names_of: Callable[[], list[str]]) -
     assert [name for name in names_of() if f"`{name}`" not in text] == []
 
 
+def test_promises_name_tests_that_exist() -> None:
+    page = (ROOT / "docs" / "guide" / "promises.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page)
+    assert len(named) > 50
+    missing = [
+        f"{path}::{name}" for path, name in named if not re.search(rf"^def {name}\(", (ROOT / path).read_text(), re.M)
+    ]
+    assert missing == []
+
+
 def test_false_claims_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", os.environ["PATH"])  # restored afterwards
