@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fault_tally import factor, pytest_collection_modifyitems, pytest_terminal_summary, tally  # noqa: F401
 from scipy import sparse
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -107,10 +107,18 @@ def main() -> None:
     """The console script. It leaves at once: the interpreter's own teardown of Numba takes a good part of a second."""
     code = INTERRUPTED  # for another Ctrl-C while the first is dealt with
     try:
-        code = _run()
-    finally:
+        try:
+            code = _run()
+        finally:
+            _ignore_interrupts()
+    finally:  # also where one more Ctrl-C came just before they were ignored
+        _ignore_interrupts()
         _drop_parts()  # that such a Ctrl-C has left
         os._exit(code)
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _run() -> int:

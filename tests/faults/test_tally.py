@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 pytest_plugins = ("pytester",)
 
 
 def test_a_fault_that_is_not_fine_fails_its_test(pytester):
-    from pathlib import Path
-
-    pytester.makeconftest((Path(__file__).parent / "conftest.py").read_text())
+    pytester.makeconftest((Path(__file__).parent.parent / "fault_tally.py").read_text())
     pytester.makeini("[pytest]\nmarkers = faults: attempts\n")
     pytester.makepyfile(
         """

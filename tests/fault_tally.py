@@ -1,4 +1,8 @@
-"""The count of attempts to break lineal: every test adds its own, and the summary at the end prints them per area."""
+"""The count of attempts to break lineal: every test adds its own, and the summary at the end prints them per area.
+
+`conftest.py` of the tests imports the fixtures and hooks: where pytest-xdist runs the tests, the process that prints
+the summary loads no conftest of a folder below.
+"""
 
 from __future__ import annotations
 
@@ -91,8 +95,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of this folder."""
-    here = Path(__file__).parent
+    """Mark the tests of faults."""
+    here = Path(__file__).parent / "faults"
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.faults)
