@@ -16,8 +16,8 @@ import lineal.solvers
 #: Changing it changes every problem.
 SEED = 20_17
 
-#: Problems that `make test` judges. They come in few layouts and precisions per loss: every other one means kernels to
-#: compile, which takes seconds.
+#: Problems that `make test` judges. They come in few layouts, precisions and penalties per loss: every other one means
+#: kernels to compile, which takes seconds.
 FIRST = 200
 
 LAYOUTS = ("C", "F", "csr", "csc")
@@ -177,7 +177,7 @@ def draw(number: int) -> Problem:
     X, standard, traits = _columns(rng, n, d)
     y, is_separable = _labels(rng, standard, k, is_sets)
     traits += ["separable"] if is_separable else []
-    options = _options(rng, loss, d, dtype)
+    options = _options(rng, loss, d, _penalties(number, loss))
     X = X.astype(dtype).astype(np.float64)
     problem = Problem(
         number, X, y, _weights(rng, y), None, layout, dtype, str(rng.choice(["int32", "int64"])), options, (), ()
@@ -280,8 +280,18 @@ def _class_weight(rng: np.random.Generator, classes: np.ndarray) -> Any:
     return {int(label): float(10.0 ** rng.uniform(-2, 2)) for label in classes[: rng.integers(1, len(classes) + 1)]}
 
 
-def _options(rng: np.random.Generator, loss: str, d: int, dtype: str) -> dict[str, Any]:
-    penalty = "l2" if rng.random() < 0.45 else str(rng.choice(lineal.penalties.names()))
+def _penalties(number: int, loss: str) -> list[str]:
+    """Penalties to choose from: of the first problems l2 and two others per loss, so that all occur with some loss."""
+    names = lineal.penalties.names()
+    if number >= FIRST:
+        return names
+    others = [name for name in names if name != "l2"]
+    at = 2 * lineal.losses.names().index(loss)
+    return ["l2", *(others[(at + i) % len(others)] for i in range(2))]
+
+
+def _options(rng: np.random.Generator, loss: str, d: int, penalties: list[str]) -> dict[str, Any]:
+    penalty = "l2" if rng.random() < 0.3 else str(rng.choice(penalties))
     groups = None
     if penalty in GROUP_PENALTIES and rng.random() < 0.4:
         numbers = np.unique(rng.integers(0, max(1, d // 2), d), return_inverse=True)[1]
