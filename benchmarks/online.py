@@ -190,8 +190,8 @@ def _least(command: tuple[str, ...]) -> tuple[float, str, float]:
 
 def quality(arguments: argparse.Namespace) -> list[list[Any]]:
     """Progressive losses of both on real sets."""
-    from lineal.online_fit import Block, Trainer
-    from lineal.online_options import OnlineOptions
+    from lineal.online.fit import Block, Trainer
+    from lineal.online.options import OnlineOptions
 
     plan = problems.Plan(arguments.data)
     table = []

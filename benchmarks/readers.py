@@ -23,7 +23,7 @@ from sklearn.datasets import load_svmlight_file
 from benchmarks.common import RESULTS, measure, print_table, write_json
 from lineal.core.threads import available_cores
 from lineal.data.options import ReadOptions
-from lineal.data.readers import svmlight, vw
+from lineal.data.text import svmlight, vw
 
 MB = 1_000_000
 DISTINCT_BYTES = 6 * MB
@@ -127,7 +127,7 @@ def result(
 def bench_layout(folder: Path, megabytes: float) -> dict[str, Any] | None:
     """Convert text to the binary layout; the memory that opening it adds to a process; None without the module."""
     try:
-        from lineal.data.layout import convert
+        from lineal.data.binary.layout import convert
     except ImportError:
         return None
     small = write_file(folder / "small.svm", 1, svmlight_line("%.6g"))

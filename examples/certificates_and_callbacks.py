@@ -11,8 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
 import lineal
+from lineal.problem.solution import Snapshot
 from lineal.report import plot_history
-from lineal.solution import Snapshot
 
 
 class StopOnValidation:

@@ -12,19 +12,19 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Dataset": "lineal.data.dataset",
-    "LeastSquaresClassifier": "lineal.estimators.least_squares",
-    "LinearClassifier": "lineal.estimators.linear",
-    "LinearClassifierCV": "lineal.estimators.linear_cv",
-    "Link": "lineal.links",
-    "Model": "lineal.model",
-    "OnlineClassifier": "lineal.estimators.online",
-    "OnlineModel": "lineal.online_model",
-    "OnlineRegressor": "lineal.estimators.online",
-    "StagewiseClassifier": "lineal.estimators.stagewise",
-    "load": "lineal.model",
+    "LeastSquaresClassifier": "lineal.least_squares.estimator",
+    "LinearClassifier": "lineal.linear.estimator",
+    "LinearClassifierCV": "lineal.linear.search.estimator",
+    "Link": "lineal.least_squares.links",
+    "Model": "lineal.linear.model",
+    "OnlineClassifier": "lineal.online.estimator",
+    "OnlineModel": "lineal.online.model",
+    "OnlineRegressor": "lineal.online.estimator",
+    "StagewiseClassifier": "lineal.stagewise.estimator",
+    "load": "lineal.models.file",
     "read": "lineal.data.read",
     "read_blocks": "lineal.data.read",
-    "convert": "lineal.data.layout",
+    "convert": "lineal.data.binary.layout",
 }
 
 #: Modules that are attributes of the package.
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
     from lineal import dropin as dropin
     from lineal import errors as errors
     from lineal import features as features
+    from lineal.data.binary.layout import convert as convert
     from lineal.data.dataset import Dataset as Dataset
-    from lineal.data.layout import convert as convert
     from lineal.data.read import read as read
     from lineal.data.read import read_blocks as read_blocks
-    from lineal.estimators.least_squares import LeastSquaresClassifier as LeastSquaresClassifier
-    from lineal.estimators.linear import LinearClassifier as LinearClassifier
-    from lineal.estimators.linear_cv import LinearClassifierCV as LinearClassifierCV
-    from lineal.estimators.online import OnlineClassifier as OnlineClassifier
-    from lineal.estimators.online import OnlineRegressor as OnlineRegressor
-    from lineal.estimators.stagewise import StagewiseClassifier as StagewiseClassifier
-    from lineal.links import Link as Link
-    from lineal.model import Model as Model
-    from lineal.model import load as load
-    from lineal.online_model import OnlineModel as OnlineModel
+    from lineal.least_squares.estimator import LeastSquaresClassifier as LeastSquaresClassifier
+    from lineal.least_squares.links import Link as Link
+    from lineal.linear.estimator import LinearClassifier as LinearClassifier
+    from lineal.linear.model import Model as Model
+    from lineal.linear.search.estimator import LinearClassifierCV as LinearClassifierCV
+    from lineal.models.file import load as load
+    from lineal.online.estimator import OnlineClassifier as OnlineClassifier
+    from lineal.online.estimator import OnlineRegressor as OnlineRegressor
+    from lineal.online.model import OnlineModel as OnlineModel
+    from lineal.stagewise.estimator import StagewiseClassifier as StagewiseClassifier
 
 
 def __getattr__(name: str) -> Any:

@@ -192,7 +192,8 @@ def reading_options() -> list[str]:
 
 
 def training_flags() -> list[str]:
-    from lineal.options import OF_FEATURES, TrainOptions
+    from lineal.linear.options import TrainOptions
+    from lineal.system.options import OF_FEATURES
 
     left_out = ("verbose", *OF_FEATURES)
     names = [field.name for field in dataclasses.fields(TrainOptions) if field.name not in left_out]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.apple.problems import Problem, rows_of
-from lineal.online_options import OnlineOptions
-from lineal.solvers.online import Learner
+from lineal.online.learner import Learner
+from lineal.online.options import OnlineOptions
 
 #: Learning rates that are tried, here and with VW.
 RATES, QUICK_RATES = (0.03, 0.1, 0.3, 1.0, 3.0), (0.3, 1.0)

@@ -18,7 +18,7 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks import datasets
-from lineal.solvers.parts.online_state import Rows
+from lineal.online.state import Rows
 
 MAX_ROWS, QUICK_ROWS, MAX_WORDS = 40_000, 1500, 50
 TEXT_BITS = 18

@@ -15,8 +15,8 @@ from scipy import sparse
 from benchmarks.apple import ours, problems
 from benchmarks.apple.problems import Plan
 from benchmarks.sparse_multiclass.problems import Table
-from lineal.online_options import OnlineOptions
-from lineal.solvers.online import Learner
+from lineal.online.learner import Learner
+from lineal.online.options import OnlineOptions
 
 ROWS, QUICK_ROWS, COLUMNS, DEGREE = 50_000, 10_000, 200, 4
 METHODS: dict[str, dict[str, Any]] = {

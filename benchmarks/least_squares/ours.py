@@ -13,8 +13,8 @@ from benchmarks.least_squares.problems import COMPONENTS, SCALE, STRESS, Plan, S
 from lineal import LeastSquaresClassifier, StagewiseClassifier
 from lineal.errors import DataError
 from lineal.features import Chain, PrincipalComponents, RandomFourier
-from lineal.solvers.parts.stages import add_stage
-from lineal.solvers.stagewise import through
+from lineal.solvers.stagewise.stages import add_stage
+from lineal.solvers.stagewise.stagewise import through
 
 #: Rows of which features are made at a time, to measure errors.
 CHUNK = 4096

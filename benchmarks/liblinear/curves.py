@@ -19,8 +19,8 @@ from benchmarks.liblinear import ours
 from benchmarks.liblinear.exact import accuracy, objective
 from benchmarks.liblinear.problems import Plan, Rows, Task
 from lineal import solvers
-from lineal.fit import prepare
-from lineal.options import TrainOptions
+from lineal.linear.fit import prepare
+from lineal.linear.options import TrainOptions
 
 LEVELS = tuple(10.0**-power for power in range(1, 7))
 COSTS = (0.01, 0.1, 1.0, 10.0, 100.0)

@@ -12,10 +12,10 @@ from benchmarks.liblinear.exact import objective
 from benchmarks.liblinear.problems import Plan, Rows, Task, spread
 from lineal import losses, penalties, solvers
 from lineal.errors import OptionError
-from lineal.fit import fit, prepare
-from lineal.model import Model
-from lineal.options import TrainOptions
-from lineal.solution import Solution
+from lineal.linear.fit import fit, prepare
+from lineal.linear.model import Model
+from lineal.linear.options import TrainOptions
+from lineal.problem.solution import Solution
 
 #: Relative duality gaps that are asked for in turn.
 GRID = (3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5)

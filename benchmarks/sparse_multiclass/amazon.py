@@ -121,8 +121,8 @@ def _draw(rng: np.random.Generator, counts: np.ndarray, members: list[np.ndarray
 
 def measure(n: int, d: int, entries: int, max_time: float) -> dict[str, Any]:
     """Generate, warm up, train; the row of the table."""
-    from lineal.fit import fit
-    from lineal.options import TrainOptions
+    from lineal.linear.fit import fit
+    from lineal.linear.options import TrainOptions
 
     options = TrainOptions(
         loss="multiclass_squared_hinge", penalty="l1/l2", alpha=MEDIUM, tol=TOL, solver="block_cd",

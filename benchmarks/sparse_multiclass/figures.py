@@ -20,7 +20,7 @@ from benchmarks.sparse_multiclass import exact, ours
 from benchmarks.sparse_multiclass.orderings import COLUMNS as ORDER_COLUMNS
 from benchmarks.sparse_multiclass.orderings import of_solvers
 from benchmarks.sparse_multiclass.problems import STRONG, WEAK, Plan, Table, part_of, splits
-from lineal.solution import Solution
+from lineal.problem.solution import Solution
 
 LEVELS = (1e-1, 1e-2, 1e-3, 1e-4)
 COLUMNS = (

@@ -17,11 +17,13 @@ from lineal import losses, penalties
 from lineal.core.threads import blas_limit, thread_count
 from lineal.design import wrap
 from lineal.engine.local import LocalEngine
-from lineal.objective import Objective
 from lineal.penalties.regulariser import Regulariser
-from lineal.solution import Solution
-from lineal.solvers import block_cd, fista, fobos, sparsa
-from lineal.targets import encode
+from lineal.problem.objective import Objective
+from lineal.problem.solution import Solution
+from lineal.problem.targets import encode
+from lineal.solvers import fista, sparsa
+from lineal.solvers.block_cd import block_cd
+from lineal.solvers.fobos import fobos
 
 LOSS = "multiclass_squared_hinge"
 

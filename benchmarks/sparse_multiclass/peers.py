@@ -21,7 +21,7 @@ from benchmarks.liblinear.problems import TARGETS, Rows
 from benchmarks.sparse_multiclass import exact, ours
 from benchmarks.sparse_multiclass.elsewhere import Elsewhere
 from benchmarks.sparse_multiclass.problems import PEER_BAR, Plan, Table
-from lineal.search.alphas import largest_alpha
+from lineal.linear.search.alphas import largest_alpha
 
 TITLE = "Seconds to a relative suboptimality, binary logistic regression, no intercept"
 COLUMNS = (

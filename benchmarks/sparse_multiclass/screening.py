@@ -1,8 +1,8 @@
 """Rows of W that a duality gap proves to be zero, whether that is true, and how many visits of rows are saved.
 
 The reference is a solution with a gap of 1e-10 (or as small as it gets; the gap is printed). At solutions of larger
-gaps `lineal.screening.safe_zeros` says which rows are surely zero; none of them may be non-zero in the reference.
-Visits are counted sweep by sweep in a run to a gap of 1e-6: as it is, with nothing ever screened, and as if every
+gaps `lineal.solvers.block_cd.screening.safe_zeros` says which rows are surely zero; none of them may be non-zero in
+the reference. Visits are counted sweep by sweep in a run to a gap of 1e-6: as it is, with nothing ever screened, and as if every
 sweep went over all rows.
 """
 
@@ -18,8 +18,8 @@ import numpy as np
 from benchmarks.liblinear.problems import Rows
 from benchmarks.sparse_multiclass import ours
 from benchmarks.sparse_multiclass.problems import MEDIUM, STRONG, WEAK, Plan, Table
-from lineal.screening import safe_zeros
-from lineal.solvers.parts import row_blocks
+from lineal.solvers.block_cd import row_blocks
+from lineal.solvers.block_cd.screening import safe_zeros
 
 TITLE = "Rows that are proven to be zero at a relative gap, and whether they are"
 COLUMNS = ("data", "λ", "reference gap", "live rows", "gap asked", "gap", "screened", "of all", "wrongly screened")

@@ -17,7 +17,7 @@ from benchmarks.liblinear.problems import Rows
 from benchmarks.sparse_multiclass import exact, ours
 from benchmarks.sparse_multiclass.orderings import verdict
 from benchmarks.sparse_multiclass.problems import STRONG, WEAK, Plan, Table, part_of, splits
-from lineal.solution import Solution
+from lineal.problem.solution import Solution
 
 TAU, K = 1e-3, 200
 OBJECTIVES = {

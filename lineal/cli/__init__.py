@@ -100,7 +100,7 @@ def _leave_at_once(code: int) -> NoReturn:
 
 def _drop_parts() -> None:
     with suppress(KeyError, AttributeError):  # what is not imported yet, or not to its end, has made no files
-        sys.modules["lineal.files"].drop_live_parts()
+        sys.modules["lineal.system.files"].drop_live_parts()
 
 
 def main() -> None:

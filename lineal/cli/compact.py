@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from lineal import memory
 from lineal.cli import show
 from lineal.cli.files import READS, WRITES, WRITES_STREAM, destination, is_stdout
 from lineal.cli.inspect import feature_name
 from lineal.errors import OptionError
+from lineal.system import memory
 
 
 def compact(
@@ -29,7 +29,7 @@ def compact(
     The small model predicts the same. It reads the files that the model reads; a table need not have the columns of
     which nothing is used any more, and arrays may have just the needed columns.
     """
-    from lineal.model import load
+    from lineal.models.file import load
 
     is_listed = columns is not None and is_stdout(columns)
     if json and is_listed:

@@ -33,8 +33,8 @@ def convert(
 
     The result is an Arrow file in lineal's binary layout, which can be larger than memory.
     """
-    from lineal.data.layout import convert as convert_file
-    from lineal.data.layout import open_layout
+    from lineal.data.binary.layout import convert as convert_file
+    from lineal.data.binary.layout import open_layout
 
     start = time.perf_counter()
     convert_file(source, destination, **reading)

@@ -8,15 +8,15 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lineal import memory
 from lineal.cli import show
-from lineal.files import scratch_folder
+from lineal.system import memory
+from lineal.system.files import scratch_folder
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from lineal.model import Model
-    from lineal.solution import Solution
+    from lineal.linear.model import Model
+    from lineal.problem.solution import Solution
 
 T = TypeVar("T")
 
@@ -84,8 +84,8 @@ def _digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _fit(X: np.ndarray, y: np.ndarray, verbose: bool) -> tuple[Model, Solution]:
-    from lineal.fit import fit
-    from lineal.options import TrainOptions
+    from lineal.linear.fit import fit
+    from lineal.linear.options import TrainOptions
 
     return fit(X, y, TrainOptions(loss="softmax", alpha=ALPHA, tol=TOL, verbose=int(verbose)))
 
@@ -134,7 +134,7 @@ def _show_rows(rows: list[dict[str, Any]]) -> None:
 def _saved_and_loaded(model: Model, X: np.ndarray) -> tuple[int, bool]:
     import numpy as np
 
-    from lineal.model import load
+    from lineal.models.file import load
 
     with scratch_folder() as folder:
         path = os.path.join(folder, "digits.model")

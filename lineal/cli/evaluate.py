@@ -15,7 +15,7 @@ from lineal.errors import DataError
 
 if TYPE_CHECKING:
     from lineal.data.dataset import Dataset
-    from lineal.model import Model
+    from lineal.linear.model import Model
 
 
 @flags(reading=ReadOptions)
@@ -37,7 +37,7 @@ def evaluate(
     subset accuracy, Hamming loss, macro, micro and example F1; of the order of the labels ranking loss, average
     precision, coverage, one-error, precision at 1, 3, 5. Rows count equally.
     """
-    from lineal.model import load
+    from lineal.models.file import load
 
     known = load(model)
     rows = rows_for(known, data, reading)
@@ -69,7 +69,7 @@ def rows_for(model: Any, path: str, reading: dict[str, Any]) -> Dataset:
 
 def measure(model: Model, data: Dataset) -> dict[str, Any]:
     """All measures that the model's loss and the data's labels allow."""
-    from lineal import metrics
+    from lineal.models import metrics
 
     if model.is_number:
         return metrics.numbers(data.y, _scores(model, data)[:, 0])
@@ -96,7 +96,7 @@ def _aligned(data: Dataset, model: Model) -> Any:
     import numpy as np
     from scipy import sparse
 
-    from lineal.metrics import class_numbers
+    from lineal.models.metrics import class_numbers
 
     names = model.classes.tolist()
     if list(data.class_names or names) == names:

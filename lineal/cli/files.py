@@ -18,11 +18,11 @@ from typer.models import ArgumentInfo
 
 from lineal.cli.messages import say
 from lineal.errors import DataError, LinealError, ModelFileError, OptionError
-from lineal.files import cannot_write, check_writable, identity
+from lineal.system.files import cannot_write, check_writable, identity
 
 if TYPE_CHECKING:
     from lineal.data.dataset import Dataset, Schema
-    from lineal.model import Model
+    from lineal.linear.model import Model
 
 STDIN = STDOUT = "-"
 
@@ -248,7 +248,7 @@ def save_model(model: Any, path: str) -> None:
 def write_history(path: str, history: list[dict[str, Any]]) -> None:
     """How a model came about, as a JSON file."""
     from lineal.cli import show
-    from lineal.files import whole_file
+    from lineal.system.files import whole_file
 
     with whole_file(path) as file:
         file.write(show.json_text(show.plain(history)).encode() + b"\n")
@@ -270,7 +270,7 @@ def destination(path: str) -> Iterator[IO[bytes]]:
         except OSError as error:
             raise cannot_write(path, error) from None
     else:
-        from lineal.files import whole_file
+        from lineal.system.files import whole_file
 
         with whole_file(path) as file:
             yield file

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from lineal.errors import OptionError
-from lineal.options import OF_FEATURES
+from lineal.system.options import OF_FEATURES
 
 #: What a flag's value looks like where its type does not say.
 METAVARS = {"class_weight": "balanced|LABEL=WEIGHT,…"}

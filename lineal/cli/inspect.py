@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lineal import memory
 from lineal.cli import show
 from lineal.cli.files import READS
 from lineal.cli.messages import say
 from lineal.errors import OptionError
+from lineal.system import memory
 
 if TYPE_CHECKING:
-    from lineal.model import Model
+    from lineal.linear.model import Model
 
 #: Classes whose features are shown without --json.
 SHOWN_CLASSES = 50
@@ -36,8 +36,8 @@ def inspect(
     Its shape, how sparse and how good it is, and the features that weigh most for each class. With --features the
     features that the model uses, by the size of their weights; --json gives all of them, for every class.
     """
-    from lineal.model import load
-    from lineal.thresholds import describe as described
+    from lineal.models.file import load
+    from lineal.models.thresholds import describe as described
 
     known = load(model)
     if known.kind != "linear":
@@ -123,7 +123,7 @@ def describe(model: Model, file_bytes: int, top: int) -> dict[str, Any]:
     """Everything about a model, in plain values."""
     import numpy as np
 
-    from lineal.row_sparse import RowSparse, live
+    from lineal.core.row_sparse import RowSparse, live
 
     used, W = live(model.weights)
     return {
@@ -174,7 +174,7 @@ def selected(model: Model) -> dict[str, Any]:
 
 def _by_class(model: Model) -> tuple[Any, Any, list[Any]]:
     """Columns in use, their weights (number of columns, number of classes), and the classes: the second of two."""
-    from lineal.row_sparse import live
+    from lineal.core.row_sparse import live
 
     columns, W = live(model.weights)
     classes = model.classes.tolist()

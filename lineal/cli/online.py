@@ -14,7 +14,7 @@ from lineal.cli.messages import INTERRUPTED, say
 from lineal.cli.training import Clock
 from lineal.data.options import ReadOptions
 from lineal.errors import DataError, OptionError
-from lineal.online_options import TUNE, OnlineOptions
+from lineal.online.options import TUNE, OnlineOptions
 
 
 @dataclasses.dataclass
@@ -64,7 +64,7 @@ class Request:
 
 def train_online(request: Request, options: OnlineOptions, reading: dict[str, Any]) -> int | None:
     """Learn from the stream, write the model, say how it went."""
-    from lineal.online_fit import fit_online
+    from lineal.online.fit import fit_online
 
     clock = Clock()
     rows = _Rows(request, options, reading)
@@ -122,7 +122,7 @@ class _Rows:
     """The stream, once a pass; its first block tells what the labels are."""
 
     def __init__(self, request: Request, options: OnlineOptions, reading: dict[str, Any]) -> None:
-        from lineal import interactions
+        from lineal.online import interactions
 
         self.request, self.options = request, options
         own = {"bits": options.bits} if _has_bits(request.data, reading) else {}
@@ -133,7 +133,7 @@ class _Rows:
         self.class_names = None if request.classes is None else _labels(request.classes)
         self.model: Any = None
         if request.resume is not None:
-            from lineal.model import load
+            from lineal.models.file import load
 
             self.model = load(request.resume)
             if self.model.kind != "online":
@@ -161,7 +161,7 @@ class _Rows:
 
     def start(self) -> _Start:
         """Kind of the labels, classes, number of examples where it is known."""
-        from lineal.online_fit import CLASSES, NUMBERS, SETS, Trainer
+        from lineal.online.fit import CLASSES, NUMBERS, SETS, Trainer
 
         first = self.first
         if first.y is None:
@@ -195,7 +195,7 @@ class _Rows:
 
     def blocks(self) -> Iterable[Any]:
         """One pass."""
-        from lineal.online_fit import Block
+        from lineal.online.fit import Block
 
         is_first, self._is_first_pass = self._is_first_pass, False
         blocks = self._stream if is_first else self._open(self.first.schema)
@@ -221,7 +221,7 @@ def _has_bits(data: str, reading: dict[str, Any]) -> bool:
     kind = reading.get("format", "auto")
     kind = format_of(path) if kind == "auto" else kind
     if kind == "arrow":
-        from lineal.data.layout import is_layout
+        from lineal.data.binary.layout import is_layout
 
         return not is_layout(path)
     return kind not in ("npy", "npz")

@@ -14,14 +14,14 @@ from lineal.cli.flags import flags
 from lineal.cli.messages import INTERRUPTED, say
 from lineal.cli.training import Clock, for_labels, train_options, with_names
 from lineal.data.options import ReadOptions
-from lineal.options import TrainOptions
-from lineal.search.options import PathOptions
+from lineal.linear.options import TrainOptions
+from lineal.linear.search.options import PathOptions
 
 if TYPE_CHECKING:
     from lineal.data.dataset import Dataset
-    from lineal.model import Model
-    from lineal.search.result import Search
-    from lineal.solution import Solution
+    from lineal.linear.model import Model
+    from lineal.linear.search.result import Search
+    from lineal.problem.solution import Solution
 
 
 @flags(leave_out=("verbose", "alpha"), searching=PathOptions, training=TrainOptions, reading=ReadOptions)
@@ -93,8 +93,8 @@ def _is_small(rows: Dataset) -> bool:
 def _search(
     rows: Dataset, options: TrainOptions, wanted: PathOptions, keep_path: bool
 ) -> tuple[Model, Solution, Search]:
-    from lineal.model_file import check_names
-    from lineal.search.run import search
+    from lineal.linear.search.run import search
+    from lineal.models.file import check_names
 
     check_names(rows)
     options = for_labels(options, rows.y)

@@ -18,7 +18,7 @@ from lineal.errors import OptionError
 if TYPE_CHECKING:
     import numpy as np
 
-    from lineal.model import Model
+    from lineal.linear.model import Model
 
 
 @flags(reading=ReadOptions)
@@ -41,7 +41,7 @@ def predict(
     Several labels of a row are separated by commas. Probabilities and scores are columns separated by tabs, below a
     line with the classes; two classes have one score, that of the second. The file is read block by block.
     """
-    from lineal.model import load
+    from lineal.models.file import load
 
     if proba and scores:
         raise OptionError("--proba and --scores exclude each other: give one of them")

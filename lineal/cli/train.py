@@ -24,14 +24,15 @@ from lineal.cli.messages import INTERRUPTED, say
 from lineal.cli.training import KINDS, Clock, fit_rows, options_of
 from lineal.data.options import ReadOptions
 from lineal.errors import OptionError
-from lineal.least_squares_options import LeastSquaresOptions, StagewiseOptions
-from lineal.online_options import OnlineOptions
-from lineal.options import TrainOptions
+from lineal.least_squares.options import LeastSquaresOptions
+from lineal.linear.options import TrainOptions
+from lineal.online.options import OnlineOptions
+from lineal.stagewise.options import StagewiseOptions
 
 if TYPE_CHECKING:
     from lineal.data.dataset import Dataset
-    from lineal.model import Model
-    from lineal.solution import Solution
+    from lineal.linear.model import Model
+    from lineal.problem.solution import Solution
 
 
 @flags(
@@ -177,7 +178,7 @@ def _result(rows: Dataset, measured: Dataset | None, on: str, model: Model, solu
 
 def _headline(model: Model, sample: Dataset) -> tuple[str, float]:
     """Accuracy, or its like for label sets; by batches, since all scores of many classes would not fit in memory."""
-    from lineal.metrics import headline
+    from lineal.models.metrics import headline
 
     name, total, start = "", 0.0, 0
     for batch in model.batches(sample.X):

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from lineal.cli.flags import flag_of, parse_class_weight
 from lineal.data.options import ReadOptions
 from lineal.errors import OptionError, unknown_value
-from lineal.least_squares_options import LeastSquaresOptions, StagewiseOptions
-from lineal.online_options import TUNE, OnlineOptions
-from lineal.options import TrainOptions
+from lineal.least_squares.options import LeastSquaresOptions
+from lineal.linear.options import TrainOptions
+from lineal.online.options import TUNE, OnlineOptions
+from lineal.stagewise.options import StagewiseOptions
 
 if TYPE_CHECKING:
     from lineal.data.dataset import Dataset
@@ -77,25 +78,25 @@ def options_of(kind: str, given: dict[str, dict[str, Any]], verbose: int, tune: 
 
 def fit_rows(kind: str, rows: Dataset, options: Any, tune: bool) -> tuple[Any, Any]:
     """The model of a data set, and how it came about."""
-    from lineal.model_file import check_names
+    from lineal.models.file import check_names
 
     check_names(rows)
     options = for_labels(options, rows.y)
     given: dict[str, Any] = {"sample_weight": rows.weights, "class_names": rows.class_names}
     found: tuple[Any, Any]
     if kind == "linear":
-        from lineal.fit import fit
+        from lineal.linear.fit import fit
 
         found = fit(rows.X, rows.y, options, **given)
     elif kind == "least_squares":
-        from lineal.least_squares_fit import fit_least_squares
+        from lineal.least_squares.fit import fit_least_squares
 
         found = fit_least_squares(rows.X, rows.y, options, **given)
     else:
-        from lineal.stagewise_fit import fit_stagewise
+        from lineal.stagewise.fit import fit_stagewise
 
         if tune:
-            from lineal.stagewise_search import tuned
+            from lineal.stagewise.search import tuned
 
             options = tuned(rows.X, rows.y, options, rows.weights)
         found = fit_stagewise(rows.X, rows.y, options, **given)

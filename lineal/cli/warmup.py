@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lineal.cli import show
 from lineal.cli.messages import say
-from lineal.files import scratch_folder
+from lineal.system.files import scratch_folder
 
 if TYPE_CHECKING:
     from lineal.data.dataset import Dataset
@@ -80,7 +80,7 @@ def _read(folder: str, precision: str) -> Dataset:
 
 def _converted(folder: str, precision: str) -> Any:
     """The same rows from a memory map: read-only arrays are types of their own to Numba."""
-    from lineal.data.layout import convert, open_layout
+    from lineal.data.binary.layout import convert, open_layout
 
     path = os.path.join(folder, f"{precision}.arrow")
     return open_layout(convert(os.path.join(folder, "rows.svm"), path, dtype=precision)).X
@@ -102,8 +102,8 @@ def _multiply(precision: str) -> None:
 
 
 def _fit(X: Any, y: Any, loss: str, solver: str = "auto") -> None:
-    from lineal.fit import fit
-    from lineal.options import TrainOptions
+    from lineal.linear.fit import fit
+    from lineal.linear.options import TrainOptions
 
     for labels in (y, y > 0):
         for max_iter in (1, 20):  # a fit that stops early runs kernels that a converged one does not

@@ -27,12 +27,12 @@ from numba.core.serialize import dumps
 
 from lineal.core import threads
 from lineal.errors import LinealError
-from lineal.files import whole_file
+from lineal.system.files import whole_file
 
 PACKAGE = Path(__file__).resolve().parent.parent
 
 #: Folders whose code never runs inside a kernel: editing them keeps the compiled kernels.
-NOT_KERNELS = ("cli", "dropin", "estimators", "report", "search")
+NOT_KERNELS = ("cli", "report")
 
 #: Only the flags that keep NaN and infinity meaningful.
 SAFE_FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})

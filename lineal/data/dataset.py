@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from lineal.core.row_sparse import pick_columns
 from lineal.errors import DataError
-from lineal.row_sparse import pick_columns
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Schema:
         numbers = columns if self.columns is None else np.asarray(self.columns, np.int64)[columns]
         if self.format != "table":
             return replace(self, columns=numbers.tolist())
-        from lineal.data.readers.encode import without_unused
+        from lineal.data.tables.encode import without_unused
 
         return without_unused(self, numbers)
 

@@ -46,7 +46,7 @@ def _stack_labels(labels: list[Any]) -> Any:
     are_numbers = labels[0] is not None and all(not sparse.issparse(y) and y.dtype.kind in "iuf" for y in labels)
     if not are_numbers or len({y.dtype for y in labels}) == 1:
         return stack(labels)
-    from lineal.data.readers.text_labels import join_labels
+    from lineal.data.text.labels import join_labels
 
     return join_labels(labels)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from lineal.data.source import cannot_read
-from lineal.memory import available_memory
+from lineal.system.memory import available_memory
 
 
 def is_mapped(path: str, choice: str) -> bool:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+
+from lineal.system.options import option
 
 MIB = 1 << 20
-
-
-def option(default: Any, text: str) -> Any:
-    """A field with its default and its line of help."""
-    return field(default=default, metadata={"help": text})
 
 
 @dataclass(frozen=True)

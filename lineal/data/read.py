@@ -30,16 +30,16 @@ from lineal.errors import DataError, OptionError, unknown_value
 
 #: Which module reads a format. "layout" is what an Arrow file turns out to be when `convert` wrote it.
 READERS = {
-    "svmlight": "lineal.data.readers.svmlight",
-    "vw": "lineal.data.readers.vw",
-    "csv": "lineal.data.readers.table",
-    "tsv": "lineal.data.readers.table",
-    "jsonl": "lineal.data.readers.table",
-    "parquet": "lineal.data.readers.table",
-    "arrow": "lineal.data.readers.table",
-    "npy": "lineal.data.readers.arrays",
-    "npz": "lineal.data.readers.arrays",
-    "layout": "lineal.data.layout",
+    "svmlight": "lineal.data.text.svmlight",
+    "vw": "lineal.data.text.vw",
+    "csv": "lineal.data.tables.table",
+    "tsv": "lineal.data.tables.table",
+    "jsonl": "lineal.data.tables.table",
+    "parquet": "lineal.data.tables.table",
+    "arrow": "lineal.data.tables.table",
+    "npy": "lineal.data.arrays",
+    "npz": "lineal.data.arrays",
+    "layout": "lineal.data.binary.layout",
 }
 
 EXTENSIONS = {
@@ -271,7 +271,7 @@ def _agrees(schema: Schema, name: str, value: Any) -> bool:
     if name == "index_base":
         return str(value) in ("auto", str(decided)) or str(value) not in ("0", "1")  # the reader refuses other texts
     if name == "drop":
-        from lineal.data.readers.encode import Encoding
+        from lineal.data.tables.encode import Encoding
 
         used = set(Encoding.of_schema(schema).features())
         return used.isdisjoint(part.strip() for part in str(value).split(","))
@@ -281,7 +281,7 @@ def _agrees(schema: Schema, name: str, value: Any) -> bool:
 
 
 def _layout_or_table(paths: list[str]) -> str:
-    from lineal.data.layout import is_layout
+    from lineal.data.binary.layout import is_layout
 
     for file in paths:
         _refuse_cut_arrow(file)

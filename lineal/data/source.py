@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from lineal.errors import DataError, ParseError
-from lineal.files import scratch_folder
+from lineal.system.files import scratch_folder
 
 Path = str | os.PathLike[str]
 

@@ -98,7 +98,7 @@ def stream(
     given |= {name: value for name, value in changes.items() if name not in given or name == "dtype"}
     reader, paths, settings, known = prepare(path, schema, given, streamed=True)
     if reader.__name__ in (READERS["svmlight"], READERS["vw"]):
-        from lineal.data.readers.stream_text import text_blocks
+        from lineal.data.text.stream import text_blocks
 
         blocks = text_blocks(reader.READER, paths, settings, known, wish, class_names)
     else:
@@ -162,7 +162,7 @@ def _rows_of(X: Any) -> Any:
 def _kinds_of_columns(block: Dataset, wish: Wish) -> np.ndarray:
     """The kind of every column: a table's source columns, or the columns of an array by their names, are namespaces."""
     if block.schema is not None and block.schema.format == "table":
-        from lineal.data.readers.encode import Encoding
+        from lineal.data.tables.encode import Encoding
 
         encoding = Encoding.of_schema(block.schema).expanded()
         if encoding.hashes:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lineal.core.protocol import protocol
-from lineal.design.tiles import gather_tiles, scatter_tiles
+from lineal.design.gather_tiles import gather_tiles, scatter_tiles
 
 # Unsigned cursors: Numba then leaves out the test for negative (wrap-around) indices.
 _U = np.uintp

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from lineal.core.inputs import checked
 from lineal.core.jit import kernel
 from lineal.design.csc import CSC
 from lineal.design.csr import CSR
 from lineal.design.dense import Dense
 from lineal.errors import DataError
-from lineal.inputs import checked
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Design:
     dtype : float32 or float64; nothing downstream converts it.
     is_sorted : whether the indices of each sparse row (or column) ascend.
     copies : what solvers had made of this matrix, by name: other orders (`lineal.design.orders`), shifted columns
-        and other units (`lineal.conditioned`).
+        and other units (`lineal.problem.conditioned`).
     """
 
     layout: Any
@@ -82,8 +82,8 @@ def wrap(X: Any) -> Design:
     """View a matrix as a `Design`: float32 or float64; ndarray, or SciPy CSR/CSC with int32 or int64 indices.
 
     Nothing is copied, except that dense views which are neither C- nor F-contiguous become C-contiguous, and entries
-    that are stored in several parts are added up. Sparse structure is checked first (`lineal.inputs`), since kernels
-    do not check bounds.
+    that are stored in several parts are added up. Sparse structure is checked first (`lineal.core.inputs`), since
+    kernels do not check bounds.
     """
     if isinstance(X, Design):
         return X

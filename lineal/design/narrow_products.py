@@ -1,4 +1,4 @@
-"""X@V and X'@R for dense X in C order and few columns, in register tiles (`lineal.core.tiles`).
+"""X@V and X'@R for dense X in C order and few columns, in register tiles (`lineal.design.register_tiles`).
 
 Sums run over at most `COLUMNS` (X@V) or `ROW_BLOCK` terms (X'@R) before they are added to the rest, as in a library's
 product: rounding does not grow with the length of a column. Threads take rows (X@V) or columns (X'@R); no sum depends
@@ -13,7 +13,7 @@ import numpy as np
 
 from lineal.core import threads as pool
 from lineal.core.jit import kernel
-from lineal.core.tiles import ROWS, lanes, row_add, row_dot, tile_add, tile_dot
+from lineal.design.register_tiles import ROWS, lanes, row_add, row_dot, tile_add, tile_dot
 
 #: Columns of the other matrix up to which, and of X from which on this is faster than a library's product.
 MAX_WIDTH, MIN_COLUMNS = 32, 64

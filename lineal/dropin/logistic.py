@@ -39,10 +39,10 @@ from lineal.dropin.problem import (
     with_bias,
 )  # fmt: skip
 from lineal.errors import DataError, OptionError
-from lineal.estimators.validation import validated
-from lineal.objective import Objective
-from lineal.options import TrainOptions
-from lineal.targets import Encoded, encode
+from lineal.linear.options import TrainOptions
+from lineal.problem.objective import Objective
+from lineal.problem.targets import Encoded, encode
+from lineal.problem.validation import validated
 
 
 class LogisticRegression(ChecksInput, linear_model.LogisticRegression):

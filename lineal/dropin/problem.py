@@ -18,15 +18,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight
 
+from lineal.core.inputs import checked_numbers
 from lineal.design import wrap
 from lineal.errors import DataError
-from lineal.estimators.validation import ScoresChecked, explained
-from lineal.fit import Problem, assemble, blas_threads
-from lineal.inputs import checked_numbers
-from lineal.options import TrainOptions
-from lineal.progress import Progress
-from lineal.solution import Certificate, Solution
-from lineal.targets import Encoded, encode
+from lineal.linear.fit import Problem, assemble, blas_threads
+from lineal.linear.options import TrainOptions
+from lineal.problem.progress import Progress
+from lineal.problem.solution import Certificate, Solution
+from lineal.problem.targets import Encoded, encode
+from lineal.problem.validation import ScoresChecked, explained
 
 
 class ChecksInput(ScoresChecked):

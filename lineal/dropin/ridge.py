@@ -27,18 +27,18 @@ from sklearn import linear_model
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 
-from lineal import memory
+from lineal.core.inputs import checked_labels, checked_numbers
 from lineal.core.threads import blas_limit, thread_count
 from lineal.design import Design, wrap
 from lineal.design.products import column_moments, gram, matmul, rmatmul
 from lineal.dropin.problem import ChecksInput, checked_weights
 from lineal.errors import DataError, OptionError
-from lineal.estimators.validation import explained
-from lineal.inputs import checked_labels, checked_numbers
-from lineal.solution import Certificate
-from lineal.solvers.parts.cg import System, column_dots, truncated_cg
-from lineal.solvers.parts.second_moment import Factor, without_constants
-from lineal.targets import has_columns, label_sets
+from lineal.numerics.cg import System, column_dots, truncated_cg
+from lineal.numerics.second_moment import Factor, without_constants
+from lineal.problem.solution import Certificate
+from lineal.problem.targets import has_columns, label_sets
+from lineal.problem.validation import explained
+from lineal.system import memory
 
 #: Rows or columns of a sparse X up to which a matrix of their products is cheaper than iterations.
 FEW = 512

@@ -26,7 +26,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 
-from lineal import memory
 from lineal.dropin.descent import Descent
 from lineal.dropin.problem import (
     ChecksInput,
@@ -40,10 +39,11 @@ from lineal.dropin.problem import (
     worst,
 )
 from lineal.errors import DataError
-from lineal.estimators.validation import validated
-from lineal.options import TrainOptions
-from lineal.solution import NO_CERTIFICATE
-from lineal.targets import check_present, encode
+from lineal.linear.options import TrainOptions
+from lineal.problem.solution import NO_CERTIFICATE
+from lineal.problem.targets import check_present, encode
+from lineal.problem.validation import validated
+from lineal.system import memory
 
 #: Losses that lineal's solvers minimise, by its names for them.
 _SOLVED = {"hinge": "hinge", "log_loss": "logistic", "squared_hinge": "squared_hinge", "squared_error": "squared"}

@@ -36,9 +36,9 @@ from lineal.dropin.problem import (
     with_bias,
     worst,
 )
-from lineal.estimators.validation import validated
-from lineal.options import TrainOptions
-from lineal.targets import encode
+from lineal.linear.options import TrainOptions
+from lineal.problem.targets import encode
+from lineal.problem.validation import validated
 
 
 class LinearSVC(ChecksInput, svm.LinearSVC):

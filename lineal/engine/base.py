@@ -25,7 +25,7 @@ class Block:
     Attributes
     ----------
     X : the rows.
-    targets : their labels (`lineal.targets`).
+    targets : their labels (`lineal.problem.targets`).
     weights : their weights; over all blocks they add up to one.
     offsets : (rows, k) base scores, or None.
     threads : how many threads the step may use on this block.

@@ -15,7 +15,6 @@ import numpy as np
 
 from lineal.design import Design
 from lineal.engine.base import Block, Summands, add_in_order
-from lineal.targets import take_rows
 
 #: Bytes of scores that a block of sparse rows may need.
 SCORE_BYTES = 64 << 20
@@ -67,7 +66,7 @@ class LocalEngine:
         return [
             Block(
                 self.X.rows(start, stop),
-                take_rows(self.targets, start, stop),
+                self.targets.rows(start, stop),
                 self.weights[start:stop],
                 None if self.offsets is None else self.offsets[start:stop],
                 self.threads,

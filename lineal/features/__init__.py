@@ -24,10 +24,10 @@ _HOME = {
     "polynomial": ("polynomial", "Polynomial"),
     "subset": ("subset", "RandomSubset"),
 }
-_CLASSES = {attribute: module for module, attribute in _HOME.values()}
+_CLASSES = {attribute: f"{__name__}.{module}" for module, attribute in _HOME.values()}
 
 #: A transformer only: it learns from labels and has no blocks that a stagewise model could ask for.
-_CLASSES["AdaptivePolynomial"] = "adaptive"
+_CLASSES["AdaptivePolynomial"] = "lineal.online.adaptive_features"
 
 #: A plus between steps, not within a number such as 1e+3.
 _BETWEEN_STEPS = re.compile(r"\+(?!\s*\d)")
@@ -52,7 +52,6 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from lineal.features.adaptive import AdaptivePolynomial as AdaptivePolynomial
     from lineal.features.chain import Chain as Chain
     from lineal.features.components import PrincipalComponents as PrincipalComponents
     from lineal.features.convolution import PatchConvolution as PatchConvolution
@@ -61,6 +60,7 @@ if TYPE_CHECKING:
     from lineal.features.polynomial import Polynomial as Polynomial
     from lineal.features.subset import FrequencyOrdered as FrequencyOrdered
     from lineal.features.subset import RandomSubset as RandomSubset
+    from lineal.online.adaptive_features import AdaptivePolynomial as AdaptivePolynomial
 
 
 def names() -> list[str]:
@@ -96,7 +96,7 @@ def register(cls: Any) -> Any:
 def __getattr__(name: str) -> Any:
     if name not in _CLASSES:
         raise AttributeError(f"module 'lineal.features' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_CLASSES[name]}"), name)
+    return getattr(importlib.import_module(_CLASSES[name]), name)
 
 
 def __dir__() -> list[str]:

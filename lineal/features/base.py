@@ -24,13 +24,13 @@ from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
-from lineal import memory
 from lineal.core import threads as pool
+from lineal.core.inputs import checked_labels, checked_numbers
 from lineal.errors import DataError, OptionError, unknown_value
-from lineal.estimators.validation import validated
 from lineal.features import rows
-from lineal.inputs import checked_labels, checked_numbers
-from lineal.targets import check_present, label_sets
+from lineal.problem.targets import check_present, label_sets
+from lineal.problem.validation import validated
+from lineal.system import memory
 
 G = TypeVar("G", bound="Generator")
 

@@ -16,10 +16,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from lineal.core.row_sparse import pick_columns
 from lineal.errors import OptionError
 from lineal.features import rows
 from lineal.features.base import FeatureBlock, Generator
-from lineal.row_sparse import pick_columns
 
 #: Highest degree, and features that one block may have.
 HIGHEST, WIDEST = 10, 1_000_000

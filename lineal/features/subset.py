@@ -12,10 +12,10 @@ from scipy import sparse
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from lineal.core import rng
+from lineal.core.row_sparse import pick_columns
 from lineal.design.matrix import summed
 from lineal.features import rows
 from lineal.features.base import FeatureBlock, Generator
-from lineal.row_sparse import pick_columns
 
 
 class ColumnBlock:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lineal.errors import LinealError
-from lineal.files import whole_file
+from lineal.system.files import whole_file
 
 
 def plot_history(history: Sequence[dict[str, Any]], path: str | os.PathLike[str]) -> None:

@@ -13,11 +13,11 @@ import pkgutil
 from functools import cache
 from typing import Any
 
-from lineal import memory
 from lineal.errors import OptionError
+from lineal.system import memory
 
 #: Algorithms that minimise no `Objective`: their estimators call them.
-OF_THEIR_OWN = ("calibrated", "online", "stagewise")
+OF_THEIR_OWN = ("calibrated", "stagewise")
 
 
 def names() -> list[str]:
@@ -27,7 +27,7 @@ def names() -> list[str]:
 
 @cache
 def _files(*folders: str) -> tuple[str, ...]:
-    return tuple(module.name for module in pkgutil.iter_modules(folders) if not module.ispkg)
+    return tuple(module.name for module in pkgutil.iter_modules(folders))
 
 
 def choose(name: str, loss: Any, penalty: Any) -> Any:

@@ -24,11 +24,11 @@ from lineal.core.threads import thread_count
 from lineal.design import Design
 from lineal.design.products import column_moments, gram, matmul, rmatmul
 from lineal.errors import DataError
-from lineal.projections import PROJECTIONS
-from lineal.solution import Run
-from lineal.solvers.parts.basis import Function, expand
-from lineal.solvers.parts.monitor import Callback, Monitor
-from lineal.solvers.parts.second_moment import Factor, without_constants
+from lineal.numerics.basis import Function, expand
+from lineal.numerics.projections import PROJECTIONS
+from lineal.numerics.second_moment import Factor, without_constants
+from lineal.problem.monitor import Callback, Monitor
+from lineal.problem.solution import Run
 
 #: Relative decrease of the mean squared error that is worth another iteration.
 MIN_GAIN = 1e-4

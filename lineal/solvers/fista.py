@@ -22,13 +22,13 @@ import numpy as np
 
 from lineal.core import threads as pool
 from lineal.errors import OptionError, unknown_value
-from lineal.objective import Objective, check_finite
-from lineal.solution import Solution
-from lineal.solvers.parts.best_iterate import descend
-from lineal.solvers.parts.composite import Composite, Step
-from lineal.solvers.parts.monitor import Callback, Monitor
-from lineal.solvers.parts.smooth_only import check_smooth_loss
-from lineal.solvers.parts.vectors import beyond
+from lineal.numerics.best_iterate import descend
+from lineal.numerics.composite import Composite, Step
+from lineal.numerics.smooth_only import check_smooth_loss
+from lineal.numerics.vectors import beyond
+from lineal.problem.monitor import Callback, Monitor
+from lineal.problem.objective import Objective, check_finite
+from lineal.problem.solution import Solution
 
 STEPS = ("line_search", "constant")
 

@@ -29,16 +29,16 @@ import numpy as np
 from lineal.core import threads as pool
 from lineal.design.products import gram_rounding
 from lineal.errors import unknown_value
-from lineal.objective import Objective, check_finite
-from lineal.solution import Solution
-from lineal.solvers import lbfgs
-from lineal.solvers.parts.centred import Centred
-from lineal.solvers.parts.monitor import Callback, Monitor, explain
-from lineal.solvers.parts.precondition import ridge_of, second_moment
-from lineal.solvers.parts.second_moment import Factor
-from lineal.solvers.parts.smooth_gap import SmoothGap
-from lineal.solvers.parts.smooth_only import check_smooth
-from lineal.solvers.parts.vectors import beyond, dot
+from lineal.numerics.centred import Centred
+from lineal.numerics.precondition import ridge_of, second_moment
+from lineal.numerics.second_moment import Factor
+from lineal.numerics.smooth_gap import SmoothGap
+from lineal.numerics.smooth_only import check_smooth
+from lineal.numerics.vectors import beyond, dot
+from lineal.problem.monitor import Callback, Monitor, explain
+from lineal.problem.objective import Objective, check_finite
+from lineal.problem.solution import Solution
+from lineal.solvers.lbfgs import lbfgs
 
 #: How far the curvature may be off before the matrix is factorised anew.
 WORTH_A_FACTOR = 3.0

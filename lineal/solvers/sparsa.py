@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 
 from lineal.core import threads as pool
-from lineal.objective import Objective, check_finite
-from lineal.solution import Solution
-from lineal.solvers.parts.best_iterate import descend
-from lineal.solvers.parts.composite import Composite
-from lineal.solvers.parts.monitor import Callback, Monitor
-from lineal.solvers.parts.smooth_only import check_smooth_loss
-from lineal.solvers.parts.vectors import dot
+from lineal.numerics.best_iterate import descend
+from lineal.numerics.composite import Composite
+from lineal.numerics.smooth_only import check_smooth_loss
+from lineal.numerics.vectors import dot
+from lineal.problem.monitor import Callback, Monitor
+from lineal.problem.objective import Objective, check_finite
+from lineal.problem.solution import Solution
 
 #: Objectives before the last that a new one is compared with.
 REMEMBERED = 5

@@ -521,7 +521,7 @@ class _ModelOnly:
     def fit(self, X: Any, y: Any) -> Any:
         from dataclasses import replace
 
-        from lineal.row_sparse import RowSparse, live
+        from lineal.core.row_sparse import RowSparse, live
 
         model = self.estimator.fit(X, y).model_
         if self.is_row_sparse:

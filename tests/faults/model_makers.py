@@ -22,7 +22,7 @@ from lineal import (
     features,
 )
 from lineal.data.dataset import Schema
-from lineal.model_file import _checksum
+from lineal.models.file import _checksum
 
 N, D = 60, 12
 

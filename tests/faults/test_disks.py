@@ -14,9 +14,9 @@ from child_processes import before_step, in_a_fork, parts_in, problem_with
 from cli_files import done, program, write_iris
 
 import lineal
-from lineal.data.layout import write_layout
+from lineal.data.binary.layout import write_layout
 from lineal.errors import LinealError
-from lineal.files import whole_file
+from lineal.system.files import whole_file
 
 resource = pytest.importorskip("resource", reason="limits of files are Unix's")
 

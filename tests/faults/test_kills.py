@@ -16,9 +16,9 @@ from child_processes import before_step, die, in_a_fork, parts_in, problem_with
 from cli_files import done
 
 import lineal
+from lineal.data.binary.layout import write_layout
 from lineal.data.dataset import Dataset
-from lineal.data.layout import write_layout
-from lineal.files import scratch_folder, whole_file
+from lineal.system.files import scratch_folder, whole_file
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and forks are Unix's")
 

@@ -32,7 +32,7 @@ def test_loading_runs_no_code(tmp_path):
     model = LinearClassifier("logistic", alpha=1e-2).fit(np.eye(4), [0, 1, 0, 1]).model_
     model.save(tmp_path / "m")
     description, tensors = parts_of(tmp_path / "m")
-    for kind in ("os", "subprocess.Popen", "lineal.model_file", "__import__('os')", ["online"], {"a": 1}):
+    for kind in ("os", "subprocess.Popen", "lineal.models.file", "__import__('os')", ["online"], {"a": 1}):
         write(tmp_path / "m", {**description, "format_version": 3, "kind": kind, "own": {}}, tensors)
         with pytest.raises(ModelFileError, match="damaged"):
             lineal.load(tmp_path / "m")

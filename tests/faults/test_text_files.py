@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import lineal
-from lineal.data.readers import csv as csv_reader
-from lineal.data.readers import wide
+from lineal.data.tables import csv as csv_reader
+from lineal.data.tables import wide
 from lineal.errors import LinealError
 
 NUMBERS = ["0", "1", "-2.5", "1e-3", "3.25", "12345678", "9007199254740993", "18446744073709551615", "7e22", "007"]

@@ -1,0 +1,365 @@
+"""A file in the binary layout, opened: its description, and its columns as vectors that are read when they are needed.
+
+The metadata of an Arrow file says where every column is. It is copied to an empty file of the same size, which costs
+neither memory nor disk, and pyarrow reads it there: mapping the file itself would kill the process if another one cut
+it.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import struct
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lineal.data.dataset import Dataset, Schema, csr_of_parts
+from lineal.data.source import PlainFile
+from lineal.data.tables.table import LAYOUT_KEY
+from lineal.errors import DataError
+
+VERSION = 1
+KEY = LAYOUT_KEY
+
+MAGIC = b"ARROW1"
+
+#: Elements checked at a time.
+CHECK_STEP = 1 << 18
+
+#: What a file with arbitrary contents can cause: nested JSON may be too deep for Python's parser, numbers too large.
+DAMAGE = (
+    pa.ArrowException, ValueError, KeyError, TypeError, IndexError, OverflowError, AttributeError, RecursionError,
+    struct.error,
+)  # fmt: skip
+
+Reader = Callable[[int, int], np.ndarray]
+
+
+class Vector:
+    """Numbers of one column: read from the file in parts or as a whole, or mapped."""
+
+    def __init__(self, file: PlainFile, start: int, dtype: Any, count: int, view: np.ndarray | None) -> None:
+        self._file, self._start, self._dtype, self._count = file, start, np.dtype(dtype), count
+        self._view = view
+        self._loaded: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    def part(self, first: int, last: int) -> np.ndarray:
+        """Some of the numbers; past the map, whose touched pages would count as resident memory."""
+        if self._loaded is not None:
+            return self._loaded[first:last]
+        values = np.empty(max(last - first, 0), self._dtype)
+        self._file.read_into(values.view(np.uint8), self._start + first * self._dtype.itemsize)
+        values.flags.writeable = False
+        return values
+
+    def whole(self) -> np.ndarray:
+        """All of the numbers, read-only."""
+        if self._view is not None:
+            return self._view
+        if self._loaded is None:
+            self._loaded = self.part(0, self._count)
+        return self._loaded
+
+
+def _skeleton(file: PlainFile) -> mmap.mmap:
+    """The metadata of an Arrow file at its places in a map of as many bytes; columns are holes."""
+    size, path = file.size, file.path
+    ends = len(MAGIC) + 4
+    if size < 2 * ends or file.bytes_at(0, len(MAGIC)) != MAGIC or file.bytes_at(size - len(MAGIC), size) != MAGIC:
+        raise DataError(f"{path} is cut or damaged: an Arrow file begins and ends with {MAGIC.decode()}")
+    (length,) = struct.unpack("<i", file.bytes_at(size - ends, size - len(MAGIC)))
+    footer = size - ends - length
+    if not 8 <= footer <= size - ends:
+        raise DataError(f"{path} is damaged: its footer has {length} bytes")
+    with tempfile.TemporaryFile(prefix="lineal-") as copy:
+        copy.truncate(size)
+        _copy(file, footer, size, copy)
+        copy.flush()
+        pages = mmap.mmap(copy.fileno(), size, access=mmap.ACCESS_READ)
+        schema = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(pages))).schema
+        _copy(file, 0, min(_columns_start(file, schema, footer), footer), copy)
+        copy.flush()
+    return pages
+
+
+def _columns_start(file: PlainFile, schema: Any, footer: int) -> int:
+    """Where the columns begin: after the messages with the schema, the texts of labels and the places of columns."""
+    at, texts = 8, sum(pa.types.is_dictionary(column.type) for column in schema)
+    for number in range(texts + 2):
+        if at + 8 > footer:
+            raise DataError(f"{file.path} is damaged: its metadata ends too early")
+        mark, length = struct.unpack("<Ii", file.bytes_at(at, at + 8))
+        stop = at + 8 + length
+        if mark != 0xFFFFFFFF or not at + 8 <= stop <= footer:
+            raise DataError(f"{file.path} is damaged: its metadata is not where it should be")
+        if 0 < number <= texts:
+            with pa.OSFile(file.path) as source:
+                source.seek(at)
+                pa.ipc.read_message(source)
+                stop = source.tell()
+        at = stop
+    return at
+
+
+def _copy(file: PlainFile, start: int, stop: int, target: Any) -> None:
+    target.seek(start)
+    for first in range(start, stop, CHECK_STEP):
+        target.write(file.bytes_at(first, min(first + CHECK_STEP, stop)))
+
+
+def metadata(metadata: dict[bytes, bytes], path: str) -> dict[str, Any]:
+    if KEY not in metadata:
+        raise DataError(f"{path} is an ordinary Arrow table, not a converted file: read it with lineal.read")
+    about = json.loads(metadata[KEY])
+    if not isinstance(about, dict) or not isinstance(about.get("version"), int):
+        raise DataError(f"{path} is damaged: its description has no version")
+    if about["version"] > VERSION:
+        raise DataError(
+            f"{path} has layout version {about['version']}, newer than this lineal's {VERSION}: update lineal"
+        )
+    return about
+
+
+class LayoutFile:
+    """The record batch of a file with its description; everything cheap is checked on the way."""
+
+    def __init__(self, path: str, mapped: bool) -> None:
+        self.path, self.file, self.is_mapped = path, PlainFile(path), mapped
+        if mapped and self.file.size:
+            with open(path, "rb") as file:
+                pages = mmap.mmap(file.fileno(), self.file.size, access=mmap.ACCESS_READ)
+        else:
+            pages = _skeleton(self.file)
+        self.pages = pages
+        reader = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(pages)))
+        self.about = metadata(reader.schema.metadata or {}, path)
+        if reader.num_record_batches != 1:
+            raise DataError(f"{path} is damaged: {reader.num_record_batches} record batches instead of one")
+        self.batch = reader.get_batch(0)
+        self.batch.validate()
+        self.n, self.d = int(self.about["n_rows"]), int(self.about["n_features"])
+        self.base = pa.py_buffer(pages).address
+        if self.n != self.batch.num_rows or self.n < 1 or self.d < 1:
+            raise DataError(f"{path} is damaged: {self.batch.num_rows} rows instead of {self.n}")
+        self._describe()
+        self._find_columns()
+
+    def _describe(self) -> None:
+        about = self.about
+        feature_names, class_names = about.get("feature_names"), about.get("class_names")
+        if feature_names is not None:
+            if not isinstance(feature_names, list) or not all(isinstance(name, str) for name in feature_names):
+                raise DataError(f"{self.path} is damaged: its feature_names are no list of texts")
+            if len(feature_names) != self.d:
+                raise DataError(f"{self.path} is damaged: {len(feature_names)} names for {self.d} columns")
+        if class_names is not None and not isinstance(class_names, list):
+            raise DataError(f"{self.path} is damaged: its class_names are no list")
+        schema = None if about.get("schema") is None else Schema.from_json(about["schema"])
+        if schema is not None and schema.width != self.d:
+            raise DataError(f"{self.path} is damaged: its schema has {schema.width} columns instead of {self.d}")
+        self.feature_names, self.class_names, self.schema = feature_names, class_names, schema
+
+    def _find_columns(self) -> None:
+        names = self.batch.schema.names
+        self.is_sparse = "indices" in names
+        self.offsets: Vector | None = None
+        self.twin: Vector | None = None
+        self.indices: Vector | None = None
+        self.label_offsets: Vector | None = None
+        self.texts: np.ndarray | None = None
+        if self.is_sparse:
+            self.offsets, self.indices = self._lists("indices", ("int32", "int64"))
+            self.twin, self.values = self._lists("values", ("float", "double"))
+            if len(self.values) != len(self.indices):
+                raise DataError(f"{self.path} is damaged: {len(self.indices)} indices, but {len(self.values)} values")
+        else:
+            self.values = self._dense()
+        self.label = self._label() if "label" in names else None
+        self.weight = self._vector("weight", "double") if "weight" in names else None
+        self.query = self._vector("qid", "int64") if "qid" in names else None
+
+    def _view(self, array: Any, dtype: Any) -> Vector:
+        """Where a plain column is."""
+        if array.null_count or array.offset:
+            raise DataError(f"{self.path} is damaged: missing values")
+        values, dtype = array.buffers()[-1], np.dtype(dtype)
+        if len(array) == 0:
+            return Vector(self.file, 0, dtype, 0, np.empty(0, dtype))
+        start = values.address - self.base
+        if not 0 <= start <= self.file.size - values.size or len(array) * dtype.itemsize > values.size:
+            raise DataError(f"{self.path} is damaged: compressed")
+        view = np.frombuffer(values, dtype=dtype, count=len(array)) if self.is_mapped else None
+        return Vector(self.file, start, dtype, len(array), view)
+
+    def _vector(self, name: str, expected: str) -> Vector:
+        array = self.batch.column(name)
+        if str(array.type) != expected:
+            raise DataError(f"{self.path} is damaged: column {name!r} has type {array.type}, expected {expected}")
+        return self._view(array, array.type.to_pandas_dtype())
+
+    def _lists(self, name: str, allowed: tuple[str, ...]) -> tuple[Vector, Vector]:
+        """Offsets and flat values of a list column."""
+        array = self.batch.column(name)
+        kind = array.type
+        if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or str(kind.value_type) not in allowed:
+            raise DataError(f"{self.path} is damaged: column {name!r} has type {kind}")
+        if array.null_count or array.offset:
+            raise DataError(f"{self.path} is damaged: missing values")
+        offsets = self._view(array.offsets, np.int64 if pa.types.is_large_list(kind) else np.int32)
+        flat = self._view(array.values, kind.value_type.to_pandas_dtype())
+        if len(offsets) != self.n + 1 or offsets.part(0, 1)[0] != 0 or offsets.part(self.n, self.n + 1)[0] != len(flat):
+            raise DataError(f"{self.path} is damaged: the offsets of {name!r} do not match its {len(flat)} entries")
+        return offsets, flat
+
+    def _dense(self) -> Vector:
+        array = self.batch.column("values")
+        kind = array.type
+        if not pa.types.is_fixed_size_list(kind) or str(kind.value_type) not in ("float", "double"):
+            raise DataError(f"{self.path} is damaged: column 'values' has type {kind}")
+        if kind.list_size != self.d or array.null_count or array.offset or len(array.values) != self.n * self.d:
+            raise DataError(f"{self.path} is damaged: rows of {kind.list_size} values instead of {self.d}")
+        return self._view(array.values, kind.value_type.to_pandas_dtype())
+
+    def _label(self) -> Vector:
+        array = self.batch.column("label")
+        kind = str(array.type)
+        if self.class_names is not None:
+            self.label_offsets, codes = self._lists("label", ("int32",))
+            return codes
+        if kind in ("int32", "int64", "uint64", "double", "uint8"):
+            return self._vector("label", kind)
+        if kind != "dictionary<values=string, indices=int32, ordered=0>":
+            raise DataError(f"{self.path} is damaged: column 'label' has type {kind}")
+        array.dictionary.validate(full=True)
+        self.texts = np.array(array.dictionary.to_pylist(), dtype=np.str_)
+        return self._view(array.indices, np.int32)
+
+    def dataset(self) -> Dataset:
+        """All rows: views of the map, or arrays in memory."""
+        offsets = None if self.offsets is None else self.offsets.whole()
+        label_offsets = None if self.label_offsets is None else self.label_offsets.whole()
+        whole = [None if vector is None else vector.whole() for vector in self._columns()]
+        return self._dataset(self.n, offsets, label_offsets, whole, int(self.about.get("bad_lines", 0)))
+
+    def rows(self, start: int, stop: int) -> Dataset:
+        """Some rows, read into memory of their own."""
+        offsets = label_offsets = None
+        entries, label_entries = (start * self.d, stop * self.d), (start, stop)
+        if self.offsets is not None:
+            offsets, entries = _shifted(self.offsets, start, stop, len(self.values), self.path)
+        if self.label_offsets is not None and self.label is not None:
+            label_offsets, label_entries = _shifted(self.label_offsets, start, stop, len(self.label), self.path)
+        spans = [entries, entries, label_entries, (start, stop), (start, stop)]
+        parts = [None if vector is None else vector.part(*span) for vector, span in zip(self._columns(), spans)]
+        bad_lines = 0 if start else int(self.about.get("bad_lines", 0))
+        return self._dataset(stop - start, offsets, label_offsets, parts, bad_lines)
+
+    def _columns(self) -> list[Vector | None]:
+        return [self.values, self.indices, self.label, self.weight, self.query]
+
+    def _dataset(self, n: int, offsets: Any, label_offsets: Any, columns: list[Any], bad_lines: int) -> Dataset:
+        values, indices, label, weights, queries = columns
+        X = values.reshape(n, self.d) if indices is None else csr_of_parts(values, indices, offsets, (n, self.d))
+        if label_offsets is not None:
+            shape = (n, len(self.class_names or []))
+            label = csr_of_parts(np.ones(len(label), dtype=bool), label, label_offsets, shape)
+        elif self.texts is not None:
+            if len(label) and not 0 <= int(label.min()) <= int(label.max()) < len(self.texts):
+                raise DataError(f"{self.path} is damaged: a label is none of its {len(self.texts)} texts")
+            label = self.texts[label]
+        elif label is not None and label.dtype == np.uint8:
+            label = label != 0
+        return Dataset(X, label, weights, self.feature_names, self.class_names, queries, self.schema, bad_lines)
+
+    def block_end(self, start: int, block_bytes: int) -> int:
+        """Where a block of at most `block_bytes` ends that begins at `start`; it has at least one row."""
+        if self.offsets is None or self.indices is None:
+            return min(self.n, start + max(1, block_bytes // max(1, self.d * self.values.part(0, 0).itemsize)))
+        size = self.values.part(0, 0).itemsize + self.indices.part(0, 0).itemsize
+        stop = min(self.n, start + max(1, block_bytes // 4))  # empty rows take room, too
+        first, end = int(self.offsets.part(start, start + 1)[0]), start
+        while end < stop:
+            last = min(end + CHECK_STEP, stop)
+            ends = self.offsets.part(end + 1, last + 1)
+            fits = int(np.searchsorted(ends, first + block_bytes // size, side="right"))
+            end += fits
+            if fits < len(ends):
+                break
+        return max(end, start + 1)
+
+    def check_contents(self) -> None:
+        """Check every row offset and column index, and that the offsets of indices and values are the same."""
+        sections = [(self.offsets, self.indices, self.d), (self.label_offsets, self.label, len(self.class_names or []))]
+        for offsets, indices, bound in sections:
+            if offsets is not None and indices is not None:
+                check_rows(offsets.part, len(offsets), indices.part, len(indices), bound, self.path)
+        for start in range(0, self.n + 1, CHECK_STEP):
+            self.check_twins(start, min(start + CHECK_STEP, self.n + 1))
+
+    def check_twins(self, start: int, stop: int) -> None:
+        """Check that the offsets of indices and of values are the same."""
+        if self.offsets is None or self.twin is None:
+            return
+        if not np.array_equal(self.offsets.part(start, stop), self.twin.part(start, stop)):
+            raise DataError(f"{self.path} is damaged: indices and values have other row offsets near row {start}")
+
+
+def _shifted(offsets: Vector, start: int, stop: int, count: int, path: str) -> tuple[np.ndarray, tuple[int, int]]:
+    """Offsets of some rows from 0 on, and the span of their entries."""
+    found = offsets.part(start, stop + 1)
+    first, last = int(found[0]), int(found[-1])
+    if not 0 <= first <= last <= count:
+        raise DataError(f"{path} is damaged: its row offsets are out of order near row {start}")
+    return found - found[0], (first, last)
+
+
+def check_rows(
+    offsets: Reader, n_offsets: int, indices: Reader, n_indices: int, bound: int, name: str, ascending: bool = True
+) -> None:
+    """Row offsets must not decrease; indices must lie in [0, bound) and, in a row, ascend strictly.
+
+    Both come in pieces, from `Reader`s. Only where a row begins may an index be no larger than the one before it.
+    """
+    for start in range(0, n_offsets - 1, CHECK_STEP):
+        rows = offsets(start, min(start + CHECK_STEP + 1, n_offsets))
+        if (rows[1:] < rows[:-1]).any() or rows[0] < 0 or rows[-1] > n_indices:
+            raise DataError(f"{name} is damaged: its row offsets are out of order near row {start}")
+        first, last = int(rows[0]), int(rows[-1])
+        for entry in range(first, last, CHECK_STEP):
+            before = max(entry - 1, first)
+            part = indices(before, min(entry + CHECK_STEP, last))
+            low, high = int(part.min()), int(part.max())
+            if low < 0 or high >= bound:
+                wrong = low if low < 0 else high
+                raise DataError(f"{name} is damaged: index {wrong} is out of range for {bound} columns")
+            if not ascending:
+                continue
+            falls = before + 1 + np.flatnonzero(part[1:] <= part[:-1])
+            row = np.searchsorted(rows, falls)
+            if (rows[row] != falls).any():
+                wrong = start + int(row[(rows[row] != falls).argmax()]) - 1
+                raise DataError(f"{name} is damaged: the indices of row {wrong} do not ascend")
+
+
+def validate_full(data: Dataset, name: str = "the dataset", ascending: bool = False) -> None:
+    """Check every row offset and column index of a dataset in memory (or mapped), by blocks; that the indices of each
+    row ascend, where asked."""
+    for matrix in (data.X, data.y):
+        if hasattr(matrix, "indptr"):
+            pointers, indices = matrix.indptr, matrix.indices
+            if len(pointers) != matrix.shape[0] + 1 or pointers[0] != 0 or pointers[-1] > len(indices):
+                raise DataError(f"{name} is damaged: its row offsets do not match its entries")
+            check_rows(
+                _slices(pointers), len(pointers), _slices(indices), int(pointers[-1]), matrix.shape[1], name, ascending
+            )
+
+
+def _slices(values: np.ndarray) -> Reader:
+    return lambda first, last: values[first:last]

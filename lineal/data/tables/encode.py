@@ -1,0 +1,293 @@
+"""How the columns of a table become the columns of X: decided once on the training file, stored, and done again.
+
+`Encoding.settings` is what a `Schema` with format "table" holds: for each source column its kind, the text values that
+have a column of their own, the mean that stands for a missing number; the label column and how it is typed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lineal.data.dataset import Schema, csr_of_parts
+from lineal.data.tables.cells import Place, as_codes, as_float, missing_cell
+from lineal.data.tables.labels import encode_label, encode_weight
+from lineal.data.tables.wide import matrix_of
+from lineal.errors import DataError
+
+#: A smaller share of non-zero cells makes X a csr_array: there CSR takes less than half the memory, and less time.
+SPARSE_BELOW = 0.25
+
+
+@dataclass(frozen=True)
+class Column:
+    """One feature column of the table.
+
+    `kind` is "number", "boolean" or "category"; `values` the categories that own a column of X, sorted; `fill` what a
+    missing number becomes; `indicator` whether missing cells have a column of their own. The kind "numbers" stands for
+    many columns of numbers at once (see `lineal.data.tables.wide`), whose names are the `values`.
+    """
+
+    name: str
+    kind: str
+    values: list[str] = field(default_factory=list)
+    fill: float = 0.0
+    indicator: bool = False
+
+    @property
+    def width(self) -> int:
+        """Columns of X that it takes (one-hot)."""
+        return (len(self.values) if self.kind in ("category", "numbers") else 1) + self.indicator
+
+    def names(self) -> list[str]:
+        """Names of those columns."""
+        if self.kind == "numbers":
+            return self.values
+        own = [f"{self.name}={value}" for value in self.values] if self.kind == "category" else [self.name]
+        return own + [f"{self.name} is missing"] * self.indicator
+
+    @cached_property
+    def vocabulary(self) -> Any:
+        """`values` as Arrow looks them up."""
+        return pa.array(self.values, pa.large_string())
+
+
+@dataclass
+class Part:
+    """Some rows, encoded."""
+
+    X: Any
+    y: Any
+    weights: np.ndarray | None
+    unseen: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """All of it; `settings` and `of_schema` are inverse to each other.
+
+    `header_chosen` says how it was decided whether there is a header: "given" by the options or the format, "certain"
+    or "guessed" by the contents of the file.
+    """
+
+    columns: list[Column]
+    label: str | None = None
+    label_kind: str | None = None
+    label_chosen: str = "given"
+    class_names: list[Any] | None = None
+    weight: str | None = None
+    missing: str = "error"
+    categorical: str = "onehot"
+    bits: int = 18
+    dtype: str = "float64"
+    header: bool | None = None
+    names: list[str] = field(default_factory=list)
+    density: float = 1.0
+    header_chosen: str = "given"
+
+    def schema(self) -> Schema:
+        """What is stored with a model."""
+        settings = {**_values(self), "columns": [_values(column) for column in self.columns]}
+        return Schema("table", self.n_features, settings)
+
+    @staticmethod
+    def of_schema(schema: Schema) -> Encoding:
+        """Inverse of `schema`."""
+        try:
+            settings = {key: value for key, value in schema.settings.items() if key != "unseen"}
+            columns = [Column(**column) for column in settings.pop("columns")]
+            encoding = Encoding(columns=columns, **settings)
+            if encoding.n_features != schema.n_features:
+                raise ValueError(f"{encoding.n_features} columns instead of {schema.n_features}")
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DataError(f"the stored description of the table is damaged: {error}") from None
+        return encoding
+
+    @cached_property
+    def block(self) -> Column | None:
+        """The columns of numbers that are read together, where there are such."""
+        return next((column for column in self.columns if column.kind == "numbers"), None)
+
+    def expanded(self) -> Encoding:
+        """The same with one `Column` for every column of the table."""
+        if self.block is None:
+            return self
+        columns: list[Column] = []
+        for one in self.columns:
+            columns += [Column(name, "number") for name in one.values] if one.kind == "numbers" else [one]
+        return replace(self, columns=columns)
+
+    @cached_property
+    def hashes(self) -> bool:
+        """Whether text goes to hashed columns, which follow those of the numbers."""
+        return self.categorical == "hash" and any(column.kind == "category" for column in self.columns)
+
+    @cached_property
+    def offsets(self) -> list[int]:
+        """The first column of X for each source column."""
+        widths = [0 if self.hashes and column.kind == "category" else column.width for column in self.columns]
+        return [0, *np.cumsum(widths).tolist()]
+
+    @cached_property
+    def n_features(self) -> int:
+        """Number of columns of X."""
+        return self.offsets[-1] + ((1 << self.bits) if self.hashes else 0)
+
+    @cached_property
+    def sparse(self) -> bool:
+        """Whether X is a csr_array: hashed text always, one-hot text where few cells were not 0 in training."""
+        has_text = any(column.kind == "category" for column in self.columns)
+        return self.hashes or (has_text and self.density < SPARSE_BELOW)
+
+    def feature_names(self) -> list[str] | None:
+        """A name for each column of X; None where text is hashed."""
+        return None if self.hashes else [name for column in self.columns for name in column.names()]
+
+    def wanted(self, labels: bool = True) -> list[str]:
+        """Columns of the table that matter; without `labels` (rows to predict) neither label nor weight."""
+        extra = [name for name in (self.label, self.weight) if name is not None]
+        return self.needed() + (extra if labels else [])
+
+    def needed(self) -> list[str]:
+        """Columns that record batches to predict must have: neither label nor weight."""
+        return [column.name for column in self.columns]
+
+    def features(self) -> dict[str, Column]:
+        """For every column that a table to predict must have, what is known of it; numbers of a block share that."""
+        number = Column("", "number")
+        found = {} if self.block is None else dict.fromkeys(self.block.values, number)
+        return found | {column.name: column for column in self.columns if column.kind != "numbers"}
+
+    def encode(self, batch: Any, place: Place) -> Part:
+        """The rows of a record batch."""
+        unseen: dict[str, int] = {}
+        pieces = list(self._pieces(batch, place, unseen))
+        with np.errstate(over="ignore"):  # float32 infinities are found, and named, by the check after reading
+            X = self._fill_sparse(pieces, len(batch)) if self.sparse else self._fill_dense(pieces, len(batch))
+        y = weights = None
+        if self.label is not None and self.label in batch.schema.names:
+            y = encode_label(batch.column(self.label), self, place)
+        if self.weight is not None and self.weight in batch.schema.names:
+            weights = encode_weight(batch.column(self.weight), self.weight, place)
+        return Part(X, y, weights, unseen)
+
+    def _pieces(self, batch: Any, place: Place, unseen: dict[str, int]) -> Iterator[tuple[Any, np.ndarray]]:
+        """(column of X, value) for all rows at a time: the column is one for all, or one for each row."""
+        for column, first in zip(self.columns, self.offsets):
+            cells = batch.column(column.name)
+            if column.kind == "numbers":
+                yield slice(first, first + column.width), self._matrix(cells, column, place)
+            elif column.kind != "category":
+                numbers, gaps = self._numbers(cells, column, place, unseen)
+                yield first, numbers
+                if column.indicator:
+                    yield first + 1, gaps
+            elif self.hashes or column.width:
+                yield self._category(cells, column, first, place, unseen)
+
+    def _fill_dense(self, pieces: list[tuple[Any, np.ndarray]], n: int) -> np.ndarray:
+        X = np.zeros((n, self.n_features), dtype=self.dtype)
+        rows = np.arange(n)
+        for where, values in pieces:
+            X[rows if isinstance(where, np.ndarray) else slice(None), where] = values
+        return X
+
+    def _fill_sparse(self, pieces: list[tuple[Any, np.ndarray]], n: int) -> Any:
+        where = np.empty((n, len(pieces)), dtype=np.int32)  # 2**bits and any vocabulary stay below 2**31
+        values = np.empty((n, len(pieces)), dtype=self.dtype)
+        for slot, (column, value) in enumerate(pieces):
+            where[:, slot], values[:, slot] = column, value
+        return csr_of_slots(where, values, self.n_features, merge=self.hashes)
+
+    def _matrix(self, cells: Any, column: Column, place: Place) -> np.ndarray:
+        matrix = matrix_of(cells)
+        if not np.isfinite(matrix).all():
+            at = int((~np.isfinite(matrix)).any(axis=0).argmax())
+            self._numbers(pa.array(matrix[:, at]), Column(column.values[at], "number"), place, {})
+        return matrix
+
+    def _numbers(self, cells: Any, column: Column, place: Place, unseen: dict[str, int]) -> tuple[Any, Any]:
+        numbers = as_float(cells, column.name, place)
+        gaps = ~np.isfinite(numbers)
+        if gaps.any():
+            if (infinite := np.isinf(numbers)).any():
+                value = numbers[int(infinite.argmax())]
+                where = f"{place.at(infinite)}, column {column.name!r}"
+                raise DataError(f"{where} is {value}: only finite numbers can be used")
+            self._note_missing(gaps, column, place, unseen)
+            numbers = np.where(gaps, column.fill, numbers)
+        return numbers, gaps
+
+    def _category(self, cells: Any, column: Column, first: int, place: Place, unseen: dict[str, int]) -> Any:
+        codes, texts = as_codes(cells, column.name, place)
+        gaps = codes < 0
+        if self.hashes:
+            from lineal.data.tables.hashing import hash_strings
+
+            keys = pc.binary_join_element_wise(
+                pa.scalar(column.name, pa.large_string()), texts, pa.scalar("=", pa.large_string())
+            )
+            absent = pa.array([f"{column.name} is missing"], pa.large_string())
+            found = self.offsets[-1] + hash_strings(pa.concat_arrays([keys, absent]), self.bits)
+        else:
+            found = pc.index_in(texts, value_set=column.vocabulary).fill_null(-1).to_numpy(zero_copy_only=False)
+            found = np.append(found.astype(np.int64), len(column.values))
+        if gaps.any():
+            self._note_missing(gaps, column, place, unseen)
+        at = found[codes]  # a missing cell has code -1 and takes the last entry
+        filled = (at >= 0) & (~gaps | column.indicator)
+        if strangers := int(np.count_nonzero(at < 0)):
+            unseen[column.name] = unseen.get(column.name, 0) + strangers
+        base = 0 if self.hashes else first
+        return np.where(filled, base + at, base), filled
+
+    def _note_missing(self, gaps: np.ndarray, column: Column, place: Place, unseen: dict[str, int]) -> None:
+        if self.missing == "error":
+            raise missing_cell(column.name, place.at(gaps), "training saw none: to allow them, train with")
+        if self.missing == "indicator" and not column.indicator:  # nothing was missing here in training
+            unseen[column.name] = unseen.get(column.name, 0) + int(gaps.sum())
+
+
+def _values(one: Encoding | Column) -> dict[str, Any]:
+    """The fields with their values, which are not copied."""
+    return {name: getattr(one, name) for name in one.__dataclass_fields__}
+
+
+def without_unused(schema: Schema, columns: np.ndarray) -> Schema:
+    """The schema of a table for these columns of X only: source columns that make none of them are left out.
+
+    Hashed text can be anywhere, so its columns stay together. One source column stays in any case: rows are counted
+    by it.
+    """
+    old = Encoding.of_schema(schema).expanded()
+    starts, ends = np.array(old.offsets[:-1], np.int64), np.array(old.offsets[1:], np.int64)
+    is_used = np.searchsorted(columns, ends) > np.searchsorted(columns, starts)
+    if old.hashes and len(columns) and columns[-1] >= old.offsets[-1]:
+        is_used |= [column.kind == "category" for column in old.columns]
+    if len(is_used) and not is_used.any():
+        is_used[0] = True
+    new = replace(old, columns=[column for column, used in zip(old.columns, is_used) if used])
+    shift = np.array(new.offsets[:-1], np.int64) - starts[is_used]
+    owner = np.searchsorted(ends[is_used], columns, side="right")
+    shifts = np.append(shift, new.offsets[-1] - old.offsets[-1])  # hashed columns come after those of the numbers
+    numbers = (columns + shifts[owner]).tolist()
+    made = new.schema()
+    return made if len(numbers) == made.n_features else replace(made, columns=numbers)
+
+
+def csr_of_slots(where: np.ndarray, values: np.ndarray, n_features: int, merge: bool) -> Any:
+    """A csr_array of rows given as equally many (column, value) pairs, without the zeros."""
+    kept = values != 0
+    indptr = np.zeros(len(where) + 1, dtype=np.int32)
+    np.cumsum(np.count_nonzero(kept, axis=1), out=indptr[1:])
+    X = csr_of_parts(values[kept], where[kept], indptr, (len(where), n_features))
+    if merge:  # hashed columns come in any order, and may collide
+        X.has_sorted_indices = X.has_canonical_format = False
+        X.sum_duplicates()
+    return X

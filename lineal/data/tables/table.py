@@ -1,0 +1,306 @@
+"""Tables with named columns: CSV and TSV, JSON lines, Parquet and Arrow IPC, all by way of pyarrow record batches.
+
+Numbers and booleans become one column each, text becomes one column a value ("column=value") or is hashed. X is dense
+without text columns; with them it is a csr_array where fewer than a quarter of the training file's cells are not 0.
+How each column was encoded is stored in the `Schema` (see `lineal.data.tables.encode`), so that a later file, with its
+columns in any order, gives the same X. Texts that training did not see are all zeros, and counted in the returned
+schema's ``settings["unseen"]``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lineal.data.dataset import Dataset, Schema
+from lineal.data.join import stack
+from lineal.data.options import ReadOptions
+from lineal.data.source import STDIN, cannot_read, display_name, line_chunks, open_bytes, spooled
+from lineal.data.tables import csv, json_lines
+from lineal.data.tables.cells import Place, lacks_columns
+from lineal.data.tables.csv import CsvState, Widened
+from lineal.data.tables.encode import Encoding, Part
+from lineal.data.tables.json_lines import JsonState
+from lineal.data.tables.survey import Survey, assign_roles
+from lineal.errors import DataError
+
+#: Metadata that marks a file in the binary layout (`lineal.data.binary.layout`).
+LAYOUT_KEY = b"lineal"
+
+#: Cells of one batch of a binary table, bounded so that a block of a wide table stays small.
+BATCH_CELLS = 1 << 22
+
+#: Bytes of JSON lines that are parsed at a time.
+JSON_BYTES = 8 << 20
+
+
+def read(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Dataset:
+    """The whole table."""
+    with spooled(paths) as files:
+        table = _Table(files, paths, options, schema)
+        batches = table.load()
+        encoding = table.known
+        total = sum(len(batch) for batch, _ in batches)
+        if total == 0:
+            raise DataError(f"{display_name(paths[0])} has no rows")
+        X = None if encoding.sparse else np.empty((total, encoding.n_features), dtype=encoding.dtype)
+        parts, row = [], 0
+        batches.reverse()
+        while batches:  # each batch is let go once it is encoded
+            batch, place = batches.pop()
+            part = encoding.encode(batch, place)
+            if X is not None:
+                X[row : row + len(batch)], part.X = part.X, None
+            row += len(batch)
+            parts.append(part)
+    return _dataset(encoding, parts, X, table.bad_lines)
+
+
+def read_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Iterator[Dataset]:
+    """The table in blocks of rows. Without a schema the files are read twice: texts and means must be known first."""
+    with spooled(paths) if schema is None else contextlib.nullcontext(paths) as files:
+        table = _Table(files, paths, options, schema)
+        if table.encoding is None:
+            table.survey()
+        pending: list[Part] = []
+        held = bad_before = 0
+        for batch, place in table.stream():
+            if held >= options.block_bytes:  # only now, so that the last block counts the bad lines at the end
+                yield _dataset(table.known, pending, None, table.bad_lines - bad_before)
+                pending, held, bad_before = [], 0, table.bad_lines
+            pending.append(table.known.encode(batch, place))
+            held += batch.nbytes
+        if pending:
+            yield _dataset(table.known, pending, None, table.bad_lines - bad_before)
+
+
+def encode_frame(frame: Any, schema: Schema) -> Any:
+    """X of a DataFrame, encoded as the training table was; labels in it are ignored."""
+    encoding = Encoding.of_schema(schema).expanded()
+    absent = [name for name in encoding.needed() if name not in frame.columns]
+    if absent:
+        raise DataError(f"the table lacks columns that training had: {', '.join(absent)}")
+    table = pa.Table.from_pandas(frame[encoding.needed()], preserve_index=False).combine_chunks()
+    parts = [encoding.encode(batch, Place("the table", 0)).X for batch in table.to_batches()]
+    return parts[0] if len(parts) == 1 else stack(parts)
+
+
+class _Table:
+    """The files of one read as record batches with their places, and the encoding once it is known."""
+
+    def __init__(self, files: list[str], names: list[str], options: ReadOptions, schema: Schema | None) -> None:
+        self.files, self.names, self.options = files, [display_name(name) for name in names], options
+        if schema is not None and schema.format != "table":
+            what = f"{schema.format!r} data, which has no named columns"
+            raise DataError(f"{self.names[0]} is a table, but the model was trained on {what}")
+        self.encoding = None if schema is None else replace(Encoding.of_schema(schema), dtype=options.dtype)
+        if self.encoding is not None and self._kind(self.names[0]) not in ("csv", "tsv"):
+            self.encoding = self.encoding.expanded()
+        self.csv = CsvState(options, self.encoding)
+        self.json = JsonState()
+        self.bad_lines = 0
+
+    @property
+    def known(self) -> Encoding:
+        """The encoding, once there is one."""
+        assert self.encoding is not None
+        return self.encoding
+
+    def load(self) -> list[tuple[Any, Place]]:
+        """All batches; the encoding is made from them where it is not given."""
+        while True:
+            try:
+                batches = list(self.stream())
+                if self.encoding is not None:
+                    return batches
+                survey = self._new_survey()
+                for batch, place in batches:
+                    survey.update(batch, place)
+                self._settle(survey)
+                return [(self._complete(batch), place) for batch, place in batches]
+            except Widened:
+                batches = []
+
+    def survey(self) -> None:
+        """A pass over the files that makes the encoding."""
+        while True:
+            survey = self._new_survey()
+            try:
+                for batch, place in self.stream():
+                    survey.update(batch, place)
+                return self._settle(survey)
+            except Widened:
+                continue
+
+    def _new_survey(self) -> Survey:
+        is_csv = self._kind(self.names[0]) in ("csv", "tsv")
+        return Survey(self.options, is_csv, lambda: self.csv.wide_names)
+
+    def _settle(self, survey: Survey) -> None:
+        """Take the encoding over; where text in a column of numbers is a mistake, the files must be read again."""
+        if survey.rows == 0:
+            guessed = "; its first line was taken for names: if it is data, say header='no'"
+            raise DataError(f"{self.names[0]} has no rows" + guessed * (self.csv.header_chosen == "guessed"))
+        known = self.csv.strict or set()
+        mistyped = {name: kind for name, kind in survey.mistyped().items() if name not in known}
+        if mistyped and self._kind(self.names[0]) in ("csv", "tsv"):
+            self.csv.strict = known | set(mistyped)
+            self.csv.types |= mistyped
+            raise Widened
+        self.encoding = survey.encoding(self.csv.header, self.csv.header_chosen)
+        self.csv = CsvState(self.options, self.encoding, strict=self.csv.strict or set())
+
+    def stream(self) -> Iterator[tuple[Any, Place]]:
+        """Batches of all files, each with every column that the encoding wants."""
+        self.bad_lines = self.csv.bad_lines = 0
+        self.json = self._json_state()
+        seen: set[str] = set()
+        labelled: bool | None = None
+        for file, source in zip(self.files, self.names):
+            row, self.csv.line_of = 0, None
+            for batch in self._batches(file, source):
+                names = set(batch.schema.names)
+                if row == 0 and self._kind(source) != "jsonl":
+                    self._check_columns(names, source, seen)
+                seen |= names
+                if self.encoding is not None:
+                    if self.options.labels and labelled not in (None, self.encoding.label in names):
+                        raise DataError(f"{source}: from row {row} on, the label is missing or new: give all rows one")
+                    labelled = self.encoding.label in names
+                    batch = self._complete(batch)
+                if len(batch):
+                    yield batch, Place(source, row, self.csv.line_of)
+                row += len(batch)
+        if self.encoding is not None and seen:
+            self._check_columns(seen, self.names[0], seen)
+
+    def _json_state(self) -> JsonState:
+        if self.encoding is None:
+            dropped = {name.strip() for name in (self.options.drop or "").split(",")}
+            if not self.options.labels:
+                dropped |= {str(self.options.label), str(self.options.weight)}
+            return JsonState(dropped.__contains__, label_of=lambda names: assign_roles(names, self.options).label)
+        wanted = set(self.encoding.wanted(self.options.labels))
+        numbers = frozenset(column.name for column in self.encoding.columns if column.kind != "category")
+        label = self.encoding.label
+        return JsonState(lambda name: name not in wanted, numbers, lambda names: label)
+
+    def _check_columns(self, names: set[str], source: str, seen: set[str]) -> None:
+        """Refuse a file that lacks columns of the training table, or has others than the training files before it."""
+        if self.encoding is None:
+            if seen and seen != names:
+                odd = ", ".join(sorted(seen ^ names))
+                raise DataError(f"{source} has other columns than {self.names[0]}: {odd}")
+            return
+        absent = [name for name in self.encoding.needed() if name not in names]
+        if absent:
+            raise lacks_columns(source, absent, self._kind(source) in ("csv", "tsv") and self.options.header == "auto")
+
+    def _complete(self, batch: Any) -> Any:
+        """Put null columns where a piece of JSON lines happens to lack a field; leave out labels that nobody wants."""
+        present = set(batch.schema.names)
+        if not self.options.labels:
+            batch = batch.select([name for name in self.known.needed() if name in present])
+        for name in self.known.needed():
+            if name not in present:
+                batch = batch.append_column(name, pa.nulls(len(batch)))
+        return batch
+
+    def _kind(self, path: str) -> str:
+        if self.options.format != "auto":
+            return self.options.format
+        return kind_of(path)
+
+    def _batches(self, file: str, source: str) -> Iterator[Any]:
+        kind = self._kind(source)
+        try:
+            if kind == "jsonl":
+                for chunk in line_chunks(file, min(JSON_BYTES, self.options.block_bytes)):
+                    batch, bad = json_lines.parse(chunk, source, self.options.max_bad_lines - self.bad_lines, self.json)
+                    self.bad_lines += bad
+                    if batch is not None:
+                        yield batch
+            elif kind in ("parquet", "arrow"):
+                columns = None if self.encoding is None else self.encoding.wanted(self.options.labels)
+                yield from _binary(_seekable(file), source, kind, columns)
+            else:
+                with open_bytes(file) as stream:
+                    yield from csv.batches(stream, file, source, self.csv)
+                self.bad_lines = self.csv.bad_lines
+        except MemoryError:
+            raise  # pyarrow's is one of its other errors, too
+        except OSError as error:
+            raise cannot_read(source, error) from error
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            raise DataError(f"{source}: {str(error).splitlines()[0]}") from error
+
+
+def _seekable(path: str) -> Any:
+    if path == STDIN or re.search(r"\.(gz|bz2|zstd?)$", path):
+        with open_bytes(path) as stream:
+            return pa.BufferReader(stream.read())
+    return pa.OSFile(path)  # never mapped: another process could cut the file
+
+
+def kind_of(path: str) -> str:
+    """The kind of table that a file's name tells: csv where it tells none."""
+    stem = re.sub(r"\.(gz|bz2|zstd?)$", "", path.lower())
+    extension = os.path.splitext(stem)[1]
+    kinds = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet", ".tsv": "tsv"}
+    kinds |= {".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
+    return kinds.get(extension, "csv")
+
+
+def _binary(data: Any, source: str, kind: str, wanted: list[str] | None) -> Iterator[Any]:
+    """Batches of a Parquet or Arrow file, read and decoded piece by piece."""
+    if kind == "parquet":
+        import pyarrow.parquet as parquet
+
+        file = parquet.ParquetFile(data)
+        present = set(file.schema_arrow.names)
+        _refuse_repeated(file.schema_arrow.names, source)
+        columns = None if wanted is None else [name for name in wanted if name in present]
+        yield from file.iter_batches(max(1024, BATCH_CELLS // max(1, len(columns or present))), columns=columns)
+        return
+    try:
+        file = pa.ipc.open_file(data)
+        batches = (file.get_batch(i) for i in range(file.num_record_batches))
+    except pa.ArrowInvalid:
+        data.seek(0)
+        file = batches = pa.ipc.open_stream(data)
+    if LAYOUT_KEY in (file.schema.metadata or {}):
+        raise DataError(f"{source} is a converted file: decompress it, and name it instead of a pipe")
+    _refuse_repeated(file.schema.names, source)
+    for batch in batches:
+        batch.validate(full=True)  # offsets and dictionary codes of a damaged file would be read out of bounds
+        step = max(1024, BATCH_CELLS // max(1, batch.num_columns))
+        yield from (batch.slice(start, step) for start in range(0, len(batch), step))
+
+
+def _refuse_repeated(names: list[str], source: str) -> None:
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise DataError(f"{source}: two columns have the name {twice[0]!r}")
+
+
+def _dataset(encoding: Encoding, parts: list[Part], X: Any, bad_lines: int) -> Dataset:
+    """Join encoded parts; `X` is given where it is joined already."""
+    if X is None:
+        X = stack([part.X for part in parts])
+    y = stack([part.y for part in parts]) if all(part.y is not None for part in parts) else None
+    weights = stack([part.weights for part in parts])
+    schema = encoding.schema()
+    unseen: dict[str, int] = {}
+    for part in parts:
+        for name, count in part.unseen.items():
+            unseen[name] = unseen.get(name, 0) + count
+    if unseen:
+        schema.settings["unseen"] = unseen
+    return Dataset(X, y, weights, encoding.feature_names(), encoding.class_names, None, schema, bad_lines)

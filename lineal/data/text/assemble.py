@@ -1,0 +1,312 @@
+"""From text files to arrays: chunks parsed by kernels on threads, straight into slices of the final arrays.
+
+A group of chunks is counted first (an upper bound from its separators), then parsed into one allocation; only where
+the bound was loose do the pieces move together. A plain file is one group whatever its size, and its text is read
+twice, for counting and for parsing, into buffers that stay small; compressed files are parsed a block at a time, so
+that their text is never in memory whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from lineal.core import threads
+from lineal.data.options import ReadOptions
+from lineal.data.source import Chunk, changed, display_name, line_chunks
+from lineal.data.text.labels import STORED_AS, join_labels
+from lineal.data.text.lines import Found, Rows
+from lineal.data.text.positions import Place, parse_error
+from lineal.errors import DataError, OptionError, unknown_value
+
+#: Text that one kernel call parses at most. Fixed, so that results do not depend on the number of threads.
+CHUNK_BYTES = 4 << 20
+
+#: From this many entries on, index arrays are int64 (SciPy wants indptr and indices of one type).
+INT32_ENTRIES = 2**31
+
+
+@dataclass(frozen=True)
+class Parser:
+    """One way to read text.
+
+    Attributes
+    ----------
+    kernel : ``(data, Rows, bad, limits) -> Found``.
+    bounds : upper bounds (rows, entries, labels) of a chunk.
+    extra_dtype : type of the number that a line may carry beside its labels.
+    limits : a NamedTuple for the kernel.
+    expected : for each error code of the kernel, what should have been there.
+    max_names : distinct namespaces that the kernel reports of one chunk.
+    has_kinds : whether the kernel notes the namespace of every entry.
+    """
+
+    kernel: Callable[..., Found]
+    bounds: Callable[[np.ndarray], tuple[int, int, int]]
+    extra_dtype: type
+    limits: Any
+    expected: dict[int, str]
+    options: ReadOptions
+    max_names: int = 0
+    has_kinds: bool = False
+
+    def __post_init__(self) -> None:
+        if self.options.dtype not in ("float32", "float64"):
+            raise unknown_value("dtype", self.options.dtype, ("float32", "float64"))
+        if self.options.max_bad_lines < 0:
+            raise OptionError(f"max_bad_lines={self.options.max_bad_lines} must not be negative")
+        if self.options.block_bytes < 1:
+            raise OptionError(f"block_bytes={self.options.block_bytes} must be positive")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a stretch of text holds, beside its arrays. Indices are as written in the file."""
+
+    rows: int
+    lowest_index: int
+    highest_index: int
+    most_labels: int
+    bad: int
+    unlabelled: int
+    first_unlabelled: Place | None
+    with_extra: int
+    first_without_extra: Place | None
+    names: frozenset[str]
+
+    @staticmethod
+    def of(chunk: Chunk, found: Found, names: frozenset[str]) -> Facts:
+        """The facts of one chunk."""
+
+        def place(offset: int) -> Place | None:
+            return None if offset < 0 else Place(chunk, offset)
+
+        return Facts(
+            found.rows, found.lowest_index, found.highest_index, found.most_labels, found.bad,
+            found.unlabelled, place(found.first_unlabelled), found.with_extra, place(found.first_without_extra),
+            names,
+        )  # fmt: skip
+
+    def __add__(self, later: Facts) -> Facts:
+        return Facts(
+            self.rows + later.rows,
+            min(self.lowest_index, later.lowest_index),
+            max(self.highest_index, later.highest_index),
+            max(self.most_labels, later.most_labels),
+            self.bad + later.bad,
+            self.unlabelled + later.unlabelled,
+            self.first_unlabelled or later.first_unlabelled,
+            self.with_extra + later.with_extra,
+            self.first_without_extra or later.first_without_extra,
+            self.names | later.names,
+        )
+
+
+NO_FACTS = Facts(0, 2**62, -1, 0, 0, 0, None, 0, None, frozenset())
+
+
+@dataclass
+class Parsed:
+    """The arrays of a stretch of text; `row_end` and `label_end` are indptr arrays without their leading 0.
+
+    Labels are float64, or int64 or uint64 where doubles would not tell them apart.
+    """
+
+    values: np.ndarray
+    indices: np.ndarray
+    row_end: np.ndarray
+    labels: np.ndarray
+    label_end: np.ndarray
+    extras: np.ndarray
+    kinds: np.ndarray
+    facts: Facts
+
+
+def parse_all(parser: Parser, paths: list[str]) -> Parsed:
+    """All files as one."""
+    parts: list[Parsed] = []
+    bad = 0
+    for group in _groups(paths, parser.options.block_bytes, count_files=False):
+        parts.append(parse_group(parser, group, bad))
+        group.clear()  # lets go of the text before the next group is read
+        bad += parts[-1].facts.bad
+    if not any(part.facts.rows for part in parts):
+        raise _no_examples(paths, bad)
+    return _join(parts)
+
+
+def parse_blocks(parser: Parser, paths: list[str], chunks: int = 4) -> Iterator[Parsed]:
+    """The files in pieces of about `block_bytes` of text, each parsed as so many chunks.
+
+    Each has at least one example, but one more may follow for the malformed lines after the last of them.
+    """
+    seen, skipped = NO_FACTS, 0
+    for group in _groups(paths, parser.options.block_bytes, True, chunks):
+        block = parse_group(parser, group, seen.bad)
+        group.clear()
+        seen += block.facts
+        skipped += block.facts.bad
+        if block.facts.rows:
+            block.facts, skipped = replace(block.facts, bad=skipped), 0
+            yield block
+        del block  # the reader may still hold it, but not we, while the next one is made
+    if skipped and seen.rows:
+        none = parse_group(parser, [Chunk("", np.zeros(0, np.uint8))], 0)
+        none.facts = replace(none.facts, bad=skipped)
+        yield none
+    if not seen.rows:
+        raise _no_examples(paths, seen.bad)
+
+
+def _groups(paths: list[str], group_bytes: int, count_files: bool, chunks: int = 4) -> Iterator[list[Chunk]]:
+    """Chunks together, until they take `group_bytes` of memory (or of text, in memory or not)."""
+    group: list[Chunk] = []
+    size, step = 0, min(CHUNK_BYTES, max(group_bytes // chunks, 1))
+    for path in paths:
+        for chunk in line_chunks(path, step):
+            group.append(chunk)
+            size += chunk.size if count_files or chunk.is_in_memory else 0
+            if size > group_bytes - step:  # chunks end with a line, somewhat before `step`
+                yield group
+                group, size = [], 0
+    if group:
+        yield group
+
+
+def _no_examples(paths: list[str], bad: int) -> DataError:
+    names = ", ".join(display_name(path) for path in paths[:3]) + (", …" if len(paths) > 3 else "")
+    return DataError(f"{names}: no examples" + (f" ({bad} malformed lines were skipped)" if bad else ""))
+
+
+def parse_group(parser: Parser, chunks: list[Chunk], bad_before: int) -> Parsed:
+    """Parse chunks on threads into one set of arrays; raise where there are too many malformed lines."""
+    jobs = threads.thread_count(parser.options.n_jobs)
+    buffers = Buffers(max((chunk.size for chunk in chunks if not chunk.is_in_memory), default=0) + 1)
+    bounds = threads.run([partial(_bounds, parser, chunk, buffers) for chunk in chunks], jobs)
+    stops = np.cumsum(np.array(bounds, np.int64), axis=0)
+    starts = stops - bounds
+    rows, entries, labels = (int(total) for total in stops[-1])
+    arrays = Rows(
+        np.empty(entries, parser.options.dtype),
+        np.empty(entries, np.int32 if entries < INT32_ENTRIES else np.int64),
+        np.empty(rows, np.int64),
+        np.empty(labels, np.float64),
+        np.empty(rows, np.int64),
+        np.empty(rows, parser.extra_dtype),
+        np.zeros((len(chunks), parser.max_names, 3), np.int64),
+        np.empty(entries if parser.has_kinds else 0, np.uint8),
+    )
+    room = parser.options.max_bad_lines - bad_before
+    tasks = [
+        partial(_parse_chunk, parser, chunk, _slice(arrays, number, start, stop), room, buffers)
+        for number, (chunk, start, stop) in enumerate(zip(chunks, starts.tolist(), stops.tolist()))
+    ]
+    results = threads.run(tasks, jobs)
+    for chunk, (found, bad, _) in zip(chunks, results):
+        if found.is_full:
+            raise changed(chunk.path)
+        if len(bad) > room:
+            code, offset = bad[room].tolist()
+            raise parse_error(Place(chunk, offset), parser.expected[code], parser.options.max_bad_lines)
+        room -= len(bad)
+    if parser.options.labels and any(found.large_labels for found, _, _ in results):
+        wider = parser.limits._replace(exact=parser.limits.exact + 1)
+        return parse_group(replace(parser, limits=wider), chunks, bad_before)
+    facts = [Facts.of(chunk, found, names) for chunk, (found, _, names) in zip(chunks, results)]
+    parsed = _compact(arrays, starts, [found for found, _, _ in results], sum(facts, NO_FACTS))
+    parsed.labels = parsed.labels.view(STORED_AS[parser.limits.exact])
+    return parsed
+
+
+class Buffers:
+    """Memory for the text of chunks, taken by a thread for as long as it needs it."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._free: list[np.ndarray] = []
+
+    @contextmanager
+    def one(self) -> Iterator[np.ndarray]:
+        """A buffer that nobody else has meanwhile."""
+        try:
+            buffer = self._free.pop()  # of a list, which threads may share
+        except IndexError:
+            buffer = np.empty(self._size, np.uint8)
+        yield buffer
+        self._free.append(buffer)
+
+
+def _bounds(parser: Parser, chunk: Chunk, buffers: Buffers) -> tuple[int, int, int]:
+    with buffers.one() as buffer:
+        return parser.bounds(chunk.load(buffer))
+
+
+def _slice(arrays: Rows, number: int, start: list[int], stop: list[int]) -> Rows:
+    row, entry, label = (slice(first, last) for first, last in zip(start, stop))
+    return Rows(
+        arrays.values[entry], arrays.indices[entry], arrays.row_end[row],
+        arrays.labels[label], arrays.label_end[row], arrays.extras[row], arrays.names[number], arrays.kinds[entry],
+    )  # fmt: skip
+
+
+def _parse_chunk(
+    parser: Parser, chunk: Chunk, rows: Rows, room: int, buffers: Buffers
+) -> tuple[Found, np.ndarray, frozenset[str]]:
+    """What the kernel found, the malformed lines, and the names of the namespaces."""
+    bad = np.empty((min(room, rows.row_end.size) + 1, 2), np.int64)
+    with buffers.one() as buffer:
+        data = chunk.load(buffer)
+        found = Found(*parser.kernel(data, rows, bad, parser.limits))
+        spans = rows.names[rows.names[:, 1] > rows.names[:, 0]][:, :2].tolist()
+        texts = (data[start:stop].tobytes().decode("utf-8", "backslashreplace") for start, stop in spans)
+        return found, bad[: found.bad], frozenset(texts)
+
+
+def _compact(arrays: Rows, starts: np.ndarray, founds: list[Found], facts: Facts) -> Parsed:
+    """Move the pieces together (in place) and count row ends from the group's start."""
+    row = entry = label = 0
+    for (row_start, entry_start, label_start), found in zip(starts.tolist(), founds):
+        _move(arrays.values, entry_start, entry, found.entries)
+        _move(arrays.indices, entry_start, entry, found.entries)
+        if arrays.kinds.size:
+            _move(arrays.kinds, entry_start, entry, found.entries)
+        _move(arrays.labels, label_start, label, found.labels)
+        for per_row in (arrays.row_end, arrays.label_end, arrays.extras):
+            _move(per_row, row_start, row, found.rows)
+        arrays.row_end[row : row + found.rows] += entry
+        arrays.label_end[row : row + found.rows] += label
+        row, entry, label = row + found.rows, entry + found.entries, label + found.labels
+    return Parsed(
+        arrays.values[:entry], arrays.indices[:entry], arrays.row_end[:row],
+        arrays.labels[:label], arrays.label_end[:row], arrays.extras[:row], arrays.kinds[:entry], facts,
+    )  # fmt: skip
+
+
+def _move(array: np.ndarray, source: int, target: int, length: int) -> None:
+    if source != target:
+        array[target : target + length] = array[source : source + length]
+
+
+def _join(parts: list[Parsed]) -> Parsed:
+    """One after the other, field by field, so that at most one field is in memory twice."""
+    if len(parts) == 1:
+        return parts[0]
+    entries, labels = 0, 0
+    for part in parts:
+        part.row_end += entries
+        part.label_end += labels
+        entries, labels = entries + part.values.size, labels + part.labels.size
+    index_type = np.int32 if entries < INT32_ENTRIES else np.int64
+    joined: dict[str, np.ndarray] = {}
+    joined["labels"] = join_labels([part.labels for part in parts])
+    for name in ("values", "indices", "row_end", "label_end", "extras", "kinds"):
+        dtype = index_type if name == "indices" else None
+        joined[name] = np.concatenate([getattr(part, name) for part in parts], dtype=dtype)
+        for part in parts:
+            setattr(part, name, None)
+    return Parsed(**joined, facts=sum((part.facts for part in parts), NO_FACTS))

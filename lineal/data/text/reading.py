@@ -1,0 +1,139 @@
+"""From parsed text to a `Dataset`, whole or block by block: what the line formats share after their kernels."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from lineal.data.dataset import Dataset, Schema, csr_of_parts
+from lineal.data.options import ReadOptions
+from lineal.data.source import spooled
+from lineal.data.text.assemble import NO_FACTS, Facts, Parsed, Parser, parse_all, parse_blocks
+from lineal.data.text.labels import join_labels, label_sets, label_settings, one_label
+from lineal.data.text.positions import Place, parse_error
+from lineal.errors import DataError
+
+
+@dataclass(frozen=True)
+class TextReader:
+    """A line format.
+
+    Attributes
+    ----------
+    name : the schema's format.
+    parser : makes the parser for some options and the schema to follow, if any.
+    schema : makes the schema of files from what was found in them (label settings are added here).
+    columns : turns the parsed indices into columns of the schema, in place.
+    extras : the Dataset fields made of `Parsed.extras`.
+    labels_required : whether a file without any label is an error.
+    missing_extra : what a line lacks that has none while others do; None where there is a default.
+    """
+
+    name: str
+    parser: Callable[[ReadOptions, Schema | None], Parser]
+    schema: Callable[[Facts, ReadOptions], Schema]
+    columns: Callable[[Parsed, Schema, Parser], None]
+    extras: Callable[[Parsed], dict[str, Any]]
+    labels_required: bool
+    missing_extra: str | None = None
+
+    def read(self, paths: list[str], options: ReadOptions, schema: Schema | None) -> Dataset:
+        """All files as one Dataset; with a schema, in the columns that it describes."""
+        self.check_schema(schema)
+        parser = self.parser(options, schema)
+        parsed = parse_all(parser, paths)
+        if schema is None:
+            schema = self._schema_of(parsed.facts, np.unique(parsed.labels), options)
+        return self._dataset(parsed, schema, parser, options.max_bad_lines)
+
+    def read_blocks(self, paths: list[str], options: ReadOptions, schema: Schema | None) -> Iterator[Dataset]:
+        """Blocks of about `block_bytes` of text; without a schema the files are parsed twice, first to find one."""
+        self.check_schema(schema)
+        with spooled(paths) if schema is None else _as_is(paths) as paths:
+            if schema is None:
+                facts, distinct = NO_FACTS, np.empty(0)
+                for block in parse_blocks(self.parser(options, None), paths):
+                    facts += block.facts
+                    distinct = np.unique(join_labels([distinct, np.unique(block.labels)]))
+                    del block
+                schema = self._schema_of(facts, distinct, options)
+            parser = self.parser(options, schema)
+            room = options.max_bad_lines
+            for parsed in parse_blocks(parser, paths):
+                data = self._dataset(parsed, schema, parser, room)
+                room -= data.bad_lines
+                yield data
+                del parsed, data
+
+    def check_schema(self, schema: Schema | None) -> None:
+        """Refuse a schema of another format."""
+        if schema is not None and schema.format != self.name:
+            raise DataError(f"the model was trained on {schema.format} data and cannot read {self.name} text")
+
+    def _schema_of(self, facts: Facts, distinct: np.ndarray, options: ReadOptions) -> Schema:
+        schema = self.schema(facts, options)
+        if not options.labels:
+            distinct, facts = distinct[:0], replace(facts, most_labels=0)
+        return replace(schema, settings={**schema.settings, **label_settings(distinct, facts.most_labels)})
+
+    def _dataset(self, parsed: Parsed, schema: Schema, parser: Parser, room: int) -> Dataset:
+        kind = schema.settings.get("labels", "int")
+        facts, wanted = parsed.facts, parser.options.labels
+        if wanted and facts.most_labels > 1 and kind != "multi":
+            raise DataError("the text has several labels in a line, but the model was trained with one label a line")
+        if self.missing_extra and 0 < facts.with_extra < facts.rows and facts.first_without_extra is not None:
+            raise parse_error(facts.first_without_extra, self.missing_extra)
+        no_labels = not wanted or (facts.unlabelled == facts.rows and not self.labels_required)
+        if facts.unlabelled and kind != "multi" and not no_labels:
+            drop_unlabelled(parsed, room, parser.options.max_bad_lines)
+        self.columns(parsed, schema, parser)
+
+        X = csr_of_parsed(parsed, schema.n_features)
+        class_names = schema.settings.get("class_names") if kind == "multi" and wanted else None
+        if class_names is not None:
+            y = label_sets(parsed.labels, parsed.label_end, class_names)
+        else:
+            y = None if no_labels else one_label(parsed.labels, kind)
+        extras = self.extras(parsed)
+        if not wanted:
+            extras.pop("weights", None)
+        return Dataset(X, y, class_names=class_names, schema=schema, bad_lines=parsed.facts.bad, **extras)
+
+
+@contextlib.contextmanager
+def _as_is(paths: list[str]) -> Iterator[list[str]]:
+    yield paths
+
+
+def csr_of_parsed(parsed: Parsed, n_features: int) -> Any:
+    """The rows, over the arrays that were parsed."""
+    indptr = np.zeros(parsed.row_end.size + 1, parsed.indices.dtype)
+    indptr[1:] = parsed.row_end
+    return csr_of_parts(parsed.values, parsed.indices, indptr, (parsed.row_end.size, n_features))
+
+
+def drop_unlabelled(parsed: Parsed, room: int, max_bad_lines: int) -> None:
+    """Count lines without their one label as malformed: leave them out, or raise where they are too many."""
+    facts = parsed.facts
+    if facts.bad + facts.unlabelled > room and facts.first_unlabelled is not None:
+        many = f"; {facts.bad + facts.unlabelled} lines are malformed, max_bad_lines={max_bad_lines}"
+        raise parse_error(
+            facts.first_unlabelled,
+            "a label on every line" + (many if max_bad_lines else ""),
+            found=f"{Place.token(facts.first_unlabelled)} (label missing)",
+        )
+    keep = np.diff(parsed.label_end, prepend=0) > 0
+    lengths = np.diff(parsed.row_end, prepend=0)
+    entries = np.repeat(keep, lengths)
+    parsed.values, parsed.indices = parsed.values[entries], parsed.indices[entries]
+    parsed.row_end, parsed.label_end = np.cumsum(lengths[keep]), parsed.label_end[keep]
+    parsed.extras = parsed.extras[keep]
+    parsed.kinds = parsed.kinds[entries] if parsed.kinds.size else parsed.kinds
+    rows = facts.rows - facts.unlabelled
+    parsed.facts = replace(facts, rows=rows, bad=facts.bad + facts.unlabelled, unlabelled=0)
+    if not rows:
+        raise DataError("no line has a label")

@@ -1,0 +1,127 @@
+"""svmlight and VW text as a stream: one pass, with nothing known beforehand (see `lineal.data.stream`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lineal.core.threads import thread_count
+from lineal.data.dataset import Dataset, Schema
+from lineal.data.options import ReadOptions
+from lineal.data.text.assemble import Parsed, Parser, parse_blocks
+from lineal.data.text.labels import label_sets
+from lineal.data.text.murmur import hash_name
+from lineal.data.text.numbers import U0, U
+from lineal.data.text.reading import TextReader, csr_of_parsed, drop_unlabelled
+from lineal.errors import DataError, OptionError
+
+if TYPE_CHECKING:
+    from lineal.data.stream import Wish
+
+
+def text_blocks(
+    reader: TextReader,
+    paths: list[str],
+    options: ReadOptions,
+    schema: Schema | None,
+    wish: Wish,
+    class_names: Sequence[float] | None,
+) -> Iterator[Dataset]:
+    """Blocks of parsed lines; the checks are made at once, the reading when the first block is asked for."""
+    reader.check_schema(schema)
+    if wish.namespaces and reader.name != "vw":
+        raise OptionError(f"namespaces={list(wish.namespaces)!r}: {reader.name} text has none")
+    if schema is None:
+        schema = _schema(reader.name, options, class_names)
+    elif class_names is not None and list(class_names) != schema.settings.get("class_names"):
+        raise OptionError("class_names cannot be changed: the schema decides them")
+    return _blocks(reader, paths, _parser(reader, options, schema, wish), schema, wish)
+
+
+def _schema(name: str, options: ReadOptions, class_names: Sequence[float] | None) -> Schema:
+    """What another file has to be read by; it is decided before the first line."""
+    settings: dict[str, Any] = {"bits": options.bits}
+    if name == "svmlight":
+        if options.n_features is not None:
+            raise OptionError(f"n_features={options.n_features}: a stream has 2**bits columns; say bits")
+        settings["index_base"] = 1 if options.index_base == "1" else 0
+    if not options.labels:
+        settings["labels"] = "none"
+    elif class_names is not None:
+        settings |= {"labels": "multi", "class_names": np.unique(np.asarray(class_names)).tolist()}
+    else:
+        settings["labels"] = "float"
+    return Schema(name, 1 << options.bits, settings).checked()
+
+
+def _parser(reader: TextReader, options: ReadOptions, schema: Schema, wish: Wish) -> Parser:
+    parser = reader.parser(options, schema)
+    if "bits" not in schema.settings:  # a model's svmlight files, whose columns are all known
+        return parser
+    limits = parser.limits._replace(merge=wish.merge)
+    if wish.namespaces:
+        limits = limits._replace(wanted=np.array([_seed(name) for name in wish.namespaces], np.uint64))
+    return replace(parser, limits=limits, has_kinds=bool(wish.namespaces))
+
+
+def _seed(name: str) -> int:
+    """What a namespace hashes to; the unnamed one is 0."""
+    text = name.encode()
+    return int(hash_name(np.frombuffer(text + b"\n", np.uint8), U0, U(len(text)), U0)) if text else 0
+
+
+def _blocks(reader: TextReader, paths: list[str], parser: Parser, schema: Schema, wish: Wish) -> Iterator[Dataset]:
+    room = parser.options.max_bad_lines
+    for parsed in parse_blocks(parser, paths, chunks=thread_count(parser.options.n_jobs)):
+        wish.seen |= parsed.facts.names
+        if "" in wish.namespaces and (parsed.kinds == 1 + wish.namespaces.index("")).any():
+            wish.seen.add("")  # names are noted where there is one
+        block = _dataset(reader, parsed, parser, schema, room)
+        room -= block.bad_lines
+        yield block
+        del parsed, block
+
+
+def _dataset(reader: TextReader, parsed: Parsed, parser: Parser, schema: Schema, room: int) -> Dataset:
+    is_multi = schema.settings.get("labels") == "multi"
+    wanted = parser.options.labels
+    if wanted and parsed.labels.dtype.kind != "f":
+        raise DataError(
+            f"the label {np.abs(parsed.labels).max()} is beyond 2**53: a stream holds labels as doubles, which would "
+            "merge such numbers; number the classes from 0, or read the files whole"
+        )
+    if wanted and not is_multi:
+        if parsed.facts.most_labels > 1:
+            raise DataError(
+                "a line has several labels, and a stream does not know the classes before its end: name them "
+                "(class_names), or read the files whole"
+            )
+        if reader.labels_required and parsed.facts.unlabelled:
+            drop_unlabelled(parsed, room, parser.options.max_bad_lines)
+    y, class_names = None, None
+    if wanted and is_multi:
+        class_names = schema.settings["class_names"]
+        y = label_sets(parsed.labels, parsed.label_end, class_names)
+    elif wanted:
+        y = _numbers(parsed)
+    return Dataset(
+        csr_of_parsed(parsed, schema.n_features),
+        y,
+        reader.extras(parsed).get("weights") if wanted else None,
+        class_names=class_names,
+        schema=schema,
+        bad_lines=parsed.facts.bad,
+        kinds=parsed.kinds if parser.has_kinds else None,
+    )
+
+
+def _numbers(parsed: Parsed) -> np.ndarray:
+    """A number a row; NaN where there is none."""
+    if not parsed.facts.unlabelled:
+        return parsed.labels
+    y = np.full(parsed.row_end.size, np.nan)
+    y[np.diff(parsed.label_end, prepend=0) > 0] = parsed.labels
+    return y

@@ -1,1 +1,0 @@
-"""The scikit-learn face of lineal, thin: parameters in, `lineal.fit` in between, attributes out."""

@@ -1,0 +1,70 @@
+"""Options of least-squares models: estimator parameters and command-line flags are made from here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from lineal.errors import OptionError, unknown_value
+from lineal.system.options import Options, option
+
+LINKS = ("softmax", "sigmoid", "identity")
+
+#: By the option `accelerated`.
+METHODS = {False: "plain", True: "accelerated", "quasi_newton": "quasi_newton"}
+
+
+@dataclass(frozen=True)
+class LeastSquaresOptions(Options):
+    """How a model of least squares is trained."""
+
+    link: Any = option(  # noqa: RUF009
+        None, f"link of scores and expected labels: {', '.join(LINKS)}, or a lineal.Link; None means softmax, which is "
+        "the sigmoid for two classes and for label sets (identity with calibration)",
+    )  # fmt: skip
+    calibration: Any = option(  # noqa: RUF009
+        None, "learn the link: 'polynomial' for y, y^2 and y^3, or a list of functions of (n, k) predictions",
+    )  # fmt: skip
+    accelerated: bool | str = option(
+        "quasi_newton", "how the matrix is used: quasi_newton, True for Nesterov's momentum, False for plain steps"
+    )
+    alpha: float = option(1e-6, "ridge, alpha/2 times the squares of the weights beside the mean loss")
+    tol: float | None = option(None, "stop at this relative duality gap; None means 1e-3. Calibrated fits have none")
+    fit_intercept: bool = option(True, "fit an intercept; it is never penalised")
+    class_weight: str | dict[Any, float] | None = option(None, "None, 'balanced', or a dict of weights of the classes")  # noqa: RUF009
+    max_iter: int | None = option(None, "iterations at most; None means 1000, and 50 for calibrated fits")
+    max_time: float | None = option(None, "seconds at most; the best model so far is kept")
+    n_jobs: int | None = option(None, "threads; None or -1 means all cores")
+    verbose: int = option(0, "1 shows progress: a bar on a terminal, lines elsewhere")
+
+    def checked(self) -> LeastSquaresOptions:
+        """The same options, or an error that names the first one that cannot be honoured."""
+        if isinstance(self.link, str) and self.link not in LINKS:
+            raise unknown_value("link", self.link, LINKS)
+        if not (self.link is None or isinstance(self.link, str) or hasattr(self.link, "lipschitz")):
+            raise OptionError(f"link={self.link!r} is neither a name ({', '.join(LINKS)}) nor a lineal.Link")
+        if type(self.accelerated) not in (bool, str) or self.accelerated not in METHODS:
+            raise OptionError(f"accelerated={self.accelerated!r} is none of True, False and 'quasi_newton'")
+        if self.calibration is not None:
+            from lineal.numerics.basis import functions
+
+            functions(self.calibration)
+            if self.link not in (None, "identity"):
+                raise OptionError(
+                    f"calibration learns the link, and link={self.link!r} fixes it: leave out one of them"
+                )
+            if self.tol is not None:
+                raise OptionError(
+                    f"tol={self.tol!r} with calibration: it minimises no convex objective, and ends when an iteration "
+                    "gains next to nothing of the mean squared error; leave out tol"
+                )
+            if self.accelerated != "quasi_newton":
+                raise OptionError("accelerated has no meaning with calibration, which solves its systems exactly")
+        self.need_common("alpha", "max_time")
+        for name in ("tol", "max_iter"):
+            if getattr(self, name) is not None:
+                self.need_common(name)
+        self.need_flags("fit_intercept")
+        if self.verbose is not True and self.verbose is not False:
+            self.need_common("verbose")
+        return self

@@ -1,0 +1,129 @@
+"""`LinearClassifier`: any loss and penalty by any solver that can honour them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from lineal import losses
+from lineal.linear.fit import fit
+from lineal.linear.model import LINKS
+from lineal.linear.options import TrainOptions
+from lineal.models.estimator import ModelClassifier
+from lineal.system.options import describe
+
+
+class LinearClassifier(ModelClassifier):
+    __doc__ = f"""Linear classifier: a mean loss plus a penalty, minimised to a certified tolerance.
+
+    Takes binary and multi-class labels of any type and, for losses that allow it, (n, k) indicator matrices; dense
+    or sparse X in float32 or float64, which is neither copied nor converted.
+
+    Parameters
+    ----------
+{describe(TrainOptions)}
+    warm_start : default False
+        Start from the last fit's weights where they fit the data.
+    callbacks : default ()
+        Functions called with a `Snapshot` each iteration; returning True ends the fit.
+
+    Attributes
+    ----------
+    classes_ : the labels.
+    coef_, intercept_ : (1, d) and (1,) for two classes, else (k, d) and (k,). Always an ndarray; where `model_` keeps
+        its weights row-sparse, each look at `coef_` builds one.
+    certificate_ : how far the objective can be from its minimum.
+    history_ : one dict an iteration: iteration, seconds, objective, gap (running estimate; the last is certified),
+        nonzero_rows.
+    n_iter_ : number of iterations.
+    status_ : how the fit ended.
+    model_ : the `lineal.Model`, to save or to predict with.
+    """
+
+    def __init__(
+        self,
+        loss: str = "squared_hinge",
+        penalty: str = "l2",
+        alpha: float = 1e-4,
+        l1_ratio: float | None = None,
+        feature_groups: Any = None,
+        penalty_factors: Any = None,
+        solver: str = "auto",
+        tol: float = 1e-3,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        probability: bool = False,
+        threshold: str | None = None,
+        fbr: float | None = None,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        n_jobs: int | None = None,
+        random_state: int | None = None,
+        verbose: int = 0,
+        warm_start: bool = False,
+        callbacks: Iterable[Any] = (),
+    ) -> None:
+        self.loss = loss
+        self.penalty = penalty
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.feature_groups = feature_groups
+        self.penalty_factors = penalty_factors
+        self.solver = solver
+        self.tol = tol
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.probability = probability
+        self.threshold = threshold
+        self.fbr = fbr
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.warm_start = warm_start
+        self.callbacks = callbacks
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offsets: Any = None) -> LinearClassifier:
+        """Train on X (n, d) and y (n,) or, for label sets, an (n, k) indicator matrix.
+
+        `offsets` are base scores, (n,) or (n, k), added to those of the model.
+        """
+        options = self._options(TrainOptions)
+        X, y, sample_weight = self._validated(X, y, sample_weight)
+        start = getattr(self, "model_", None) if self.warm_start else None
+        model, solution = fit(
+            X, y, options, sample_weight=sample_weight, offsets=offsets, start=start, callbacks=self.callbacks
+        )
+        self._keep(model, solution)
+        self._warn(solution)
+        return self
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Weights, a row a class; one row for two classes. Dense: built anew where `model_` keeps them row-sparse."""
+        model = self._fitted()
+        W = np.asarray(model.weights)
+        return (W[:, 1:] - W[:, :1]).T if model.is_binary and W.shape[1] == 2 else W.T
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """Intercepts, one a class; one for two classes."""
+        model = self._fitted()
+        b = model.intercept
+        return b[1:] - b[:1] if model.is_binary and len(b) == 2 else b
+
+    def _why_no_probabilities(self) -> str | None:
+        if self.loss in LINKS or self.probability:
+            return None
+        return (
+            f"loss {self.loss!r} gives scores, not probabilities: set probability=True, or use 'logistic' or 'softmax'"
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        loss = losses.get(self.loss) if self.loss in losses.names() else None
+        tags.classifier_tags.multi_label = loss is not None and loss.takes_label_sets
+        return tags

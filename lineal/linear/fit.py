@@ -1,0 +1,259 @@
+"""From labelled rows to a model: the one path that the estimators and the command line share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lineal import losses, solvers
+from lineal.core.inputs import checked_numbers
+from lineal.core.row_sparse import smaller
+from lineal.core.threads import blas_limit, thread_count
+from lineal.design import Design, wrap
+from lineal.engine.local import LocalEngine
+from lineal.errors import DataError, OptionError
+from lineal.linear import calibration, thresholds
+from lineal.linear.held_out import fold_numbers, held_out_scores, training_scores
+from lineal.linear.model import Model
+from lineal.linear.options import FBR, TrainOptions
+from lineal.penalties.regulariser import Regulariser
+from lineal.problem.minimise import minimise
+from lineal.problem.monitor import Callback, checked_callbacks
+from lineal.problem.objective import Objective
+from lineal.problem.progress import Progress
+from lineal.problem.row_weights import row_weights
+from lineal.problem.solution import Solution
+from lineal.problem.targets import Encoded, encode
+from lineal.system import memory
+
+
+def fit(
+    X: Any,
+    y: Any,
+    options: TrainOptions,
+    *,
+    sample_weight: Any = None,
+    offsets: Any = None,
+    class_names: list[Any] | None = None,
+    start: Model | None = None,
+    callbacks: Iterable[Callback] = (),
+) -> tuple[Model, Solution]:
+    """Train a linear model on X (float32 or float64; dense, CSR or CSC) and labels y.
+
+    `start` is a model of the same shape to start from. The model comes without names and schema: callers that know
+    them add them with `dataclasses.replace`.
+    """
+    problem = prepare(X, y, options, sample_weight=sample_weight, offsets=offsets, class_names=class_names)
+    callbacks = checked_callbacks(callbacks)
+    folds = held_out_folds(problem)
+    began, limit = time.perf_counter(), options.max_time
+    with blas_threads(problem), Progress(options.verbose, options.tol) as progress:
+        solution = problem.solve(
+            max_time=limit if folds is None or limit is None else 0.5 * limit,
+            callbacks=(*progress.callbacks, *callbacks),
+            start=_start(start, problem.objective, problem.encoded),
+        )
+        return finished(problem, folds, solution, None if limit is None else began + limit)
+
+
+def held_out_folds(problem: Problem) -> np.ndarray | None:
+    """The fold of every row, for what is learnt from held-out scores; None where nothing is."""
+    options = problem.options
+    if problem.threshold in thresholds.HELD_OUT:
+        what = f"threshold={problem.threshold!r}"
+    elif options.probability and calibration.is_needed(problem.objective.loss, problem.encoded):
+        what = "probability=True"
+    else:
+        return None
+    weights = problem.objective.engine.weights  # type: ignore[attr-defined]
+    return fold_numbers(problem.encoded, weights, options.random_state or 0, what)
+
+
+def finished(
+    problem: Problem, folds: np.ndarray | None, solution: Solution, deadline: float | None
+) -> tuple[Model, Solution]:
+    """The model of a solution, with what is learnt from held-out scores; without it where Ctrl-C ended one of the fits.
+
+    Options allow one of the two: slopes of probabilities or cuts of label sets.
+    """
+    if folds is None:
+        return problem.model_of(solution), solution
+    left = int(folds.max()) + 1
+
+    def refit(part: Objective) -> Solution:
+        nonlocal left
+        share = None if deadline is None else max(deadline - time.perf_counter(), 0.0) / left + 1e-3
+        left -= 1
+        return replace(problem, objective=part).solve(max_time=share)
+
+    is_cut, held = problem.threshold in thresholds.HELD_OUT, None
+    if solution.status != "interrupted":
+        room = thresholds.MAX_SCORES if is_cut else calibration.MAX_SCORES
+        held = held_out_scores(problem.objective, folds, refit, room)
+    if held is None:
+        lost = "thresholds were chosen: it has none" if is_cut else "probabilities were calibrated: there are none"
+        solution = replace(solution, status="interrupted", message=f"interrupted before its {lost}")
+        return problem.model_of(solution), solution
+    model = problem.model_of(solution)
+    if is_cut:
+        fbr = FBR if problem.options.fbr is None else float(problem.options.fbr)
+        return replace(
+            model, thresholds=thresholds.of_held_out(problem.threshold, held, problem.encoded, fbr)
+        ), solution
+    slopes = calibration.slopes_of(held.Z, problem.encoded, held.rows, held.weights)
+    return replace(model, calibration=slopes), solution
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What there is to minimise, with the meaning of its columns."""
+
+    objective: Objective
+    encoded: Encoded
+    options: TrainOptions
+
+    def solve(
+        self,
+        *,
+        max_time: float | None = None,
+        callbacks: Iterable[Callback] = (),
+        start: np.ndarray | Solution | None = None,
+    ) -> Solution:
+        """The answer of the solver, by the options."""
+        solver = solvers.pick(self.options.solver, self.objective, self.options.tol)
+        solvers.check_memory(solver, self.objective)
+        return minimise(
+            solver,
+            self.objective,
+            tol=self.options.tol,
+            max_iter=int(self.options.max_iter),
+            max_time=max_time,
+            callbacks=callbacks,
+            start=start,
+            n_jobs=self.options.n_jobs,
+            seed=self.options.random_state or 0,
+        )
+
+    def with_alpha(self, alpha: float) -> Problem:
+        """The same with another strength of the penalty."""
+        return replace(
+            self, objective=self.objective.with_alpha(alpha), options=replace(self.options, alpha=float(alpha))
+        )
+
+    def with_weights(self, weights: np.ndarray) -> Problem:
+        """The same rows, not copied, with other weights (which add up to one)."""
+        engine = replace(self.objective.engine, weights=weights)  # type: ignore[type-var]
+        return replace(self, objective=replace(self.objective, engine=engine))
+
+    @property
+    def threshold(self) -> str:
+        """How scores become label sets."""
+        return thresholds.chosen(self.options.threshold, self.objective.loss.name, self.encoded.is_multilabel)
+
+    def model_of(self, solution: Solution) -> Model:
+        """The answer as a model, its weights in the form that takes fewer bytes; without what needs held-out scores."""
+        return Model(
+            weights=smaller(solution.weights),
+            intercept=solution.intercept,
+            classes=self.encoded.classes,
+            loss=self.objective.loss.name,
+            is_multilabel=self.encoded.is_multilabel,
+            thresholds=self._learned(solution) if self.threshold == "learned" else None,
+            options=self.options.to_json(),
+            certificate=solution.certificate,
+            status=solution.status,
+        )
+
+    def _learned(self, solution: Solution) -> np.ndarray:
+        parts = training_scores(self.objective, self.encoded, solution, thresholds.CHUNK_SCORES)
+        return thresholds.learned(parts, self.encoded.n_columns, self.objective.loss.name in thresholds.RANKING)
+
+
+def prepare(
+    X: Any,
+    y: Any,
+    options: TrainOptions,
+    *,
+    sample_weight: Any = None,
+    offsets: Any = None,
+    class_names: list[Any] | None = None,
+) -> Problem:
+    """Labels encoded, rows wrapped, options checked: all that comes before the solver. X is not copied."""
+    options = options.checked()
+    loss = losses.get(options.loss)
+    solvers.choose(options.solver, loss, options.get_penalty())  # refuses early what no solver can honour
+    encoded = encode(y, direct=loss.is_direct, class_names=class_names)
+    if encoded.is_multilabel and not loss.takes_label_sets:
+        able = [name for name in losses.names() if losses.get(name).takes_label_sets]
+        raise OptionError(f"loss {loss.name!r} takes one label a row, and y has label sets: use {', '.join(able)}")
+    if options.threshold is not None and not encoded.is_multilabel:
+        raise OptionError(f"threshold={options.threshold!r} is for label sets, and y has one label a row")
+    design = wrap(X)
+    n = design.shape[0]
+    weights = row_weights(sample_weight, options.class_weight, encoded, n)
+    return assemble(design, encoded, weights, options, _offsets(offsets, n, encoded, design.dtype))
+
+
+def assemble(
+    design: Design, encoded: Encoded, weights: np.ndarray, options: TrainOptions, offsets: np.ndarray | None = None
+) -> Problem:
+    """The problem of wrapped rows, encoded labels and weights that add up to one, by options that were checked."""
+    k = encoded.n_columns
+    memory.check_fit("any solver", (24 * k + 16) * design.shape[1], design.shape, k)
+    engine = LocalEngine(design, encoded.targets, weights, encoded.n_columns, offsets, thread_count(options.n_jobs))
+    regulariser = Regulariser(
+        options.get_penalty(), options.alpha, design.shape[1], options.penalty_factors, options.feature_groups
+    )
+    objective = Objective(engine, losses.get(options.loss), regulariser, bool(options.fit_intercept))
+    return Problem(objective, encoded, options)
+
+
+def blas_threads(problem: Problem) -> AbstractContextManager[Any]:
+    """Dense products run on BLAS's own threads: `n_jobs` holds for those too.
+
+    Sparse rows need BLAS for small matrices and short vectors only, and its threads, once woken, spin for many
+    milliseconds on the cores that ours are waiting for: one is enough.
+    """
+    n_jobs, X = problem.options.n_jobs, problem.objective.engine.X  # type: ignore[attr-defined]
+    if X.is_dense and n_jobs is None:
+        return nullcontext()
+    return blas_limit(thread_count(n_jobs) if X.is_dense else 1)
+
+
+def _offsets(offsets: Any, n: int, encoded: Encoded, dtype: Any) -> np.ndarray | None:
+    if offsets is None:
+        return None
+    offsets = checked_numbers(offsets, "offsets")
+    try:
+        with np.errstate(over="ignore"):  # too large for the precision of X: refused below
+            found = np.asarray(offsets.toarray() if sparse.issparse(offsets) else offsets, dtype=dtype)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"offsets must be numbers: {error}") from None
+    if found.ndim == 1:
+        found = found[:, None]
+    if found.shape != (n, encoded.n_columns):
+        raise DataError(f"offsets have shape {found.shape}, expected ({n}, {encoded.n_columns}): one per row and score")
+    if not np.isfinite(found).all():
+        row, column = np.argwhere(~np.isfinite(found))[0]
+        raise DataError(f"offsets of row {row} have {found[row, column]} in column {column}: they must be finite")
+    return np.ascontiguousarray(found)
+
+
+def _start(model: Model | None, objective: Objective, encoded: Encoded) -> np.ndarray | None:
+    if model is None:
+        return None
+    if model.weights.shape != (objective.engine.shape[1], encoded.n_columns) or not np.array_equal(
+        model.classes, encoded.classes
+    ):
+        return None  # another problem: start anew
+    theta = np.zeros(objective.shape, np.result_type(model.dtype, model.intercept.dtype))
+    theta[: len(model.weights)] = np.asarray(model.weights)
+    if objective.fit_intercept:
+        theta[-1] = model.intercept
+    return theta

@@ -1,0 +1,202 @@
+"""A trained linear model: scores, labels, probabilities; files that appear whole and load without running code."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from lineal import losses
+from lineal.core.inputs import MAX_FEATURES
+from lineal.core.row_sparse import RowSparse, Weights, live, product
+from lineal.data.dataset import Schema
+from lineal.models.predictor import Predictor
+from lineal.models.thresholds import check as check_thresholds
+from lineal.numerics.links import probabilities, sigmoid
+from lineal.problem.solution import Certificate
+
+#: Losses whose scores have probabilities, and how: the files in `losses/` say so too (a test compares them), but naming
+#: them here lets a model predict without importing Numba.
+LINKS = {"logistic": "logistic", "softmax": "softmax"}
+
+
+@dataclass(frozen=True)
+class Model(Predictor):
+    """A linear model: weights with the meaning of their rows and columns.
+
+    Attributes
+    ----------
+    weights : (d, k): an ndarray, or a `RowSparse` where most features have no weight for any class. It is taken by
+        NumPy's functions as an array would be; `np.asarray(weights)` is a dense one.
+    intercept : (k,).
+    classes : the labels; two of them with k = 1 for binary problems, else one a column.
+    loss : name of the loss it was trained with; it decides how scores become labels and probabilities.
+    is_multilabel : whether rows have label sets.
+    calibration : slopes that turn scores into probabilities (see `lineal.linear.calibration`): (1,), or (k,) for
+        label sets; None for losses that have probabilities of their own, and where none were asked for.
+    thresholds : where label sets begin (see `lineal.linear.thresholds`): (k,) cuts, (k + 1,) learned; None for zero.
+    feature_names : d strings or None.
+    schema : how the training file became columns, so that other files are read the same way; None for arrays.
+    options : what it was trained with.
+    certificate : how good it is.
+    status : how its training ended.
+
+    Memory: d·k + k numbers, or k numbers and 8 bytes a used feature with `RowSparse` weights. Predictions add
+    CHUNK_ROWS·k numbers, CHUNK_ROWS times the used features with such weights, and CHUNK_ROWS·d where dense rows must
+    be converted to the precision of the weights; CSC matrices and DataFrames are converted whole.
+    """
+
+    weights: Weights
+    intercept: np.ndarray
+    classes: np.ndarray
+    loss: str
+    is_multilabel: bool = False
+    calibration: np.ndarray | None = None
+    thresholds: np.ndarray | None = None
+    feature_names: list[str] | None = None
+    schema: Schema | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    certificate: Certificate | None = None
+    status: str = ""
+
+    kind = "linear"
+
+    @property
+    def n_features(self) -> int:
+        """d."""
+        return int(self.weights.shape[0])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the weights."""
+        return self.weights.dtype
+
+    @property
+    def used_features(self) -> np.ndarray:
+        """Numbers of the columns of X with a weight that is not zero, ascending."""
+        return live(self.weights)[0]
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether scores become probabilities: by nature or by calibration."""
+        return self.loss in LINKS or self.calibration is not None
+
+    @property
+    def why_no_probabilities(self) -> str:
+        """What to say where there are none."""
+        return (
+            f"loss {self.loss!r} gives scores, not probabilities: train with probability=True, or with the loss "
+            "'logistic' or 'softmax'"
+        )
+
+    def raw_scores(self, X: Any) -> np.ndarray:
+        """X'W + b of a matrix of n_features columns.
+
+        An intercept that is more precise than the weights makes up for columns far from zero: their products must not
+        be rounded before it is added.
+        """
+        if X.dtype.itemsize < self.intercept.dtype.itemsize and self.dtype != self.intercept.dtype:
+            X = X.astype(self.intercept.dtype)
+        return product(X, self.weights) + self.intercept
+
+    def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
+        """What `predict_proba` gives for these scores."""
+        slopes = 1.0 if self.calibration is None else self.calibration
+        is_multiclass = not (self.is_binary or self.is_multilabel)
+        P = probabilities(LINKS.get(self.loss, "softmax"), scores, is_multiclass, slopes)
+        if not self.is_binary:
+            return P
+        return np.stack([sigmoid(-slopes * scores.astype(np.float64)), P], axis=1)
+
+    # --- smaller, and on disk
+
+    def compact(self) -> tuple[Model, np.ndarray]:
+        """The same model of the features that it uses, and their columns in the X that this model takes.
+
+        The small model scores ``X[:, columns]`` as this one scores X; all other features need not be extracted any
+        more. Names follow, so that a DataFrame needs only the named columns. A model that reads files still reads
+        those that this one reads, and picks the columns by itself; a table may leave out the columns of which nothing
+        is used, and an array file all columns but the needed ones.
+        """
+        columns, values = live(self.weights)
+        names = None if self.feature_names is None else [self.feature_names[j] for j in columns.tolist()]
+        schema = None if self.schema is None else self.schema.picked(columns)
+        return replace(self, weights=np.ascontiguousarray(values), feature_names=names, schema=schema), columns
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file; the file appears whole or not at all."""
+        from lineal.models.file import save
+
+        save(self, path)
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """What only linear models have, as JSON values and arrays (see `lineal.models.file`)."""
+        W, is_picked = self.weights, self.schema is not None and self.schema.columns is not None
+        is_sparse = isinstance(W, RowSparse)
+        own: dict[str, Any] = {
+            "format_version": 2 if is_sparse or is_picked or self.thresholds is not None else 1,
+            "loss": self.loss,
+            "calibration": None if self.calibration is None else self.calibration.tolist(),
+            "thresholds": None if self.thresholds is None else self.thresholds.tolist(),
+        }
+        if not isinstance(W, RowSparse):
+            return own, {"weights": W, "intercept": self.intercept}
+        return {**own, "n_features": self.n_features}, {
+            "rows": W.rows, "weights": W.values, "intercept": self.intercept,
+        }  # fmt: skip
+
+    @staticmethod
+    def from_parts(own: dict[str, Any], tensors: dict[str, np.ndarray], common: dict[str, Any]) -> Model:
+        """Inverse of `to_parts`; a ValueError says what does not fit."""
+        if sorted(tensors) not in (["intercept", "weights"], ["intercept", "rows", "weights"]):
+            raise ValueError(f"it should hold weights and intercept, not {sorted(tensors)}")
+        weights, intercept = _weights(own, tensors), tensors["intercept"]
+        classes, is_multilabel = common["classes"], common["is_multilabel"]
+        if own["loss"] not in losses.names():
+            raise ValueError(f"unknown loss {own['loss']!r}")
+        slopes = own.get("calibration")  # absent from files before 0.2, whose readers find scores without probabilities
+        calibration: np.ndarray | None = None if slopes is None else np.array(slopes, np.float64)
+        if calibration is not None and not (
+            calibration.shape == (len(classes) if is_multilabel else 1,)
+            and np.isfinite(calibration).all()
+            and (calibration > 0.0).all()
+        ):
+            raise ValueError("the slopes of the probabilities do not fit the classes")
+        cuts = own.get("thresholds")
+        thresholds = None if cuts is None else check_thresholds(np.array(cuts, np.float64), len(classes))
+        if thresholds is not None and not is_multilabel:
+            raise ValueError("thresholds are for label sets")
+        columns = {len(classes)} if is_multilabel or len(classes) != 2 else {1, 2}
+        if (
+            weights.ndim != 2
+            or weights.dtype not in (np.float32, np.float64)
+            or intercept.shape != (weights.shape[1],)
+            or weights.shape[1] not in columns
+            or not (np.isfinite(tensors["weights"]).all() and np.isfinite(intercept).all())
+        ):
+            raise ValueError("weights, classes and names do not fit each other")
+        return Model(
+            weights=weights,
+            intercept=intercept,
+            loss=str(own["loss"]),
+            calibration=calibration,
+            thresholds=thresholds,
+            **common,
+        )
+
+
+def _weights(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> Weights:
+    """The weights, dense or row-sparse as they were stored; a ValueError where the parts do not fit."""
+    stored, rows = tensors["weights"], tensors.get("rows")
+    if (rows is None) != ("n_features" not in values) or (rows is not None and values["format_version"] < 2):
+        raise ValueError("rows and the number of features belong together")
+    if rows is None:
+        return stored
+    d = values["n_features"]
+    if type(d) is not int or not 0 <= d <= MAX_FEATURES or stored.ndim != 2:
+        raise ValueError(f"{d!r} is no number of features")
+    if rows.dtype != np.int64:
+        raise ValueError(f"rows are of type {rows.dtype}, not int64")
+    return RowSparse(rows, stored, (d, stored.shape[1]))

@@ -1,0 +1,88 @@
+"""Options of training, once: estimator parameters, command-line flags and the texts of both are made from here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from lineal import losses, penalties, solvers
+from lineal.errors import OptionError, unknown_value
+from lineal.system.options import Options, option
+
+#: Ways from scores to label sets (`thresholds.py`, which help texts need not import).
+THRESHOLDS = ("zero", "global", "per_label", "learned")
+
+#: F1 of held-out rows below which a label's cut is not trusted.
+FBR = 0.1
+
+
+@dataclass(frozen=True)
+class TrainOptions(Options):
+    """How a linear model is trained."""
+
+    loss: str = option("squared_hinge", f"loss: {', '.join(losses.names())}")
+    penalty: str = option("l2", f"penalty on the weights: {', '.join(penalties.names())}")
+    alpha: float = option(1e-4, "strength of the penalty; the loss is a mean, so it keeps its meaning as data grows")
+    l1_ratio: float | None = option(
+        None, "share of the l1 norm in elastic_net and sparse_group, in (0, 1]; None means 0.5"
+    )
+    feature_groups: Any = option(  # noqa: RUF009
+        None, "lists of feature numbers, or one group number a feature: blocks of l1/l2, l1/linf and sparse_group"
+    )
+    penalty_factors: Any = option(  # noqa: RUF009
+        None, "by what the penalty of each feature, or of each of the groups, is multiplied; zero leaves it free"
+    )
+    solver: str = option("auto", f"algorithm: auto, {', '.join(solvers.names())}")
+    tol: float = option(1e-3, "stop at this relative duality gap (relative violation where no gap exists)")
+    fit_intercept: bool = option(True, "fit an intercept; it is never penalised")
+    class_weight: str | dict[Any, float] | None = option(None, "None, 'balanced', or a dict of weights of the classes")  # noqa: RUF009
+    probability: bool = option(
+        False, "calibrate probabilities on held-out folds, for losses whose scores have none of their own"
+    )
+    threshold: str | None = option(
+        None, f"how scores become label sets: {', '.join(THRESHOLDS)}; None means learned for label_ranking, else zero"
+    )
+    fbr: float | None = option(
+        None, f"threshold per_label: F1 below which a label's cut is its highest held-out score; None means {FBR}"
+    )
+    max_iter: int = option(1000, "iterations at most")
+    max_time: float | None = option(None, "seconds at most; the best model so far is kept")
+    n_jobs: int | None = option(None, "threads; None or -1 means all cores")
+    random_state: int | None = option(None, "seed of solvers that draw random numbers, and of rows held out")
+    verbose: int = option(0, "1 shows progress: a bar on a terminal, lines elsewhere")
+
+    def checked(self) -> TrainOptions:
+        """The same options, or an error that names the first one that cannot be honoured."""
+        for name, known in (("loss", losses.names()), ("penalty", penalties.names())):
+            if getattr(self, name) not in known:
+                raise unknown_value(name, getattr(self, name), known)
+        if self.solver not in ("auto", *solvers.names()):
+            raise unknown_value("solver", self.solver, ("auto", *solvers.names()))
+        self.need_common("alpha", "tol", "max_iter", "max_time", "random_state")
+        if self.l1_ratio is not None:
+            self.get_penalty()
+        self.need_flags("fit_intercept", "probability")
+        self._check_threshold()
+        if self.verbose is not True and self.verbose is not False:
+            self.need_common("verbose")
+        return self
+
+    def _check_threshold(self) -> None:
+        if self.threshold is not None and self.threshold not in THRESHOLDS:
+            raise unknown_value("threshold", self.threshold, THRESHOLDS)
+        if self.probability and self.threshold not in (None, "zero"):
+            raise OptionError(
+                f"probability=True with threshold={self.threshold!r}: a label would not be likelier than not where it "
+                "is predicted; use threshold 'zero', or leave out probability"
+            )
+        if self.fbr is not None:
+            self.need("fbr", lambda v: 0.0 <= v <= 1.0, "a number from 0 to 1, or None")
+            if self.threshold != "per_label":
+                raise OptionError(f"fbr={self.fbr!r} is for threshold 'per_label', not {self.threshold!r}")
+
+    def get_penalty(self) -> Any:
+        """The penalty with its parameter; refuses one that it does not have."""
+        if self.l1_ratio is None:
+            return penalties.get(self.penalty)
+        self.need("l1_ratio", lambda v: 0.0 < v <= 1.0, "a number in (0, 1], or None")
+        return penalties.get(self.penalty, l1_ratio=float(self.l1_ratio))

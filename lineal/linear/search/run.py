@@ -1,0 +1,283 @@
+"""A search for α: the path on all rows and on every fold, side by side, from the largest α to the smallest.
+
+At each α every fold is fitted from its own last solution, then all rows from theirs: whenever the search ends, by its
+options, by `max_time` or by Ctrl-C, the model of the best α so far exists already. Labels are encoded and X is wrapped
+once; a fold is the same rows with other weights, so that nothing of X is copied.
+
+Memory: for each fold one solution (d·k, and n·k with a solver that has dual variables) and n weights; the solutions to
+all rows at every α while they are at most `PATH_BYTES`, else that of the α in the lead.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from lineal.errors import DataError
+from lineal.linear.fit import Problem, blas_threads, finished, held_out_folds, prepare
+from lineal.linear.folds import Fold, from_pairs, stratified
+from lineal.linear.model import Model
+from lineal.linear.options import TrainOptions
+from lineal.linear.search import alphas as strengths
+from lineal.linear.search import measures
+from lineal.linear.search.names import LESS_IS_BETTER
+from lineal.linear.search.options import WITHIN, PathOptions
+from lineal.linear.search.result import Search, choose
+from lineal.problem.monitor import Callback, Monitor, checked_callbacks
+from lineal.problem.progress import Steps
+from lineal.problem.row_weights import row_weights
+from lineal.problem.solution import Solution
+
+#: Bytes of solutions that are kept, so that the one chosen in the end need not be fitted again.
+PATH_BYTES = 256 << 20
+
+#: Steps that change nothing before the quick search ends.
+QUICK_PATIENCE = 5
+
+#: Seconds for the model that is owed to a user who ended the search before there was any.
+LAST_SECONDS = 1.0
+
+#: Statuses of a fit that end the whole search.
+ENDINGS = ("max_time", "interrupted", "stopped")
+
+
+def search(
+    X: Any,
+    y: Any,
+    options: TrainOptions,
+    path_options: PathOptions,
+    *,
+    sample_weight: Any = None,
+    offsets: Any = None,
+    class_names: list[Any] | None = None,
+    folds: Any = None,
+    scorer: measures.Scorer | None = None,
+    greater_is_better: bool = True,
+    keep_path: bool = False,
+    callbacks: Iterable[Callback] = (),
+) -> tuple[Model, Solution, Search]:
+    """Choose α by cross-validation: the model of all rows at that α, its solution, and the search.
+
+    `options.alpha` is not used. `folds` are pairs (training rows, held-out rows), by default made by
+    `path_options.folds`; `scorer` takes the place of the measure in `path_options.scoring`. `options.max_time` holds
+    for the whole search.
+    """
+    path_options = path_options.checked()
+    callbacks = checked_callbacks(callbacks)
+    problem = prepare(X, y, options, sample_weight=sample_weight, offsets=offsets, class_names=class_names)
+    held_out_folds(problem)  # refuses early what cannot be learnt from held-out rows
+    n = problem.objective.engine.shape[0]
+    seed = options.random_state or 0
+    if folds is None:
+        parts = stratified(problem.encoded, n, int(path_options.folds), seed)
+    else:
+        parts = from_pairs(folds, problem.encoded, n)
+    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        total_weight = float(n if weights is None else weights.sum())
+    if not np.isfinite(total_weight):
+        raise DataError("sample_weight adds up to more than a floating-point number can hold: divide the weights")
+    name = getattr(scorer, "name", "score")
+    if scorer is None:
+        name = path_options.scoring or measures.default(problem.threshold)
+        base: Any = problem.objective.engine
+        scorer = measures.HeldOut(name, X, problem.encoded, options.loss, weights, base.offsets, problem.threshold)
+        greater_is_better = name not in LESS_IS_BETTER
+    with ExitStack() as stack:
+        stack.enter_context(blas_threads(problem))
+        run = _Run(
+            problem, path_options, _lanes(problem, parts, weights), scorer, greater_is_better, callbacks, keep_path
+        )
+        tried = run.find_alphas(total_weight)
+        total = len(tried) * (len(parts) + 1)
+        run.monitor = stack.enter_context(Monitor(total + 1, options.max_time))
+        run.steps = stack.enter_context(Steps(options.verbose, "searching", total))
+        run.go(tried)
+        return run.finish(name)
+
+
+@dataclass
+class _Lane:
+    """One path: its problem at the current α, where it has come to, the rows that score it."""
+
+    problem: Problem
+    held: np.ndarray | None
+    last: Solution | None = None
+
+
+def _lanes(problem: Problem, folds: list[Fold], sample_weight: np.ndarray | None) -> list[_Lane]:
+    """A lane a fold, and as the last one all rows."""
+    lanes = []
+    n = problem.objective.engine.shape[0]
+    for number, fold in enumerate(folds):
+        rows = fold.counts(n) if sample_weight is None else sample_weight * fold.counts(n)
+        try:
+            weights = row_weights(rows, problem.options.class_weight, problem.encoded, n)
+        except DataError as error:
+            raise DataError(f"fold {number}: {error}") from None
+        lanes.append(_Lane(problem.with_weights(weights), fold.held))
+    return [*lanes, _Lane(problem, None)]
+
+
+@dataclass
+class _Run:
+    """The state of a search."""
+
+    problem: Problem
+    options: PathOptions
+    lanes: list[_Lane]
+    scorer: measures.Scorer
+    greater_is_better: bool
+    callbacks: tuple[Callback, ...]
+    keep_path: bool
+    monitor: Any = None
+    steps: Any = None
+    alphas: list[float] = field(default_factory=list)
+    scores: list[np.ndarray] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    solutions: dict[int, Solution] = field(default_factory=dict)
+    # Of the fits to all rows: certificate, non-zero weights, features with any.
+    ends: list[tuple[Any, int, int]] = field(default_factory=list)
+    alpha_max: float | None = None
+    constant: np.ndarray | None = None  # where the paths of a sparse penalty start
+    missed: int = 0
+    status: str = "complete"
+
+    def find_alphas(self, total_weight: float) -> np.ndarray:
+        """The strengths to try, from the largest to the smallest.
+
+        Where all weights are zero from some α on, the model without features is made first, with its best intercept:
+        a path that begins there has its first answer at once.
+        """
+        objective, options, start = self.problem.objective, self.options, None
+        if strengths.has_critical_alpha(objective):
+            constant = strengths.constant_model(objective)
+            start = self.alpha_max = strengths.largest_alpha(objective, constant)
+            self.constant = constant.astype(objective.engine.dtype)
+        alphas = options.given_alphas()
+        if alphas is not None:
+            return alphas
+        if options.search == "quick":
+            return strengths.quick_alphas(objective, total_weight, start)
+        return strengths.path_alphas(objective, int(options.n_alphas), options.alpha_min_ratio, start)
+
+    def go(self, tried: np.ndarray) -> None:
+        """Fit and score one α after the other, until there are no more or something ends the search."""
+        idle, quick = 0, self.options.search == "quick"
+        constant = self._constant_scores() if quick else np.empty(0)
+        for position, alpha in enumerate(tried.tolist()):
+            before = [lane.last for lane in self.lanes]
+            began = time.perf_counter()
+            self.alphas.append(alpha)
+            self.scores.append(np.full(len(self.lanes) - 1, np.nan))
+            ending = self._one_alpha(position, alpha, len(tried))
+            self.seconds.append(time.perf_counter() - began)
+            if ending is not None:
+                self.status = ending
+                return
+            if quick:
+                idle = idle + 1 if self._nothing_changed(before, constant) else 0
+                if idle == QUICK_PATIENCE:
+                    return
+
+    def _one_alpha(self, position: int, alpha: float, total: int) -> str | None:
+        for number, lane in enumerate(self.lanes):
+            ending = self.monitor.must_end(0)
+            if ending is not None and lane.held is not None:
+                return self._end(position, ending)
+            name = f"fold {number + 1} of {len(self.lanes) - 1}" if lane.held is not None else "all rows"
+            self.steps.step(f"alpha {alpha:.3g} ({position + 1} of {total}), {name}")
+            lane.problem = lane.problem.with_alpha(alpha)
+            solution = self._solve(lane)
+            if solution.status in ENDINGS and lane.held is not None:
+                return self._end(position, solution.status)
+            lane.last = solution
+            self.missed += solution.status != "converged"
+            if lane.held is not None:
+                score = float(self.scorer(lane.problem.model_of(solution), lane.held))
+                self.scores[position][number] = score
+            else:
+                self._keep(position, solution)
+                if solution.status in ENDINGS:
+                    return solution.status
+        return None
+
+    def _solve(self, lane: _Lane) -> Solution:
+        limit = self.problem.options.max_time
+        left = None if limit is None else max(limit - self.monitor.seconds, 1e-3)
+        start = self.constant if lane.last is None else lane.last
+        return lane.problem.solve(max_time=left, callbacks=self.callbacks, start=start)
+
+    def _end(self, position: int, status: str) -> str:
+        """A model is owed even where the first α did not come to its end: that of all rows, as far as it gets."""
+        lane = self.lanes[-1]
+        if lane.last is None:
+            lane.problem = lane.problem.with_alpha(self.alphas[position])
+            self._keep(position, lane.problem.solve(max_time=LAST_SECONDS))
+        return status
+
+    def _keep(self, position: int, solution: Solution) -> None:
+        self.monitor.has_answer = True
+        W = solution.weights
+        self.ends.append((solution.certificate, int(np.count_nonzero(W)), int(np.count_nonzero(W.any(axis=1)))))
+        self.solutions[position] = replace(solution, dual_point=None)
+        size = sum(kept.weights.nbytes for kept in self.solutions.values())
+        if size > PATH_BYTES and not self.keep_path:
+            leader = self._choose()[1]
+            self.solutions = {i: kept for i, kept in self.solutions.items() if i in (leader, position)}
+
+    def _choose(self) -> tuple[int, int]:
+        within = WITHIN if self.options.within is None else float(self.options.within)
+        sizes = [rows for _, _, rows in self.ends]
+        return choose(np.array(self.scores), self.greater_is_better, self.options.select, sizes, within)
+
+    def _constant_scores(self) -> np.ndarray:
+        """Scores of the model without features, fold by fold."""
+        encoded, loss = self.problem.encoded, self.problem.options.loss
+        scores = []
+        for lane in self.lanes:
+            if lane.held is not None:
+                W, b = lane.problem.objective.split(lane.problem.objective.start())
+                constant = Model(W, b, encoded.classes, loss, encoded.is_multilabel)
+                scores.append(self.scorer(constant, lane.held))
+        return np.array(scores)
+
+    def _nothing_changed(self, before: list[Solution | None], constant: np.ndarray) -> bool:
+        """Whether a step of the quick search was in vain: no weights moved, or no score did.
+
+        Scores that are still those of the constant model say nothing about the steps to come.
+        """
+        if any(solution is None for solution in before):
+            return False
+        moved = (not np.array_equal(lane.last.weights, old.weights) for lane, old in zip(self.lanes, before))  # type: ignore[union-attr]
+        if not any(moved):
+            return True
+        return np.array_equal(self.scores[-1], self.scores[-2]) and not np.array_equal(self.scores[-1], constant)
+
+    def finish(self, measure: str) -> tuple[Model, Solution, Search]:
+        """The model at the α that is chosen."""
+        best, chosen = self._choose()
+        problem = self.problem.with_alpha(self.alphas[chosen])
+        if chosen not in self.solutions:
+            above = [i for i in self.solutions if i < chosen]
+            start = self.solutions[max(above)] if above else None
+            self.solutions[chosen] = self._solve(_Lane(problem, None, start))
+        solution = self.solutions[chosen]
+        m = len(self.alphas)
+        ends = [*self.ends, *[(None, -1, -1)] * (m - len(self.ends))]
+        kept = [self.solutions.get(i) for i in range(m)]
+        path = [None if one is None else (one.weights, one.intercept) for one in kept] if self.keep_path else None
+        found = Search(
+            np.array(self.alphas), np.array(self.scores), measure, self.greater_is_better,
+            np.array([nonzero for _, nonzero, _ in ends]), [certificate for certificate, _, _ in ends],
+            np.array(self.seconds), best, chosen, self.missed, self.status,
+            np.array([rows for _, _, rows in ends]), problem.objective.engine.shape[1], self.alpha_max, path,
+        )  # fmt: skip
+        limit, folds = self.problem.options.max_time, held_out_folds(problem) if self.status != "interrupted" else None
+        deadline = None if limit is None else time.perf_counter() + limit - self.monitor.seconds
+        return *finished(problem, folds, solution, deadline), found

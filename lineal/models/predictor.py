@@ -1,0 +1,234 @@
+"""What every trained model can do once it has scores: labels, probabilities, any kind of rows."""
+
+from __future__ import annotations
+
+import abc
+import math
+import os
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lineal.core.inputs import Checked, check_frame, checked, checked_sparse, is_frame
+from lineal.core.row_sparse import pick_columns
+from lineal.data.dataset import Schema
+from lineal.errors import DataError, OptionError
+from lineal.models import thresholds as label_cuts
+
+#: Rows scored at a time: bounds the memory of predictions by this many rows of scores.
+CHUNK_ROWS = 16_384
+
+#: Types of numbers that products take as they are.
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+class Predictor(abc.ABC):
+    """Base of the models. Immutable, hence safe to share between threads.
+
+    Attributes
+    ----------
+    classes : the labels.
+    is_multilabel : whether rows have label sets.
+    is_number : whether the score is the answer: a regression, without classes.
+    thresholds : where label sets begin (see `lineal.linear.thresholds`); None for zero.
+    feature_names : d strings or None.
+    schema : how the training file became columns, so that other files are read the same way; None for arrays.
+    """
+
+    classes: np.ndarray
+    is_multilabel: bool = False
+    is_number: bool = False
+    thresholds: np.ndarray | None = None
+    feature_names: list[str] | None = None
+    schema: Schema | None = None
+
+    @property
+    @abc.abstractmethod
+    def n_features(self) -> int:
+        """d."""
+
+    @property
+    @abc.abstractmethod
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the weights."""
+
+    @property
+    @abc.abstractmethod
+    def has_probabilities(self) -> bool:
+        """Whether scores become probabilities."""
+
+    @property
+    def why_no_probabilities(self) -> str:
+        """What to say where there are none."""
+        return "this model gives scores, not probabilities"
+
+    @abc.abstractmethod
+    def raw_scores(self, X: Any) -> np.ndarray:
+        """(n, columns) scores of a matrix of n_features columns."""
+
+    @abc.abstractmethod
+    def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
+        """What `predict_proba` gives for these scores."""
+
+    @property
+    def is_binary(self) -> bool:
+        """Two classes, told apart by one score."""
+        return len(self.classes) == 2 and not self.is_multilabel
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores: (n,) for two classes (positive means the second), else (n, k). X as for `predict`."""
+        return self._collect(X, lambda scores: scores)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels (n,), or for label sets an (n, k) array of 0 and 1.
+
+        X is an array, a SciPy sparse matrix, a DataFrame, or the path of a file, which is read block by block.
+        """
+        return self._collect(X, self.labels_of)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities (n, number of classes), a column a label for label sets; the likeliest class is `predict`'s.
+
+        For losses that have probabilities, and for others where they were calibrated at fit time.
+        """
+        self.check_probabilities()
+        return self._collect(X, self.probabilities_of)
+
+    def check_probabilities(self) -> None:
+        """Refuse scores that are no probabilities, and were not calibrated to be."""
+        if not self.has_probabilities:
+            raise OptionError(self.why_no_probabilities)
+
+    # --- from scores
+
+    def labels_of(self, scores: np.ndarray) -> np.ndarray:
+        """What `predict` gives for these scores."""
+        if self.is_multilabel:
+            return label_cuts.label_sets(self.thresholds, scores).astype(np.int64)
+        if self.is_binary:
+            return self.classes[(scores > 0.0).astype(np.intp)]
+        return self.classes[np.argmax(scores, axis=1)]
+
+    # --- over any kind of rows
+
+    def read_blocks(self, path: Any, **reading: Any) -> Iterator[Any]:
+        """The rows of a file for this model, without labels, as `Dataset` blocks."""
+        from lineal.data.read import read_blocks
+
+        return read_blocks(path, schema=self.schema or Schema("array", self.n_features), labels=False, **reading)
+
+    def batches_of(self, block: Any) -> Iterator[Any]:
+        """The rows of a `Dataset`, in matrices of at most CHUNK_ROWS rows."""
+        return self.batches(block.X)
+
+    def batches(self, X: Any) -> Iterator[Any]:
+        """The rows of X, in matrices of at most CHUNK_ROWS rows."""
+        if not isinstance(X, np.ndarray) and isinstance(X, (str, os.PathLike)):
+            return chain.from_iterable(map(self.batches_of, self.read_blocks(X)))
+        return self._cut(self.as_matrix(X))
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def scores(self, X: Any, first_row: int = 0) -> np.ndarray:
+        """Scores of a matrix, all at once; `first_row` is its number in whatever it was cut from, for messages."""
+        if X.shape[1] != self.n_features:
+            raise DataError(f"X has {X.shape[1]} features, the model knows {self.n_features}")
+        scores = self.raw_scores(X)
+        if not _all_finite(scores):
+            row = first_row + int(np.flatnonzero(~np.isfinite(scores).all(axis=1))[0])
+            raise DataError(f"row {row} of X has NaN, infinite or too large values")
+        if self.is_binary:
+            return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
+        return scores
+
+    def as_matrix(self, X: Any) -> Any:
+        """A matrix of numbers; the columns of a DataFrame are picked by name, one row may come as a vector."""
+        is_checked = type(X) is Checked
+        if is_checked:
+            X = X.matrix
+        if sparse.issparse(X):
+            if not is_checked:
+                X = checked_sparse(X, "X")
+            if X.format != "csr":
+                X = X.tocsr()
+        elif not isinstance(X, np.ndarray) and is_frame(X):
+            return self._from_frame(X)
+        else:
+            try:
+                X = np.asarray(checked(X, "X"))
+            except ValueError as error:
+                if isinstance(error, DataError):
+                    raise
+                raise DataError("X is no matrix: its rows have different lengths") from None
+            if X.ndim == 1 and len(X) == self.n_features:
+                X = X[None, :]
+            if X.ndim != 2:
+                raise DataError(f"X must have two dimensions, found {X.ndim}")
+        if X.dtype.kind not in "fiub":
+            raise DataError(f"X must hold real numbers, found {X.dtype}")
+        return X
+
+    def _from_frame(self, frame: Any) -> Any:
+        if self.schema is not None and self.schema.format == "table":
+            from lineal.data.tables.table import encode_frame
+
+            return _needed(encode_frame(frame, self.schema), self.schema)
+        names = self.feature_names
+        if names is None:
+            return self._numbers(frame)
+        columns = list(frame.columns)
+        if columns == names:
+            return self._numbers(frame)
+        absent = sorted(set(names) - set(columns))
+        if absent:
+            raise DataError(f"the table lacks {len(absent)} of the model's columns: {', '.join(map(repr, absent[:5]))}")
+        twice = next((name for name in names if columns.count(name) > 1), None)
+        if twice is not None:
+            raise DataError(f"the table has the column {twice!r} more than once: rename one of them")
+        return self._numbers(frame[names])
+
+    def _numbers(self, frame: Any) -> np.ndarray:
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):  # numbers that become infinite are refused as such
+                return np.asarray(frame.to_numpy(), dtype=self.dtype)
+        except (TypeError, ValueError) as error:
+            check_frame(frame)
+            raise DataError(f"the table has columns that are no numbers ({error})") from None
+
+    def _cut(self, X: Any) -> Iterator[Any]:
+        n = X.shape[0]
+        if n <= CHUNK_ROWS:  # single rows are predicted in microseconds: not even a generator
+            return iter((self._floats(X),))
+        return (self._floats(X[start : start + CHUNK_ROWS]) for start in range(0, n, CHUNK_ROWS))
+
+    def _floats(self, X: Any) -> Any:
+        if X.dtype in FLOATS:
+            return X
+        with np.errstate(over="ignore", invalid="ignore"):  # numbers that become infinite are refused as such
+            return X.astype(self.dtype)
+
+    def _collect(self, X: Any, view: Any) -> np.ndarray:
+        parts, row = [], 0
+        for batch in self.batches(X):
+            parts.append(view(self.scores(batch, row)))
+            row += batch.shape[0]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _all_finite(values: np.ndarray) -> bool:
+    """Whether all numbers are finite; a few of them are looked at one by one, in half of the time."""
+    if values.size <= 32:
+        return all(map(math.isfinite, values.ravel().tolist()))
+    return bool(np.isfinite(values).all())
+
+
+def _needed(X: Any, schema: Schema) -> Any:
+    """Of the columns that the schema makes, those that the model takes."""
+    return X if schema.columns is None else pick_columns(X, np.asarray(schema.columns, np.int64))
+
+
+def score_columns(classes: np.ndarray, is_multilabel: bool) -> int:
+    """Columns of scores where two classes have one."""
+    return 1 if len(classes) == 2 and not is_multilabel else len(classes)

@@ -1,0 +1,259 @@
+"""`AdaptivePolynomial`: the monomials that an online learner grew, as columns for any other solver.
+
+An online learner with adaptive expansion (Agarwal et al. 2014; see `lineal.online.monomials`) goes over the rows
+once or a few times and multiplies on what has the largest weights. This transformer keeps the monomials that it came
+to, the heaviest first, and gives their values, computed from the columns and not by hashed slots: the online learner
+picks, and a batch solver fits.
+
+Sparse rows: a monomial is looked for only in rows that have its rarest column. With m_c monomials whose rarest column
+is c, a row costs Σ_c m_c over its entries. Memory: the result and 8 bytes a column for every thread.
+"""
+
+from __future__ import annotations
+
+import operator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import (
+    _check_feature_names_in,
+    check_array,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+)
+
+from lineal.core import threads
+from lineal.core.inputs import checked_labels
+from lineal.design.matrix import summed
+from lineal.errors import DataError, OptionError
+from lineal.online.fit import CLASSES, NUMBERS, SETS, array_blocks, fit_online
+from lineal.online.monomial_values import count_of_rows, products_of_dense, products_of_rows
+from lineal.online.options import OnlineOptions
+from lineal.problem.targets import check_present, find_classes, has_columns, label_sets
+from lineal.problem.validation import validated, validated_weights
+from lineal.system import memory
+
+#: Rows that one task of a thread takes.
+ROWS = 4096
+
+
+class AdaptivePolynomial(TransformerMixin, BaseEstimator):
+    """Products of columns that an online learner chose.
+
+    Parameters
+    ----------
+    growth : every epoch but the last ends with (mean features an example)**growth new parents, each of which is
+        multiplied by every column.
+    epochs : how many there are.
+    schedule : they end at halves, quarters, … of the rows ("halving", which "auto" is), or at equal steps ("equal").
+    heuristic : "weight", parents have the largest weights; or "ssm", by the slopes of the loss.
+    fallback : whether one of the new parents is of the least degree not yet chosen.
+    loss : of the online learner; None means logistic for classes, squared for numbers.
+    rate : its learning rate; "tune" tries several.
+    passes : its passes over the rows.
+    bits : it has 2**bits weights.
+    n_monomials : so many products at most, the heaviest; None for all.
+    include_linear : whether the columns themselves come first.
+    shuffle : learn from the rows in random order. Without it in theirs, which must then be random already.
+    random_state : seed of the order.
+    n_jobs : threads; None means all cores.
+
+    Attributes
+    ----------
+    monomials_ : tuples of column numbers, such as (0, 2, 2) for x0*x2^2, in the order of the output.
+    weights_ : (number of monomials, k) weights that the online learner gave to them; NaN for columns it never met.
+    model_ : the `lineal.OnlineModel`.
+    n_features_in_, feature_names_in_ : as in scikit-learn.
+    """
+
+    def __init__(
+        self,
+        growth: float = 1.0,
+        epochs: int = 6,
+        schedule: str = "auto",
+        heuristic: str = "weight",
+        fallback: bool = False,
+        loss: str | None = None,
+        rate: float | str = 0.5,
+        passes: int = 1,
+        bits: int = 18,
+        n_monomials: int | None = None,
+        include_linear: bool = True,
+        shuffle: bool = True,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.growth = growth
+        self.epochs = epochs
+        self.schedule = schedule
+        self.heuristic = heuristic
+        self.fallback = fallback
+        self.loss = loss
+        self.rate = rate
+        self.passes = passes
+        self.bits = bits
+        self.n_monomials = n_monomials
+        self.include_linear = include_linear
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AdaptivePolynomial:
+        """Choose monomials for y: labels (n,), an indicator matrix (n, k), or numbers (n,)."""
+        options = self._options()
+        if y is None:
+            raise DataError("AdaptivePolynomial requires y to be passed, but the target y is None")
+        X = self._checked(X, reset=True)
+        y, kind, classes = _target(y)
+        check_consistent_length(X, y)
+        weights = validated_weights(sample_weight, X)
+        X = X if sparse.issparse(X) else sparse.csr_array(X)
+        self._check_room(X.shape[1])
+        if self.shuffle:
+            order = check_random_state(self.random_state).permutation(X.shape[0])
+            X, y = X[order], y[order]
+            weights = None if weights is None else weights[order]
+        trainer, run = fit_online(
+            lambda: array_blocks(X, y, weights), options, kind, classes=classes, n_examples=X.shape[0],
+            width=X.shape[1],
+        )  # fmt: skip
+        names = getattr(self, "feature_names_in_", None)
+        self.model_ = trainer.model(run.status, feature_names=None if names is None else names.tolist())
+        self.history_ = run.history
+        self._keep(np.bincount(X.indices, minlength=X.shape[1]))
+        return self
+
+    def _check_room(self, d: int) -> None:
+        """Refuse so many columns that the counts of their entries, and their own monomials, do not fit into memory."""
+        needed = (32 + (200 if self.include_linear else 0)) * d
+        what = f"AdaptivePolynomial needs {memory.size(needed)} of memory for {d} columns"
+        memory.check_room(what, needed, "use fewer columns, or set include_linear=False")
+
+    def _options(self) -> OnlineOptions:
+        for name in ("include_linear", "shuffle"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise OptionError(f"{name}={getattr(self, name)!r} is neither True nor False")
+        if self.n_monomials is not None:
+            try:
+                is_count = operator.index(self.n_monomials) >= 0
+            except TypeError:
+                is_count = False
+            if not is_count:
+                raise OptionError(f"n_monomials={self.n_monomials!r} is neither None nor a whole number ≥ 0")
+        return OnlineOptions(
+            expansion="adaptive", growth=self.growth, epochs=self.epochs, heuristic=self.heuristic,
+            fallback=self.fallback, loss=self.loss, rate=self.rate, passes=self.passes, bits=self.bits,
+            n_jobs=self.n_jobs, schedule=self.schedule,
+        ).checked()  # fmt: skip
+
+    def _keep(self, counts: np.ndarray) -> None:
+        """The monomials, and for the kernels their factors and where to look for them."""
+        found = self.model_.monomials()
+        products = [(monomial, weights) for monomial, weights in found if len(monomial) > 1][: self.n_monomials]
+        k = self.model_.learner.k
+        if self.include_linear:
+            linear = {monomial[0]: weights for monomial, weights in found if len(monomial) == 1}
+            products = [((c,), linear.get(c, np.full(k, np.nan))) for c in range(len(counts))] + products
+        if not products:
+            raise DataError("no product of columns has a weight: there is nothing to transform to (set include_linear)")
+        self.monomials_ = [monomial for monomial, _ in products]
+        self.weights_: np.ndarray = np.array([weights for _, weights in products]).reshape(len(products), k)
+        lengths = np.array([len(monomial) for monomial in self.monomials_])
+        self._factors: np.ndarray = np.full((len(products), int(lengths.max())), -1, np.int32)
+        for place, monomial in enumerate(self.monomials_):
+            self._factors[place, : len(monomial)] = monomial
+        rarity = np.where(self._factors >= 0, counts[self._factors], np.iinfo(np.int64).max)
+        rarest = np.take_along_axis(self._factors, rarity.argmin(axis=1)[:, None], axis=1)[:, 0]
+        self._members: np.ndarray = np.argsort(rarest, kind="stable").astype(np.int32)
+        self._member_starts: np.ndarray = np.searchsorted(rarest[self._members], np.arange(len(counts) + 1))
+
+    def transform(self, X: Any) -> Any:
+        """(n, number of monomials) values: CSR for sparse X, else dense; float32 for float32, else float64."""
+        check_is_fitted(self, "monomials_")
+        X = self._checked(X, reset=False)
+        jobs = threads.thread_count(self.n_jobs)
+        ranges = [(first, min(first + ROWS, X.shape[0])) for first in range(0, X.shape[0], ROWS)]
+        if sparse.issparse(X):
+            return self._sparse(X, ranges, jobs)
+        out: np.ndarray = np.empty((X.shape[0], len(self.monomials_)), X.dtype)
+        threads.run([partial(products_of_dense, X, first, last, self._factors, out) for first, last in ranges], jobs)
+        _check_finite(out)
+        return out
+
+    def _sparse(self, X: Any, ranges: list[tuple[int, int]], jobs: int) -> Any:
+        X = summed(X)
+        look = (self._factors, self._members, self._member_starts)
+        counts: np.ndarray = np.zeros(X.shape[0] + 1, np.int64)
+        row_tasks = [
+            partial(count_of_rows, X.indices, X.data, X.indptr, first, last, X.shape[1], *look, counts)
+            for first, last in ranges
+        ]
+        threads.run(row_tasks, jobs)
+        starts = np.cumsum(counts)
+        columns: np.ndarray = np.empty(int(starts[-1]), np.int32)
+        values: np.ndarray = np.empty(int(starts[-1]), X.dtype)
+        fill_tasks = [
+            partial(
+                products_of_rows, X.indices, X.data, X.indptr, first, last, X.shape[1], *look, starts, columns, values
+            )
+            for first, last in ranges
+        ]
+        threads.run(fill_tasks, jobs)
+        _check_finite(values)
+        kind = sparse.csr_matrix if sparse.isspmatrix(X) else sparse.csr_array
+        if starts[-1] < 2**31:
+            starts = starts.astype(np.int32)
+        found = kind((values, columns, starts), shape=(X.shape[0], len(self.monomials_)))
+        found.sort_indices()
+        return found
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names such as "a*b^2"."""
+        check_is_fitted(self, "monomials_")
+        known = _check_feature_names_in(self, input_features)
+        return np.array([_named(known, monomial) for monomial in self.monomials_], dtype=object)
+
+    def _checked(self, X: Any, reset: bool) -> Any:
+        return validated(
+            self, X, reset=reset, accept_sparse="csr", accept_large_sparse=True, dtype=(np.float64, np.float32),
+            order="C",
+        )  # fmt: skip
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _target(y: Any) -> tuple[Any, str, Any]:
+    """Labels as the online learner takes them, their kind, and the classes."""
+    y = checked_labels(y)
+    y = y if sparse.issparse(y) else np.asarray(y)
+    if has_columns(y):
+        sets = label_sets(y)
+        return sets, SETS, np.arange(sets.shape[1])
+    y = column_or_1d(y, warn=True)
+    check_present(y)
+    if type_of_target(y, input_name="y") == "continuous":
+        return check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), NUMBERS, None
+    return y, CLASSES, find_classes(y)[0]
+
+
+def _check_finite(values: np.ndarray) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = values.sum(dtype=np.float64)
+    if not np.isfinite(total) and not np.isfinite(values).all():
+        raise DataError("a product of columns is beyond floating-point numbers: scale the columns")
+
+
+def _named(known: np.ndarray, monomial: tuple[int, ...]) -> str:
+    powers = {column: monomial.count(column) for column in monomial}
+    return "*".join(known[c] if power == 1 else f"{known[c]}^{power}" for c, power in powers.items())

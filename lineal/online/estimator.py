@@ -1,0 +1,245 @@
+"""`OnlineClassifier` and `OnlineRegressor`: one pass (or a few) over the rows, from arrays or as they come."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from lineal.core.inputs import Checked
+from lineal.errors import DataError, OptionError
+from lineal.models.estimator import ModelClassifier
+from lineal.online import interactions
+from lineal.online.fit import CLASSES, NUMBERS, SETS, Trainer, array_blocks, fit_online
+from lineal.online.options import TUNE, OnlineOptions
+from lineal.problem.progress import ProgressiveLines
+from lineal.problem.targets import check_present, find_classes, label_sets
+from lineal.problem.validation import ScoresChecked, validated, validated_weights
+from lineal.system.options import describe
+
+_PARAMETERS = f"""
+    Parameters
+    ----------
+{describe(OnlineOptions)}
+    namespaces : dict or None, default None
+        Columns (numbers or slices) of X by namespace, where `interactions` name some.
+
+    Attributes
+    ----------
+    history_ : progressive loss (of every example before it was learned from) at doubling numbers of examples: pass,
+        examples, average_loss, since_last, held_out_loss, parents.
+    model_ : the `lineal.OnlineModel`, to save, to list monomials, or to predict with.
+    rate_ : the learning rate, found where `rate` is 'tune'.
+    """
+
+
+class _Online(BaseEstimator):
+    """What the two share: the learner that goes on with `partial_fit`."""
+
+    def __init__(
+        self,
+        loss: str | None = None,
+        rate: float | str = 0.5,
+        power_t: float = 0.5,
+        initial_t: float = 0.0,
+        adaptive: bool = True,
+        normalised: bool = True,
+        invariant: bool = True,
+        l1: float = 0.0,
+        l2: float = 0.0,
+        tau: float = 0.5,
+        bits: int = 18,
+        passes: int = 1,
+        hold_out: int = 10,
+        patience: int = 3,
+        expansion: str | None = None,
+        interactions: Any = None,
+        epochs: int = 6,
+        growth: float = 1.0,
+        heuristic: str = "weight",
+        fallback: bool = False,
+        picky: bool = False,
+        schedule: str = "auto",
+        caution: float = 0.3,
+        max_time: float | None = None,
+        n_jobs: int | None = None,
+        theorem: bool = False,
+        verbose: int = 0,
+        namespaces: dict[str, Any] | None = None,
+    ) -> None:
+        self.loss = loss
+        self.rate = rate
+        self.power_t = power_t
+        self.initial_t = initial_t
+        self.adaptive = adaptive
+        self.normalised = normalised
+        self.invariant = invariant
+        self.l1 = l1
+        self.l2 = l2
+        self.tau = tau
+        self.bits = bits
+        self.passes = passes
+        self.hold_out = hold_out
+        self.patience = patience
+        self.expansion = expansion
+        self.interactions = interactions
+        self.epochs = epochs
+        self.growth = growth
+        self.heuristic = heuristic
+        self.fallback = fallback
+        self.picky = picky
+        self.schedule = schedule
+        self.caution = caution
+        self.max_time = max_time
+        self.n_jobs = n_jobs
+        self.theorem = theorem
+        self.verbose = verbose
+        self.namespaces = namespaces
+
+    def _parameters(self) -> OnlineOptions:
+        names = [entry.name for entry in dataclasses.fields(OnlineOptions)]
+        return OnlineOptions(**{name: getattr(self, name) for name in names}).checked()
+
+    def _kinds(self, options: OnlineOptions, width: int) -> np.ndarray | None:
+        if options.interactions is None:
+            if self.namespaces is not None:
+                raise OptionError("namespaces are for interactions: set interactions to what is to be multiplied")
+            return None
+        names = interactions.names_of(interactions.parse(options.interactions))
+        return interactions.kinds_of_columns(self.namespaces or {}, names, width)
+
+    def _learn_all(self, X: Any, y: Any, weights: Any, kind: str, classes: Any) -> Any:
+        options = self._parameters()
+        kinds = self._kinds(options, X.shape[1])
+        trainer, run = fit_online(
+            lambda: array_blocks(X, y, weights, kinds), options, kind, classes=classes, n_examples=X.shape[0],
+            width=X.shape[1],
+        )  # fmt: skip
+        self._hold(trainer, run.history, run.status, kinds)
+        if run.status != "converged":
+            warnings.warn(run.message, ConvergenceWarning, stacklevel=3)
+        return self
+
+    def _learn_more(self, X: Any, y: Any, weights: Any, kind: str, classes: Any) -> Any:
+        options = self._parameters()
+        if options.rate == TUNE:
+            raise OptionError("rate='tune' needs all rows at once: use fit, or give a rate")
+        if options.passes > 1:
+            raise OptionError(f"passes={options.passes} with partial_fit: every call is one pass over its rows")
+        kinds = self._kinds(options, X.shape[1])
+        if options.max_time is not None:
+            raise OptionError("max_time with partial_fit: every call learns from all of its rows")
+        if not hasattr(self, "_trainer"):
+            self._trainer = Trainer(options, kind, classes, None, X.shape[1])
+        trainer = self._trainer
+        if trainer.kind != kind:
+            raise DataError(f"y has {kind} now, and had {trainer.kind} before")
+        trainer.go_on_with(options)
+        lines = ProgressiveLines(options.verbose, len(trainer.learner.history))
+        for block in array_blocks(X, y, weights, kinds):
+            trainer.feed(block)
+            lines.show(trainer.learner.history)
+        trainer.check_finite()
+        trainer.warn_of_cuts()
+        self._hold(trainer, trainer.learner.history, "converged", kinds)
+        return self
+
+    def _hold(self, trainer: Trainer, history: list[dict[str, float]], status: str, kinds: Any) -> None:
+        self._trainer = trainer
+        names = getattr(self, "feature_names_in_", None)
+        self.model_ = trainer.model(status, kinds=kinds, feature_names=None if names is None else names.tolist())
+        self.history_, self.status_, self.certificate_ = history, status, self.model_.certificate
+        self.rate_ = float(trainer.learner.options.rate)
+        self.n_iter_ = max(1, trainer.learner.passes)
+
+
+class OnlineClassifier(ModelClassifier, _Online):
+    __doc__ = f"""Online classifier: every example is predicted, then learned from, in one pass over the rows.
+
+    Updates are adaptive, normalised and importance-invariant; scales of features do not matter. Several classes and
+    label sets are told apart one against the rest, in one pass. Rows are learned from in their order: shuffle sorted
+    ones. `expansion` adds products of features, "adaptive" only those that help.
+{_PARAMETERS}"""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OnlineClassifier:
+        """Learn from X (n, d) and y (n,) or, for label sets, an (n, k) indicator matrix; weights are importances."""
+        if hasattr(self, "_trainer"):
+            del self._trainer
+        X, y, sample_weight = self._validated(X, y, sample_weight)
+        y, kind = self._target(y)
+        classes = np.arange(y.shape[1]) if kind == SETS else find_classes(y)[0]
+        return self._learn_all(X, y, sample_weight, kind, classes)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> OnlineClassifier:
+        """Go on learning from more rows. Without `classes`, new ones may come up any time."""
+        is_first = not hasattr(self, "_trainer")
+        X, y, sample_weight = self._validated(X, y, sample_weight, reset=is_first)
+        y, kind = self._target(y)
+        if kind == SETS:
+            return self._learn_more(X, y, sample_weight, kind, np.arange(y.shape[1]))
+        if classes is None:
+            return self._learn_more(X, y, sample_weight, kind, None)
+        found = find_classes(classes)[0]
+        if not is_first and not np.array_equal(found, self._trainer.classes):
+            raise DataError("classes differ from those of the first call")
+        return self._learn_more(X, y, sample_weight, kind, found)
+
+    def _target(self, y: Any) -> tuple[Any, str]:
+        """Labels as the learner takes them, and their kind."""
+        if np.ndim(y) == 2 or sparse.issparse(y):
+            return label_sets(y), SETS
+        check_present(y)
+        return y, CLASSES
+
+    def _why_no_probabilities(self) -> str | None:
+        return (
+            None
+            if self.loss in (None, "logistic")
+            else f"loss {self.loss!r} has scores, not probabilities: use 'logistic'"
+        )
+
+
+class OnlineRegressor(ScoresChecked, RegressorMixin, _Online):
+    __doc__ = f"""Online regression: every example is predicted, then learned from, in one pass over the rows.
+
+    As `OnlineClassifier`, for numbers: squared or quantile loss.
+{_PARAMETERS}"""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OnlineRegressor:
+        """Learn from X (n, d) and numbers y (n,)."""
+        if hasattr(self, "_trainer"):
+            del self._trainer
+        X, y, sample_weight = self._validated(X, y, sample_weight)
+        return self._learn_all(X, y, sample_weight, NUMBERS, None)
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> OnlineRegressor:
+        """Go on learning from more rows."""
+        X, y, sample_weight = self._validated(X, y, sample_weight, reset=not hasattr(self, "_trainer"))
+        return self._learn_more(X, y, sample_weight, NUMBERS, None)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Numbers (n,)."""
+        check_is_fitted(self, "model_")
+        X = validated(self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32))
+        return self.model_.predict(Checked(X))
+
+    def save(self, path: Any) -> None:
+        """Write the model to a file that `lineal.load` reads."""
+        check_is_fitted(self, "model_")
+        self.model_.save(path)
+
+    def _validated(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> tuple[Any, Any, Any]:
+        X, y = validated(self, X, y, reset=reset, accept_sparse="csr", dtype=(np.float64, np.float32), y_numeric=True)
+        check_present(y)
+        return X, y, validated_weights(sample_weight, X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

@@ -1,0 +1,229 @@
+"""The products of features that an online learner makes: fixed ones, and those that grow while it learns.
+
+Agarwal et al. (2014), algorithm 1: after every epoch the monomials that ask most to be multiplied on become parents,
+and from then on each feature of an example is multiplied with each of its parents. Memory of the latter: 8 bytes a slot
+for the names of the monomials, 24 more where evidence is kept, and up to 16 MB that remember what became of products.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from lineal.errors import DataError, OptionError
+from lineal.online import interactions, monomials
+from lineal.online.monomials import Expansion, Scratch
+from lineal.online.options import OnlineOptions
+from lineal.online.parents import Parents
+from lineal.online.state import Rows
+from lineal.online.table import WeightTable, check
+
+#: Monomials of one example at most: beyond, products are not the way.
+MAX_MONOMIALS = 1 << 27
+
+#: The first epoch of the doubling schedule, in examples.
+FIRST_EPOCH = 1000
+
+_KINDS = {
+    None: monomials.NONE,
+    "quadratic": monomials.QUADRATIC,
+    "cubic": monomials.CUBIC,
+    "adaptive": monomials.ADAPTIVE,
+}
+
+
+class Products:
+    """What the rows of a learner are expanded by.
+
+    Parameters
+    ----------
+    options : checked `OnlineOptions`.
+    n_examples : how many there will be in all passes, for equal epochs; None where nobody knows.
+    """
+
+    def __init__(self, options: OnlineOptions, n_examples: int | None) -> None:
+        if options.schedule in ("equal", "halving") and n_examples is None:
+            raise OptionError(
+                f"schedule={options.schedule!r} needs to know how many examples there are: use 'doubling' for a stream"
+            )
+        if options.epochs != OnlineOptions.epochs and n_examples is None:
+            raise OptionError(
+                f"epochs={options.epochs} needs to know how many examples there are: on a stream of unknown length "
+                "epochs double as long as it lasts"
+            )
+        self.options, self.n_examples, self.slots = options, n_examples, 1 << options.bits
+        is_adaptive = options.expansion == "adaptive"
+        has_evidence = is_adaptive and (options.picky or options.heuristic == "ssm")
+        self.epoch = 1
+        self.origin: np.ndarray = np.zeros(self.slots if is_adaptive else 0, np.int64)
+        self.clashes: np.ndarray = np.zeros(2, np.int64)
+        self.cuts: np.ndarray = np.zeros(1, np.int64)
+        self.active: np.ndarray = np.zeros(self.slots if options.picky else 0, np.uint8)
+        self.evidence: np.ndarray = np.zeros((self.slots if has_evidence else 0, 3))
+        self.pairs: np.ndarray = np.empty((0, 0), np.uint8)
+        self.triples: np.ndarray = np.empty((0, 0, 0), np.uint8)
+        if options.interactions is not None:
+            self.pairs, self.triples = interactions.tables(interactions.parse(options.interactions))
+        self.parents = Parents()
+
+    @property
+    def parents(self) -> Parents:
+        """The monomials that features are multiplied with."""
+        return self._parents
+
+    @parents.setter
+    def parents(self, parents: Parents) -> None:
+        self.arrays, self._parents = self._arrays(parents), parents
+
+    def _arrays(self, parents: Parents) -> Expansion:
+        evidence_kind = monomials.NO_EVIDENCE
+        if len(self.evidence):
+            evidence_kind = monomials.SQUARES if self.options.heuristic == "ssm" else monomials.PRODUCTS
+        return Expansion(
+            _KINDS[self.options.expansion], np.int32(self.slots - 1), np.int32(self.slots), self.pairs, self.triples,
+            parents.arrays, self.cuts, self.origin, self.clashes, self.active, self.evidence, evidence_kind,
+            _memo(parents),
+        )  # fmt: skip
+
+    def for_scores(self, clashes: np.ndarray | None = None) -> Expansion:
+        """The same with what it notes on the way kept apart: several threads may ask at once."""
+        return self.arrays._replace(
+            clashes=np.zeros(2, np.int64) if clashes is None else clashes, cuts=np.zeros(1, np.int64),
+            origin=np.zeros(len(self.origin), np.int64), memo=_memo(self.parents),
+        )  # fmt: skip
+
+    # --- growing
+
+    def next_growth(self) -> int:
+        """The example after which monomials are added next; 0 for never."""
+        o = self.options
+        if o.expansion != "adaptive":
+            return 0
+        if o.schedule == "doubling" or (o.schedule == "auto" and self.n_examples is None):
+            return FIRST_EPOCH << (self.epoch - 1)
+        if self.epoch >= o.epochs or self.n_examples is None:
+            return 0
+        if o.schedule == "equal":
+            return max(self.epoch, self.n_examples * self.epoch // o.epochs)
+        return max(self.epoch, self.n_examples >> (o.epochs - self.epoch))
+
+    def grow(self, table: WeightTable, mean: float) -> None:
+        """New parents, for examples of so many features of their own on average."""
+        o = self.options
+        count = max(1, math.floor(mean**o.growth + 1e-9))
+        admitted = self._best_candidates(count) if o.picky else np.zeros(0, np.intp)
+        slots = np.flatnonzero(self.origin)
+        chosen = self.parents.best(
+            slots, self._parent_scores(table, slots), self.origin, count - 1 if o.fallback else count
+        )
+        if o.fallback:
+            chosen += self.parents.smallest(self.origin, chosen)
+        grown = Parents([*self.parents.monomials, *chosen])
+        self.active[admitted] = 1  # from here on nothing takes long: an interrupt comes before, and all is done again
+        self.parents = grown
+        self.epoch += 1
+        self.evidence[:] = 0.0
+
+    def _parent_scores(self, table: WeightTable, slots: np.ndarray) -> np.ndarray:
+        """How much the monomials of some slots ask to be multiplied on."""
+        if self.options.heuristic == "ssm" and not self.options.picky:
+            sums, squares, _ = self.evidence[slots].T
+            return np.divide(sums, squares, out=np.zeros(len(slots)), where=squares > 0.0)
+        return np.sqrt((table.scaled_weights(slots) ** 2).sum(axis=1))
+
+    def _best_candidates(self, count: int) -> np.ndarray:
+        """Slots of the candidates that are to count, by the weight that each would have if its scale were 1."""
+        gains, squares, scales = self.evidence.T
+        score = np.divide(np.abs(gains) * scales, squares, out=np.zeros(self.slots), where=squares > 0.0)
+        score[self.active > 0] = 0.0
+        best = np.argsort(-score, kind="stable")[:count]
+        return np.asarray(best[score[best] > 0.0])
+
+    # --- room for one example
+
+    def room(self, rows: Rows, width: int) -> Scratch:
+        """Scratch arrays that hold the longest row after its expansion, with rates for `width` columns."""
+        count, rates, longest, waiting = self._lengths(rows, width)
+        return Scratch(
+            np.empty(count, np.int32), np.empty(count, np.float32), np.empty(rates, np.float32),
+            np.empty(longest, np.uint64), np.empty(waiting, np.int32), np.empty(waiting, np.float32),
+            np.zeros(1, np.int64),
+        )  # fmt: skip
+
+    def has_room(self, scratch: Scratch, rows: Rows, width: int) -> bool:
+        """Whether all of these arrays are as long as those of `room`."""
+        given = (scratch.slots, scratch.rates, scratch.entry_keys, scratch.waiting)
+        return all(len(array) >= length for array, length in zip(given, self._lengths(rows, width)))
+
+    def _lengths(self, rows: Rows, width: int) -> tuple[int, int, int, int]:
+        """Of monomials, of rates, of keys of a row's entries and of parents in it."""
+        longest, count = self._size(rows)
+        return count, count * width, longest, max(longest, len(self.parents))
+
+    def _size(self, rows: Rows) -> tuple[int, int]:
+        """The longest row, and how many monomials it can have at most."""
+        longest = int(np.diff(rows.starts).max(initial=0))
+        expansion = self.options.expansion
+        count = longest
+        if expansion in ("quadratic", "cubic"):
+            count += longest * (longest + 1) // 2
+        if expansion == "cubic":
+            count += longest * (longest + 1) * (longest + 2) // 6
+        if expansion == "adaptive":
+            count += longest * len(self.parents)
+        if count > MAX_MONOMIALS:
+            raise DataError(
+                f"a row with {longest} features has {count} monomials with expansion={expansion!r}: use "
+                "expansion='adaptive', or fewer interactions"
+            )
+        return longest, count + 1
+
+    # --- files
+
+    def tensors(self, slots: np.ndarray) -> dict[str, np.ndarray]:
+        """What some slots (and the constant) have."""
+        inside = np.minimum(slots, self.slots - 1)
+        found = {"clashes": self.clashes}
+        if len(self.origin):
+            found["origin"] = self.origin[inside]
+        if len(self.evidence):
+            found["evidence"] = self.evidence[inside]
+        if len(self.active):
+            found["active"] = np.flatnonzero(self.active).astype(np.int64)
+        return found
+
+    def restore(self, parents: Parents, slots: np.ndarray, tensors: dict[str, np.ndarray], width: int) -> None:
+        """Inverse of `tensors`, of rows with so many columns; a ValueError where they do not fit."""
+        m, inside = len(slots), slots < self.slots
+        check("clashes", tensors["clashes"], (2,), np.int64)
+        self.clashes[:] = tensors["clashes"]
+        if len(self.origin):
+            check("origin", tensors["origin"], (m,), np.int64)
+            known = tensors["origin"][inside]
+            column = (known & 0xFFFFFFFF) - 1
+            is_named = (known > 0) & ((known >> 32) <= len(parents)) & (column >= 0) & (column < width)
+            if not (is_named | (known == 0)).all():
+                raise ValueError("origins name parents that there are not")
+            self.origin[slots[inside]] = known
+        if len(self.evidence):
+            check("evidence", tensors["evidence"], (m, 3), np.float64)
+            self.evidence[slots[inside]] = tensors["evidence"][inside]
+        if len(self.active):
+            check_slots("active", tensors["active"], self.slots - 1)
+            self.active[tensors["active"]] = 1
+        self.parents = parents
+
+
+def _memo(parents: Parents) -> np.ndarray:
+    """Nothing known yet of children."""
+    return np.zeros((monomials.MEMO if len(parents) else 0, 4), np.int32)
+
+
+def check_slots(name: str, numbers: np.ndarray, highest: int) -> None:
+    """A ValueError where they are not ascending numbers of slots."""
+    is_list = numbers.dtype == np.int64 and numbers.ndim == 1
+    if is_list and len(numbers):
+        is_list = bool(numbers[0] >= 0 and numbers[-1] <= highest and (np.diff(numbers) > 0).all())
+    if not is_list:
+        raise ValueError(f"{name} are not ascending numbers of weights")

@@ -1,0 +1,272 @@
+"""Online learning: predict, then update, one example after the other, with hashed features and products of them.
+
+See `parts/online_state` for the update (that of Vowpal Wabbit: adaptive, normalised, importance-invariant),
+`parts/monomials` for products, `parts/parents` and Agarwal et al. (2014) for the ones that grow while learning.
+
+Rows come in blocks; results do not depend on how a stream is cut into them. Memory: 16 bytes a slot for one score and
+4·(2k + 1) bytes for k of them (k rounded up to 8), of 2^bits slots, beside one example after its expansion; adaptive
+expansion adds 8 bytes a slot for the names of the monomials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from lineal.errors import DataError, OptionError
+from lineal.online.expansion import Products, check_slots
+from lineal.online.loss import KINDS
+from lineal.online.many_columns import learn_many_rows, score_many_rows
+from lineal.online.monomials import Scratch
+from lineal.online.one_column import learn_rows, score_rows
+from lineal.online.options import OnlineOptions
+from lineal.online.parents import Parents
+from lineal.online.state import (
+    ENTRIES,
+    EXAMPLES,
+    HELD_LOSS,
+    HELD_WEIGHT,
+    HIGHEST,
+    LOGISTIC_LIMIT,
+    LOSS,
+    LOWEST,
+    PASS_EXAMPLES,
+    WEIGHT,
+    Many,
+    Rows,
+    Rule,
+)
+from lineal.online.table import WeightTable
+
+_PICKY = "picky expansion is for one score an example: two classes, or numbers"
+
+
+class Learner:
+    """The state of an online learner.
+
+    Parameters
+    ----------
+    options : checked `OnlineOptions`.
+    k : scores an example; 1 for two classes and for numbers.
+    has_sets : whether an example can have several labels.
+    is_number : whether labels are numbers rather than −1 and 1: scores stay within the labels seen.
+    n_examples : how many there will be in all passes, for equal epochs; None where nobody knows.
+    """
+
+    def __init__(
+        self,
+        options: OnlineOptions,
+        k: int = 1,
+        has_sets: bool = False,
+        n_examples: int | None = None,
+        is_number: bool = False,
+    ) -> None:
+        self.options, self.has_sets, self.is_number = options, has_sets, is_number
+        if options.picky and k > 1:
+            raise OptionError(_PICKY)
+        with _memory(options.bits, k):
+            self.products = Products(options, n_examples)
+            limit = LOGISTIC_LIMIT if options.loss == "logistic" else 0.0
+            self.table = WeightTable(self.products.slots, k, limit)
+        self.counts: np.ndarray = np.zeros(3, np.int64)
+        self.passes: int = 0
+        self.history: list[dict[str, Any]] = []
+        self.sums: np.ndarray = np.zeros(4)
+        self._reported: np.ndarray = np.zeros(4)
+        self._next_report = 1
+        self.period = 0
+        self._scratch: Scratch | None = None
+
+    @property
+    def k(self) -> int:
+        """Scores an example."""
+        return self.table.k
+
+    @property
+    def examples(self) -> int:
+        """Learned from or held out, in all passes."""
+        return int(self.counts[EXAMPLES])
+
+    @property
+    def pass_examples(self) -> int:
+        """Learned from or held out, in this pass."""
+        return int(self.counts[PASS_EXAMPLES])
+
+    @property
+    def entries(self) -> int:
+        """Stored entries of all examples."""
+        return int(self.counts[ENTRIES])
+
+    @property
+    def parents(self) -> Parents:
+        """Monomials of adaptive expansion that features are multiplied with."""
+        return self.products.parents
+
+    def weights(self, slots: Any = slice(None)) -> np.ndarray:
+        """(slots + 1, k) weights as they count, the last row the constant's; or those of some slots."""
+        return self.table.weights(slots)
+
+    def grow(self, k: int) -> None:
+        """More columns, where there are fewer."""
+        if k <= self.k:
+            return
+        if self.options.picky:
+            raise OptionError(_PICKY)
+        with _memory(self.options.bits, k):
+            self.table, self._scratch = self.table.grown(k), None
+
+    # --- files
+
+    def tensors(self) -> dict[str, np.ndarray]:
+        """What was learned, as arrays of the slots that have something to keep."""
+        is_kept = self.table.is_touched()
+        origin = self.products.origin
+        is_kept[: len(origin)] |= origin != 0  # candidates, and what was held out
+        slots = np.flatnonzero(is_kept).astype(np.int64)
+        return {"slots": slots, **self.table.tensors(slots), **self.products.tensors(slots)}
+
+    def restore(self, parents: Parents, tensors: dict[str, np.ndarray], width: int) -> None:
+        """Take what was learned from arrays, as model files have them, of rows with so many columns.
+
+        A ValueError where they do not fit: a file may be damaged.
+        """
+        slots = tensors["slots"]
+        check_slots("slots", slots, self.products.slots)
+        self.table.restore(slots, tensors)
+        self.products.restore(parents, slots, tensors, width)
+
+    # --- learning ---------------------------------------------------------------------------------------------------
+
+    def learn(self, rows: Rows, sets: np.ndarray | None = None, set_starts: np.ndarray | None = None) -> np.ndarray:
+        """Learn from rows in order; for each what was said before: a score, or the number of the best column.
+
+        With several columns, `sets` has the columns of the rows' labels, those of row i from set_starts[i] on.
+        """
+        rows = rows._replace(first=self.pass_examples)
+        table, products = self.table, self.products
+        said: np.ndarray = np.empty(len(rows.labels), np.float64 if table.k == 1 else np.int32)
+        rule = self._rule()
+        self._do_what_is_due()  # an interrupt may have come between
+        for first, last in self._pieces(len(rows.labels)):
+            self._make_room(rows)
+            if table.k == 1:
+                learn_rows(
+                    rows, first, last, table.cells, table.totals[0], rule, products.arrays, self._scratch, said,
+                    self.sums, self.counts,
+                )  # fmt: skip
+            else:
+                learn_many_rows(
+                    rows, first, last, table.cells, table.inverses, self._many(sets, set_starts), rule, products.arrays,
+                    self._scratch, said, self.sums, self.counts,
+                )  # fmt: skip
+            self._do_what_is_due()
+        return said
+
+    def _do_what_is_due(self) -> None:
+        """Report and grow after so many examples, unless that was done."""
+        if self.examples == self._next_report:
+            self.report()
+        if self.examples == self.products.next_growth() > 0:
+            self.products.grow(self.table, self.entries / max(self.examples, 1))
+
+    def count_features(self, rows: Rows) -> int:
+        """Features of all rows after an adaptive expansion, without the constant."""
+        clashes: np.ndarray = np.zeros(2, np.int64)
+        self.scores(rows, clashes)
+        return int(clashes[1])
+
+    def scores(self, rows: Rows, clashes: np.ndarray | None = None) -> np.ndarray:
+        """(n, k) scores; nothing is learned. `clashes`, if given, are counted as in `Expansion`."""
+        n, table = len(rows.starts) - 1, self.table
+        expansion = self.products.for_scores(clashes)
+        scratch = self._room(rows)
+        if table.k == 1:
+            single: np.ndarray = np.empty(n)
+            score_rows(rows, 0, n, table.cells, table.totals[0], expansion, scratch, single)
+            if self.is_number:
+                np.clip(single, table.totals[0, LOWEST], table.totals[0, HIGHEST], out=single)
+            return single[:, None]
+        scores: np.ndarray = np.empty((n, table.k))
+        score_many_rows(rows, 0, n, table.cells, table.inverses, self._many(None, None), expansion, scratch, scores)
+        return scores
+
+    def start_pass(self, period: int = 0) -> None:
+        """The rows begin again; every so manieth is held out. Losses are those of one pass."""
+        self.passes, self.period = self.passes + 1, period
+        self.counts[PASS_EXAMPLES] = 0
+        self.sums, self._reported = np.zeros(4), np.zeros(4)
+        self._next_report = self.examples + 1
+
+    def report_rest(self) -> None:
+        """Report what was learned since the last report, if anything was."""
+        if not np.array_equal(self.sums, self._reported):
+            self.report()
+
+    def report(self) -> None:
+        """Note the progressive loss of this pass so far and since the last time."""
+        since = self.sums - self._reported
+        self.history.append({
+            "pass": float(max(self.passes, 1)),
+            "examples": float(self.pass_examples),
+            "average_loss": _ratio(self.sums[LOSS], self.sums[WEIGHT]),
+            "since_last": _ratio(since[LOSS], since[WEIGHT]),
+            "held_out_loss": _ratio(self.sums[HELD_LOSS], self.sums[HELD_WEIGHT]),
+            "parents": float(len(self.parents)),
+        })  # fmt: skip
+        self._reported = self.sums.copy()
+        self._next_report = self.examples + max(1, self.pass_examples)
+
+    def _rule(self) -> Rule:
+        o = self.options
+        return Rule(
+            KINDS[str(o.loss)], float(o.tau), float(o.rate), float(o.power_t), float(o.initial_t), float(o.l1),
+            float(o.l2), bool(o.adaptive), bool(o.normalised), bool(o.invariant), bool(o.theorem), int(self.period),
+            float(o.caution) if o.expansion == "adaptive" else 0.0,
+        )  # fmt: skip
+
+    def _many(self, sets: np.ndarray | None, set_starts: np.ndarray | None) -> Many:
+        def vector(dtype: Any = np.float32) -> np.ndarray:
+            return np.zeros(self.table.width, dtype)
+
+        nothing = np.zeros(1, np.int64)
+        return Many(
+            self.k, self.has_sets, self.table.totals, vector(), vector(np.float64), vector(np.float64), vector(),
+            vector(), vector(np.float64), vector(), np.zeros(0, np.int32) if sets is None else sets,
+            nothing if set_starts is None else set_starts,
+        )  # fmt: skip
+
+    def _pieces(self, n: int) -> Iterator[tuple[int, int]]:
+        """Ranges of rows that end where something is to be done."""
+        first = 0
+        while first < n:
+            stops = [self._next_report, self.products.next_growth()]
+            ahead = min([stop - self.examples for stop in stops if stop > self.examples] + [n - first])
+            yield first, first + ahead
+            first += ahead
+
+    def _make_room(self, rows: Rows) -> None:
+        if self._scratch is None or not self.products.has_room(self._scratch, rows, self._rate_columns):
+            self._scratch = self._room(rows)
+
+    def _room(self, rows: Rows) -> Scratch:
+        return self.products.room(rows, self._rate_columns)
+
+    @property
+    def _rate_columns(self) -> int:
+        return self.table.width if self.k > 1 else 0
+
+
+@contextmanager
+def _memory(bits: int, k: int) -> Iterator[None]:
+    """Where there is not enough of it, say what takes it."""
+    try:
+        yield
+    except MemoryError as error:
+        raise DataError(f"not enough memory for 2**{bits} weights of {k} scores: use fewer bits (--bits)") from error
+
+
+def _ratio(total: float, weight: float) -> float | None:
+    return float(total / weight) if weight > 0.0 else None

@@ -1,0 +1,315 @@
+"""Monomials of an example, made on the fly: all of degree two or three, or those that grow from chosen parents.
+
+A monomial is a multiset of columns. Its key is the sum of its columns' keys, so that it does not depend on the order
+in which the factors come; its slot is the scrambled key cut to some bits. A monomial of one factor has its column for
+a slot. A feature of value 1 is not multiplied by itself: its powers would be copies of it.
+
+Parents (Agarwal et al. 2014, Algorithm 1): the features of an example are its columns and, for every parent that
+occurs in it, that parent times every column. Products that are parents themselves are multiplied on. Several parents
+can lead to the same monomial; only the one that was chosen first makes it, so nothing is counted twice.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lineal.core.jit import kernel
+from lineal.core.maths import wide
+from lineal.online.monomial_keys import LARGEST, bounded, column_key, expand_pairs, expand_triples, slot_of
+
+U = np.uintp
+U64 = np.uint64
+NONE, QUADRATIC, CUBIC, ADAPTIVE = range(4)
+NO_EVIDENCE, SQUARES, PRODUCTS = range(3)
+
+_ONE = U64(1)
+
+#: Factors of a monomial at most.
+MAX_DEGREE = 8
+
+#: No product of so many values up to this is cut.
+HARMLESS = np.float32(float(LARGEST) ** (1.0 / MAX_DEGREE))
+
+#: Places of the memo, and what spreads parents over them.
+MEMO = 1 << 20
+_SPREAD = 0x9E3779B1
+
+#: Bits of what the memo knows of a child; above them is its number as a parent, plus one.
+FIRST, FACTOR, CLASH, NUMBER = 1, 2, 4, 8
+
+
+class ParentArrays(NamedTuple):
+    """Parents as kernels look for them: an open hash table from their keys to their numbers (−1 where there is none),
+    their keys, degrees, factors and the keys of those, and for every degree whether a parent has it."""
+
+    places: Any
+    numbers: Any
+    keys: Any
+    degrees: Any
+    factors: Any
+    factor_keys: Any
+    is_parent_degree: Any
+
+
+class Expansion(NamedTuple):
+    """Which monomials there are.
+
+    mask : slots of the table, less one; the constant's slot comes after them.
+    pairs, triples : which namespaces may meet, symmetric arrays of 0 and 1 by number; empty where all may.
+    parents : those of adaptive expansion.
+    cuts : an array of one number, how many products were beyond `LARGEST`.
+    origin : for every slot the monomial that came to it first, as (parent + 1) << 32 | (column + 1); empty: not wanted.
+    clashes : how often another came later, and how many monomials there were in all.
+    active : for every slot whether its monomial counts; the others are candidates. Empty: all count.
+    evidence : what is known of a slot's monomial m beside its weight, sums over examples with slope r and importance h:
+        h·r²·m² and h·m², or for candidates of the weight heuristic h·r·m and h·m²; and the largest |m|. Empty: not
+        wanted.
+    evidence_kind : `NO_EVIDENCE`, `SQUARES` or `PRODUCTS`.
+    memo : (places, 4), what was found out of a parent times a column: parent + 1, column, slot and a code of whether no
+        earlier parent makes it, whether the column is a factor of the parent, whether its slot was taken, and its
+        number as a parent. Where two come to a place the later one stays: nothing depends on what is remembered.
+    """
+
+    kind: int
+    mask: Any
+    constant: Any
+    pairs: Any
+    triples: Any
+    parents: Any
+    cuts: Any
+    origin: Any
+    clashes: Any
+    active: Any
+    evidence: Any
+    evidence_kind: int
+    memo: Any
+
+
+class Scratch(NamedTuple):
+    """One example after its expansion: slots and values of its monomials and of the constant; rates of many classes.
+
+    entry_keys are those of the example's own entries; `waiting` numbers the parents found in it, with their values.
+    Candidates stand behind the constant; n_candidates is an array of one number.
+    """
+
+    slots: Any
+    values: Any
+    rates: Any
+    entry_keys: Any
+    waiting: Any
+    waiting_values: Any
+    n_candidates: Any
+
+
+@kernel(borrows=True)
+def find(key: Any, places: Any, numbers: Any) -> int:
+    """The number of the parent with this key, or −1."""
+    last = U64(places.shape[0] - 1)
+    place = key & last
+    while numbers[place] >= 0:
+        if places[place] == key:
+            return int(numbers[place])
+        place = (place + _ONE) & last
+    return -1
+
+
+@kernel(borrows=True)
+def note_origin(origin: Any, slot: Any, parent: int, column: Any) -> int:
+    """Remember who came first to a slot; 1 if that was somebody else."""
+    own = (np.int64(parent + 1) << 32) | np.int64(column + 1)
+    if origin[U(slot)] == 0:
+        origin[U(slot)] = own
+    return 0 if origin[U(slot)] == own else 1
+
+
+@kernel(borrows=True)
+def is_first(parent: int, degree: int, key: Any, column: Any, parents: Any) -> bool:
+    """Whether no earlier parent leads to the monomial `key`, which is `parent` times a column."""
+    for f in range(degree):
+        if parents.factors[parent, f] != column:
+            other = find(key - parents.factor_keys[parent, f], parents.places, parents.numbers)
+            if 0 <= other < parent:
+                return False
+    return True
+
+
+@kernel(borrows=True)
+def has_factor(parent: int, degree: int, column: Any, factors: Any) -> bool:
+    """Whether a column is among a parent's factors."""
+    found = False
+    for f in range(degree):
+        found = found or factors[parent, f] == column
+    return found
+
+
+@kernel(borrows=True)
+def learn_child(memo: Any, place: Any, parent: int, column: Any, expansion: Any) -> None:
+    """Find out all about a parent times a column, and keep it in the memo."""
+    parents = expansion.parents
+    degree = int(parents.degrees[parent])
+    column_bits = column_key(column)
+    key = parents.keys[parent] + column_bits
+    slot = slot_of(key, expansion.mask)
+    if degree == 1:
+        number = find(column_bits, parents.places, parents.numbers)
+        first = not 0 <= number < parent
+    else:
+        first = is_first(parent, degree, key, column, parents)
+    code = 0
+    if first:
+        code = FIRST + CLASH * note_origin(expansion.origin, slot, parent, column)
+        if parents.is_parent_degree[degree + 1]:
+            code += NUMBER * (find(key, parents.places, parents.numbers) + 1)
+    if has_factor(parent, degree, column, parents.factors):
+        code += FACTOR
+    memo[place, 0], memo[place, 1], memo[place, 2], memo[place, 3] = parent + 1, column, slot, code
+
+
+@kernel(borrows=True)
+def waiting_entries(entry_keys: Any, values: Any, length: int, places: Any, numbers: Any, waiting: Any,
+                    waiting_values: Any) -> int:  # fmt: skip
+    """Put the example's own entries that are parents into `waiting`; how many there are."""
+    count = 0
+    for i in range(U(length)):
+        number = find(entry_keys[i], places, numbers)
+        if number >= 0:
+            waiting[count], waiting_values[count] = number, values[i]
+            count += 1
+    return count
+
+
+@kernel(borrows=True)
+def expand_parents(rows: Any, start: int, length: int, expansion: Any, scratch: Any, count: int) -> int:
+    """Append what grows from the parents that occur in the example: their products with its entries, but for those of
+    earlier parents; parents among them are multiplied on. One loop, as parents often have few products each."""
+    parents, memo, clashes = expansion.parents, expansion.memo, 0
+    columns, slots, values = rows.columns, scratch.slots, scratch.values
+    waiting, waiting_values = scratch.waiting, scratch.waiting_values
+    if memo.shape[0] == 0:
+        return count
+    n_waiting = waiting_entries(
+        scratch.entry_keys, values, length, parents.places, parents.numbers, waiting, waiting_values
+    )
+    last, one, begin, done = U(memo.shape[0] - 1), np.float32(1.0), count, 0
+    while done < n_waiting:
+        parent, value = int(waiting[done]), waiting_values[done]
+        spread = U(parent) * U(_SPREAD)
+        done += 1
+        for i in range(U(length)):
+            column, x = columns[U(start) + i], values[i]
+            place = (U(column) + spread) & last
+            if memo[place, 0] != parent + 1 or memo[place, 1] != column:
+                if x == one and has_factor(parent, int(parents.degrees[parent]), column, parents.factors):
+                    continue
+                learn_child(memo, place, parent, column, expansion)
+            code = int(memo[place, 3])
+            if code & FIRST == 0 or (x == one and code & FACTOR):
+                continue
+            product = bounded(value * x)
+            slots[count], values[count] = memo[place, 2], product
+            clashes += code & CLASH
+            if code >= NUMBER:
+                waiting[n_waiting], waiting_values[n_waiting] = code // NUMBER - 1, product
+                n_waiting += 1
+            count += 1
+    expansion.clashes[0] += clashes // CLASH
+    expansion.clashes[1] += count - begin
+    return count
+
+
+@kernel(borrows=True)
+def set_candidates_apart(active: Any, slots: Any, values: Any, first: int, count: int) -> int:
+    """Move monomials that do not count yet behind those that do; how many do."""
+    kept = first
+    for p in range(first, count):
+        if active[slots[p]]:
+            slot, value = slots[p], values[p]
+            slots[p], values[p] = slots[kept], values[kept]
+            slots[kept], values[kept] = slot, value
+            kept += 1
+    return kept
+
+
+@kernel(borrows=True)
+def note_evidence(expansion: Any, scratch: Any, count: int, slope: float, h: float) -> None:
+    """Add an example to what is known of its monomials (of its candidates, where there are any)."""
+    first, last = 0, count - 1  # all but the constant
+    if expansion.active.shape[0] > 0:
+        first, last = count, count + scratch.n_candidates[0]
+    for p in range(first, last):
+        slot, m = scratch.slots[p], wide(scratch.values[p])
+        gain = slope * slope * m * m if expansion.evidence_kind == SQUARES else slope * m
+        expansion.evidence[slot, 0] += h * gain
+        expansion.evidence[slot, 1] += h * m * m
+        expansion.evidence[slot, 2] = max(expansion.evidence[slot, 2], abs(m))
+
+
+@kernel(borrows=True)
+def make_room_for_constant(scratch: Any, count: int, total: int) -> None:
+    """The first candidate goes behind the last one."""
+    scratch.n_candidates[0] = total - count
+    scratch.slots[total], scratch.values[total] = scratch.slots[count], scratch.values[count]
+
+
+@kernel(borrows=True)
+def count_cuts(values: Any, first: int, last: int, largest: Any, cuts: Any) -> None:
+    """Count the products that were cut to ±`LARGEST`, in a row of values up to `largest`."""
+    if largest > HARMLESS:
+        for p in range(first, last):
+            cuts[0] += abs(values[p]) >= LARGEST
+
+
+@kernel(borrows=True)
+def copy_row(columns: Any, values: Any, start: Any, stop: Any, mask: Any, slots: Any, out: Any, constant: Any) -> int:
+    """Slots and values of a row without products, the constant last; how many there are."""
+    length, begin = U(stop - start), U(start)
+    for p in range(length):
+        slots[p] = columns[begin + p] & mask
+        out[p] = values[begin + p]
+    slots[length] = constant
+    out[length] = np.float32(1.0)
+    return int(length) + 1
+
+
+@kernel(borrows=True)
+def expand(rows: Any, i: int, expansion: Any, scratch: Any) -> int:
+    """Slots and values of everything in row i, the constant last; how many there are."""
+    start = rows.starts[i]
+    length = int(rows.starts[i + 1] - start)
+    largest = np.float32(0.0)
+    for p in range(length):
+        column = rows.columns[start + p]
+        scratch.slots[p] = column & expansion.mask
+        scratch.values[p] = bounded(rows.values[start + p])
+        scratch.entry_keys[p] = column_key(column)
+        largest = max(largest, abs(scratch.values[p]))
+    count = length
+    if expansion.kind == ADAPTIVE:
+        expansion.clashes[1] += length
+        for p in range(length):
+            expansion.clashes[0] += note_origin(expansion.origin, scratch.slots[p], -1, rows.columns[start + p])
+        count = expand_parents(rows, start, length, expansion, scratch, count)
+        count_cuts(scratch.values, length, count, largest, expansion.cuts)
+        if expansion.active.shape[0] > 0:
+            total = count
+            count = set_candidates_apart(expansion.active, scratch.slots, scratch.values, length, count)
+            make_room_for_constant(scratch, count, total)
+    else:
+        count = expand_pairs(rows, start, length, expansion, scratch, count)
+        if expansion.kind == CUBIC:
+            count = expand_triples(rows, start, length, expansion, scratch, count)
+        count_cuts(scratch.values, length, count, largest, expansion.cuts)
+    scratch.slots[count] = expansion.constant
+    scratch.values[count] = np.float32(1.0)
+    return count + 1
+
+
+@kernel(forceinline=True, borrows=True)
+def example(rows: Any, i: int, expansion: Any, scratch: Any) -> int:
+    """Row i as it is learned from, with its products if there are any; how many features it has."""
+    if expansion.kind == NONE:
+        return copy_row(rows.columns, rows.values, rows.starts[i], rows.starts[i + 1], expansion.mask, scratch.slots,
+                        scratch.values, expansion.constant)  # fmt: skip
+    return expand(rows, i, expansion, scratch)

@@ -1,0 +1,88 @@
+"""The parents of monomials: which there are, as kernels look for them, and which to add at the end of an epoch.
+
+Scores of a slot's monomial (Agarwal et al. 2014, section 2.3): |w|·s, the weight as it would be if the monomial were
+scaled to 1 ("weight"); or the mean of r²m² over that of m² ("ssm", after Sanger, Sutton & Matheus 1992), where r is the
+slope of the loss. With several scores an example, |w| is the length of the vector of weights.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lineal.online.monomial_keys import column_key
+from lineal.online.monomials import MAX_DEGREE, ParentArrays
+
+Monomial = tuple[int, ...]
+
+
+class Parents:
+    """Monomials in the order in which they were chosen, each a sorted tuple of columns."""
+
+    def __init__(self, monomials: Any = ()) -> None:
+        self.monomials: list[Monomial] = [tuple(monomial) for monomial in monomials]
+        self._build()
+
+    def __len__(self) -> int:
+        return len(self.monomials)
+
+    def _build(self) -> None:
+        count = len(self.monomials)
+        degrees: np.ndarray = np.array([len(monomial) for monomial in self.monomials], np.int32).reshape(count)
+        factors: np.ndarray = np.full((count, MAX_DEGREE), -1, np.int32)
+        factor_keys: np.ndarray = np.zeros((count, MAX_DEGREE), np.uint64)
+        size = 1 << max(3, (4 * count).bit_length())
+        places, numbers = np.zeros(size, np.uint64), np.full(size, -1, np.int32)
+        with np.errstate(over="ignore"):
+            for number, monomial in enumerate(self.monomials):
+                factors[number, : len(monomial)] = monomial
+                factor_keys[number, : len(monomial)] = [column_key(np.int32(column)) for column in monomial]
+            keys = factor_keys.sum(axis=1, dtype=np.uint64)
+        for number, key in enumerate(keys.tolist()):
+            place = key & (size - 1)
+            while numbers[place] >= 0:
+                place = (place + 1) & (size - 1)
+            places[place], numbers[place] = key, number
+        has_degree = np.isin(np.arange(MAX_DEGREE + 2), degrees)
+        self.arrays = ParentArrays(places, numbers, keys, degrees, factors, factor_keys, has_degree)
+
+    def monomial_of(self, origin: int) -> Monomial:
+        """The monomial that came to a slot first (see `Expansion.origin`)."""
+        parent, column = (origin >> 32) - 1, (origin & 0xFFFFFFFF) - 1
+        return (column,) if parent < 0 else tuple(sorted((*self.monomials[parent], column)))
+
+    def best(self, slots: np.ndarray, scores: np.ndarray, origin: np.ndarray, count: int) -> list[Monomial]:
+        """So many monomials of these slots with the largest scores that are no parents yet; ties go to the lowest."""
+        known = set(self.monomials)
+        chosen: list[Monomial] = []
+        for slot in _descending(slots, scores, 4 * (count + len(known)) + 1):
+            monomial = self.monomial_of(int(origin[slot]))
+            if len(chosen) == count:
+                break
+            if monomial not in known and len(monomial) < MAX_DEGREE:
+                known.add(monomial)
+                chosen.append(monomial)
+        return chosen
+
+    def smallest(self, origin: np.ndarray, taken: list[Monomial]) -> list[Monomial]:
+        """A monomial of the least degree that is neither parent nor taken: the fall-back that misses none for ever."""
+        known = {*self.monomials, *taken}
+        parents = (origin >> 32) - 1
+        found: list[Monomial] = []
+        for degree in range(1, MAX_DEGREE):
+            has_degree = np.append(self.arrays.degrees, 0)[parents] == degree - 1  # the last entry: no parent at all
+            for slot in np.flatnonzero((origin != 0) & has_degree):
+                monomial = self.monomial_of(int(origin[slot]))
+                if monomial not in known:
+                    found.append(monomial)
+                    return found
+        return found
+
+
+def _descending(slots: np.ndarray, scores: np.ndarray, count: int) -> np.ndarray:
+    """Slots of the largest positive scores, at least `count` of them if there are, the largest first."""
+    kept = scores > 0.0
+    if kept.sum() > count:
+        kept &= scores >= np.partition(scores, len(scores) - count)[len(scores) - count]
+    return slots[kept][np.argsort(-scores[kept], kind="stable")]

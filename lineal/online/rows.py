@@ -1,0 +1,74 @@
+"""Rows and labels as an online learner takes them: CSR in float32, numbers or label columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lineal.errors import DataError
+from lineal.online.state import Rows
+
+#: The inverse of a value must be a normal number in float32; labels and importances stay within it, too.
+LARGEST_VALUE = 1e30
+
+
+def rows_of(X: Any, first_row: int = 0, kinds: Any = None, column_kinds: Any = None) -> Rows:
+    """Rows without labels. No copy where X is CSR in float32 with int32 columns and no stored zeros.
+
+    Namespaces are those of the stored entries of X (`kinds`), or of its columns (`column_kinds`).
+    """
+    X = X if sparse.issparse(X) and X.format == "csr" else sparse.csr_array(X)
+    values = X.data
+    if values.size and not max(values.max(), -values.min()) <= LARGEST_VALUE:  # NaN compares false
+        bad = int(np.flatnonzero(~(np.abs(values) <= LARGEST_VALUE))[0])
+        row = first_row + int(np.searchsorted(X.indptr, bad, side="right")) - 1
+        raise DataError(
+            f"row {row} of X has the value {values[bad]:g}: online learning takes finite numbers up to "
+            f"±{LARGEST_VALUE:g}; scale the column"
+        )
+    if column_kinds is not None:
+        kinds = column_kinds[X.indices]
+    entry_kinds: np.ndarray = np.empty(0, np.uint8) if kinds is None else np.asarray(kinds, np.uint8)
+    columns, starts = X.indices, X.indptr
+    values = values.astype(np.float32, copy=False)
+    if not values.all():
+        kept = values != 0.0
+        starts = np.concatenate(([0], np.cumsum(kept)))[starts]
+        columns, values = columns[kept], values[kept]
+        entry_kinds = entry_kinds[kept] if len(entry_kinds) else entry_kinds
+    n = X.shape[0]
+    return Rows(
+        np.ascontiguousarray(columns, np.int32), np.ascontiguousarray(values), np.ascontiguousarray(starts, np.int64),
+        entry_kinds, np.full(n, np.nan), np.ones(n), 0,
+    )  # fmt: skip
+
+
+def importances(weights: Any, n: int) -> np.ndarray:
+    """(n,) importances: ones, or what is given, from 0 to `LARGEST_VALUE`."""
+    if weights is None:
+        return np.ones(n)
+    found = np.ascontiguousarray(weights, np.float64)
+    if found.shape != (n,):
+        raise DataError(f"sample_weight has shape {found.shape}, X has {n} rows")
+    wrong = np.flatnonzero(~((found >= 0.0) & (found <= LARGEST_VALUE)))
+    if len(wrong):
+        raise DataError(
+            f"sample_weight[{wrong[0]}] is {found[wrong[0]]:g}: importances are finite and not negative, "
+            f"{LARGEST_VALUE:g} at most"
+        )
+    return found
+
+
+def label_columns(y: Any, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of an (n, k) indicator matrix in CSR form, or of (n,) labels that are all among `classes`."""
+    if sparse.issparse(y) or np.ndim(y) == 2:
+        matrix = sparse.csr_array(y)
+        if not matrix.data.all():
+            matrix = matrix.copy()
+            matrix.eliminate_zeros()
+        return matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64)
+    order = np.argsort(classes, kind="stable")
+    columns = order[np.searchsorted(classes, y, sorter=order)]
+    return columns.astype(np.int32), np.arange(len(y) + 1, dtype=np.int64)

@@ -1,0 +1,236 @@
+"""The certificate of every answer: a duality gap, or a violation of optimality where no gap exists.
+
+The Fenchel dual of F (`objective.py`), over one vector u_i in the domain of ℓ* a row, is
+
+    D(u) = (1/Σs) Σ_i s_i [u_i·o_i − ℓ*(u_i)] − (αΩ)*(−C),   C = (1/Σs) Σ_i s_i x_i u_i',
+
+and with a free intercept only u with Σ_i s_i u_i = 0 count. u_i = ∇ℓ(z_i) is nearly such a point near the optimum;
+the loss repairs the rest (`repair`), the penalty may ask to scale it (`dual_scale`), and D(u) ≤ F* ≤ F(W, b) holds for
+whatever W and b, optimal or not. Certificates are computed in float64 also for float32 data.
+
+Memory: d·k sums C, and two blocks of scores (see the engine) or up to 64 MB of the scores of all rows, all in float64.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from lineal.core import threads as pool
+from lineal.core.jit import kernel
+from lineal.core.maths import norm2
+from lineal.engine.base import Block
+from lineal.problem import row_sums
+from lineal.problem.row_sums import DualSums
+from lineal.problem.solution import Certificate
+
+if TYPE_CHECKING:
+    from lineal.problem.objective import Objective
+
+#: Relative rounding error that a certificate allows for in a sum of float64 products.
+ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
+
+#: Bytes of the scores of all rows up to which they are kept from one pass over the rows to the next.
+KEPT_BYTES = 64 << 20
+
+#: Features of a piece of the rounding bounds.
+ROUNDING_ROWS = 8192
+
+
+def certify(objective: Objective, theta: np.ndarray, tol: float, dual_point: Any) -> Certificate:
+    """See `Objective.certificate`."""
+    W, b = objective.split(theta)
+    b = b.astype(np.float64)
+    if not np.all(objective.regulariser.strengths > 0.0):
+        return _violation(objective, theta)
+    if dual_point is not None:
+        primal = objective.value(theta, np.float64)
+        dual = dual_value(objective, dual_point, W, b, primal)
+        if math.isfinite(dual):
+            return Certificate.of_gap(primal, dual)
+    scores = Scores(objective, W)
+    primal, bound = primal_and_bound(objective, W, b, scores)
+    dual = bound.value
+    if not math.isfinite(dual):
+        return _violation(objective, theta)
+    if primal - dual > tol * primal and objective.fit_intercept and objective.loss.is_smooth:
+        nearer = objective.newton_intercept(b, scores.at)
+        if nearer is not None:
+            dual = max(dual, primal_and_bound(objective, W, nearer, scores)[1].value)
+    return Certificate.of_gap(primal, dual) if math.isfinite(dual) else _violation(objective, theta)
+
+
+class Scores:
+    """XW + b + o in float64 for some weights and whatever intercept, a block at a time."""
+
+    def __init__(self, objective: Objective, W: np.ndarray) -> None:
+        self.W = W
+        is_small = 8 * objective.engine.shape[0] * W.shape[1] <= KEPT_BYTES
+        self.kept: dict[tuple[int, int], np.ndarray] | None = {} if is_small else None
+
+    def at(self, block: Block, b: np.ndarray) -> np.ndarray:
+        """Of the rows of a block, with the intercept b."""
+        if self.kept is None:
+            return row_sums.scores(block, self.W, b, np.float64)
+        rows = block.first, block.X.shape[0]
+        if rows not in self.kept:
+            self.kept[rows] = row_sums.scores(block, self.W, np.zeros(len(b)), np.float64)
+        return self.kept[rows] + b
+
+
+class DualBound(NamedTuple):
+    """A lower bound of the minimum, and the feasible dual point that gives it: −scale·C is what the penalty sees.
+
+    `pull` is −C moved away from zero by its rounding errors; None where the penalty did not need it.
+    """
+
+    value: float
+    pull: np.ndarray | None
+    scale: float
+
+
+def primal_and_dual(objective: Objective, W: np.ndarray, b: np.ndarray) -> tuple[float, float]:
+    """F(W, b) and a lower bound of the minimum; NaN and −∞ where no feasible dual point was found."""
+    primal, bound = primal_and_bound(objective, W, b)
+    return primal, bound.value
+
+
+def primal_and_bound(
+    objective: Objective, W: np.ndarray, b: np.ndarray, scores: Scores | None = None
+) -> tuple[float, DualBound]:
+    """The same with the dual point of the bound; `scores` are those of W, if they are known."""
+    loss = objective.loss
+    scores = scores or Scores(objective, W)
+
+    def slopes(block: Block) -> np.ndarray:
+        Z = scores.at(block, b)
+        U = np.empty_like(Z)
+        row_sums.gradients(loss, block, np.ones(len(Z)), Z, U)
+        return U
+
+    def sums_of(repair: np.ndarray, scale: float) -> DualSums:
+        def step(block: Block) -> DualSums:
+            return row_sums.duals_at(loss, block, scores.at(block, b), repair, scale)
+
+        return DualSums(*objective.engine.sum(step))
+
+    repair = _repair(objective, slopes)
+    if repair is None:
+        return math.nan, DualBound(-math.inf, None, 0.0)
+    sums, bound = _dual_bound(objective, sums_of, repair, W, b, None)
+    return sums.primal + objective.regulariser.value(W), bound
+
+
+def dual_value(objective: Objective, U: Any, W: np.ndarray, b: np.ndarray, primal: float) -> float:
+    """D(u) of given dual variables, repaired where an intercept asks for it; −∞ where they are infeasible.
+
+    W and b are the answer they belong to, `primal` its objective: rounding is judged by them.
+    """
+
+    def rows_of(block: Block) -> np.ndarray:
+        return U[block.first : block.first + block.X.shape[0]]
+
+    def sums_of(repair: np.ndarray, scale: float) -> DualSums:
+        def step(block: Block) -> DualSums:
+            return row_sums.duals_of(objective.loss, block, rows_of(block), repair, scale)
+
+        return DualSums(*objective.engine.sum(step))
+
+    repair = _repair(objective, rows_of)
+    return -math.inf if repair is None else _dual_bound(objective, sums_of, repair, W, b, primal)[1].value
+
+
+def _repair(objective: Objective, point: Callable[[Block], np.ndarray]) -> np.ndarray | None:
+    """What makes dual points, given by block, such as a free intercept allows; None where nothing does."""
+    loss = objective.loss
+    if not objective.fit_intercept:
+        return loss.identity_repair(objective.engine.n_columns)
+    class_weights = objective.class_weights()
+    hub = loss.hub(class_weights)
+    (sums,) = objective.engine.sum(lambda block: (row_sums.balance(loss, block, point(block), hub),))
+    return loss.repair(sums, class_weights, hub)
+
+
+def _dual_bound(
+    objective: Objective,
+    sums_of: Callable[[np.ndarray, float], DualSums],
+    repair: np.ndarray,
+    W: np.ndarray,
+    b: np.ndarray,
+    primal: float | None,
+) -> tuple[DualSums, DualBound]:
+    sums = sums_of(repair, 1.0)
+    if objective.regulariser.is_radial and not objective.fit_intercept:
+        conjugate = _radial_conjugate(objective, W, sums, sums.primal if primal is None else primal)
+        return sums, DualBound(sums.dual - conjugate, None, 1.0)
+    slack, pull = _rounding(objective, W, b, sums, sums.primal if primal is None else primal)
+    scale = objective.regulariser.dual_scale(pull)
+    dual = sums.dual if scale == 1.0 else sums_of(repair, scale).dual
+    return sums, DualBound(dual - slack - objective.regulariser.conjugate(pull, scale), pull, scale)
+
+
+def _radial_conjugate(objective: Objective, W: np.ndarray, sums: DualSums, primal: float) -> float:
+    """(αΩ)*(C) of a penalty that depends on norms alone, and what rounding may hide of it and of the two sums.
+
+    The error of C is then needed in sum only: (Σ s|x||u|)² ≤ Σ s‖x‖² · Σ s u². That is a pass over the rows in order
+    instead of one by columns.
+    """
+    sizes = math.sqrt(objective.mean_square * float(sums.squares.sum()))
+    slack = ROUNDING * (abs(sums.dual) + primal + sizes * norm2(W.reshape(-1)))
+    return objective.regulariser.radial_conjugate(norm2(sums.correlation.reshape(-1)) + ROUNDING * sizes) + slack
+
+
+def _rounding(
+    objective: Objective, W: np.ndarray, b: np.ndarray, sums: DualSums, primal: float
+) -> tuple[float, np.ndarray]:
+    """What rounding may hide: an error of the two sums, and −C moved away from zero by its own error.
+
+    The balance Σ s u is zero only to rounding. It is taken off C as if every u had its share: C −= x̄(Σ s u)',
+    so that the rest multiplies an intercept of the centred features, not one that makes up for a large mean.
+    """
+    means, squares = (moment[:, 0] for moment in objective.moments)
+    dual_size = np.sqrt(sums.squares)  # Σ s|x||u| is at most its product with that of x
+    bound, sizes = sums.correlation, np.sqrt(squares)
+    errors = ROUNDING * sizes
+    shift = sums.balance if objective.fit_intercept else np.zeros(len(b))
+    tasks = [
+        partial(_away_from_zero, bound, means, shift, errors, dual_size, sizes, W, *piece)
+        for piece in pool.ranges(len(W), max(1, len(W) // ROUNDING_ROWS))
+    ]
+    spread = np.sum(pool.run(tasks, objective.engine.threads), axis=0) if tasks else np.zeros((2, len(b)))
+    rest = float(np.abs(shift) @ np.abs(b + spread[1]))
+    slack = ROUNDING * (abs(sums.dual) + primal + float((spread[0] + np.abs(b)) @ dual_size)) + rest
+    return slack, bound
+
+
+def _violation(objective: Objective, theta: np.ndarray) -> Certificate:
+    here, zero = theta.astype(np.float64), objective.start(np.float64)
+    found, reference = _largest_violation(objective, here), _largest_violation(objective, zero)
+    return Certificate("violation", found / reference if reference > 0.0 else found, objective.value(here))
+
+
+def _largest_violation(objective: Objective, theta: np.ndarray) -> float:
+    _, gradient = objective.loss_and_gradient(theta)
+    W, _ = objective.split(theta)
+    largest = float(np.max(objective.regulariser.violation(W, gradient[: len(W)]), initial=0.0))
+    if objective.fit_intercept:
+        largest = max(largest, objective.unit * float(np.linalg.norm(gradient[-1])))
+    return largest
+
+
+@kernel
+def _away_from_zero(correlation, means, shift, errors, dual_size, sizes, W, start, stop):
+    """Make −C with its mean part taken off and its error added out of C, in place; Σ ‖x_j‖|w_j| and Σ x̄_j w_j."""
+    out = np.zeros((2, W.shape[1]))
+    for j in range(start, stop):
+        for r in range(W.shape[1]):
+            value = means[j] * shift[r] - correlation[j, r]
+            error = errors[j] * dual_size[r]
+            correlation[j, r] = value + (error if value >= 0.0 else -error)
+            out[0, r] += sizes[j] * abs(W[j, r])
+            out[1, r] += means[j] * W[j, r]
+    return out

@@ -1,0 +1,60 @@
+"""Weights of the rows: sample weights times class weights, scaled to add up to one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lineal.core.inputs import checked_numbers
+from lineal.errors import DataError, OptionError
+from lineal.problem.targets import Encoded
+
+
+def row_weights(sample_weight: Any, class_weight: Any, encoded: Encoded, n: int) -> np.ndarray:
+    """Weights of the rows, class weights included, scaled to add up to one."""
+    weights = (
+        np.ones(n) if sample_weight is None else np.asarray(checked_numbers(sample_weight, "sample_weight"), np.float64)
+    )
+    if weights.shape != (n,):
+        raise DataError(f"sample_weight has shape {weights.shape}, X has {n} rows")
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
+    if bad.size:
+        raise DataError(f"sample_weight of row {bad[0]} is {weights[bad[0]]}: weights must be finite and ≥ 0")
+    weights = weights / max(float(weights.max(initial=0.0)), np.finfo(np.float64).tiny)  # their sum must not overflow
+    if not encoded.is_multilabel:
+        numbers = encoded.class_numbers
+        if len(numbers) != n:
+            raise DataError(f"y has {len(numbers)} labels, X has {n} rows")
+        weights = weights * _class_factors(class_weight, encoded.classes, numbers, weights)[numbers]
+        empty = np.flatnonzero(np.bincount(numbers, weights, minlength=len(encoded.classes)) <= 0.0)
+        if empty.size:
+            label = encoded.classes[empty[:1]].tolist()[0]
+            raise DataError(f"class {label!r} has no weight: remove its rows or give it some")
+    else:
+        if len(encoded.targets.starts) != n + 1:
+            raise DataError(f"y has {len(encoded.targets.starts) - 1} rows, X has {n}")
+        if class_weight is not None:
+            raise OptionError("class_weight has no meaning for label sets: use sample_weight")
+    total = weights.sum()
+    if not (total > 0.0 and np.isfinite(total)):
+        raise DataError(f"the weights add up to {total}: some must be positive")
+    return weights / total
+
+
+def _class_factors(class_weight: Any, classes: np.ndarray, numbers: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    if class_weight is None:
+        return np.ones(len(classes))
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        shares = np.bincount(numbers, weights, minlength=len(classes))
+        return weights.sum() / (len(classes) * np.maximum(shares, np.finfo(np.float64).tiny))
+    if not isinstance(class_weight, dict):
+        raise OptionError(f"class_weight={class_weight!r} is neither None, 'balanced' nor a dict of class weights")
+    known = classes.tolist()
+    unknown = [label for label in class_weight if label not in known]
+    if unknown:
+        raise OptionError(f"class_weight names {unknown[0]!r}, which is no class of y: {known[:10]}")
+    factors = np.array([float(class_weight.get(label, 1.0)) for label in known])
+    if not (np.isfinite(factors).all() and (factors >= 0.0).all()):
+        raise OptionError("class_weight has a weight that is negative or not finite")
+    return factors

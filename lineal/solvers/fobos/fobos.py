@@ -1,0 +1,267 @@
+"""FOBOS: a subgradient step on one row, then the prox of the penalty, row after row.
+
+    W ← prox_{η_t αΩ}(W − η_t ∇ℓ(y_i, W'x_i + b)x_i'),   η_t = η₀/√(t₀ + t)
+
+Duchi & Singer (2009). It takes losses with kinks as well as smooth ones. Rows come in random order, a pass is an
+iteration, t counts rows, and a row counts by its weight. Without a given η₀, passes over a part of the rows are tried
+with each of 1e-3, …, 1e3: of those rates that minimise the objective well, the one with the lowest loss on rows held
+out is taken.
+
+t₀ is 0 for losses with kinks, and for all with schedule="plain". For smooth ones it is else (η₀L)², where L bounds the
+curvature of a row of average length: no step is longer than 1/L. Without it, an η₀ that is right for late steps throws
+the first ones so far that all others are spent on coming back, and one that does not is soon too small to move the
+weights that the loss hardly feels.
+
+Features that a row lacks are only pulled by the penalty: what is due to them is remembered and paid when they are met
+next. For norms of which the prox is additive (l1, l1/l2, l1/l∞) one prox with the sum D of what is due is exact. For
+l2 a weight is to be divided by Π(1 + D_t), and m equal parts divide it by (1 + D/m)^m. Since x − x²/2 ≤ log(1 + x) ≤ x,
+the logarithms of the two differ by at most the larger of D²/2m, which m is chosen to keep small, and ΣD_t²/2, which is
+smaller still. The same is done for the elastic net and, with D relative to ‖w‖, for the sparse group.
+
+The certificate's dual point is the mean of each row's subgradients over the passes since the last one. Steps that lead
+nowhere in sum tell that the means of x·u' and of the penalty's subgradients cancel; single subgradients of a loss with
+kinks never do. Losses of pairs, which are smooth, need more than u for a bound: theirs is ∇ℓ at the mean of the
+iterates that those passes ended with.
+
+Memory: two θ, twice the scores (losses of pairs: three θ) and 2d + 2n numbers, and a copy of X where its rows cannot be
+read in order (CSC, Fortran order).
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from lineal.core import threads as pool
+from lineal.core.maths import count_live_rows
+from lineal.core.rng import generator, shuffle
+from lineal.design.orders import by_rows
+from lineal.errors import OptionError, unknown_value
+from lineal.numerics.best_iterate import LowerBound
+from lineal.numerics.composite import local_rows
+from lineal.problem.monitor import Callback, Monitor, explain
+from lineal.problem.objective import Objective
+from lineal.problem.solution import Certificate, Solution
+from lineal.solvers.fobos.subgradient_pass import MAX_PARTS, mean_loss, visit
+
+#: How X is read; a copy is made where it is stored otherwise.
+ORDER = "rows"
+
+#: η₀ that are tried where none is given.
+RATES = tuple(10.0**exponent for exponent in range(-3, 4))
+
+#: Rows on which they are tried, at most, and every how many of them is held out; few rows are passed over repeatedly.
+TRIED_ROWS, HELD_OUT, MAX_TRIALS = 20_000, 5, 50
+
+#: Share of the best rate's fall of the objective that another may miss and still be as good.
+MISSED = 0.01
+
+#: Lengths of the steps: no longer than the curvature of the loss allows, or η₀/√t from the first one on.
+SCHEDULES = ("bounded", "plain")
+
+#: Growth of the number of passes from one certificate to the next.
+GROWTH = 1.5
+
+
+def check(loss: Any, penalty: Any) -> None:
+    """Refuse, by name, what this solver cannot honour: nothing."""
+
+
+def check_objective(objective: Objective) -> None:
+    """Refuse groups of features, and penalties with a centre."""
+    if objective.regulariser.blocks.features.size:
+        raise OptionError("fobos does not take groups of features: use fista, sparsa or block_cd")
+    if objective.regulariser.centre is not None:
+        raise OptionError("fobos does not take a penalty with a centre: use lbfgs or newton")
+
+
+def memory(n: int, d: int, k: int, size: int) -> int:
+    """Bytes besides X."""
+    return (2 * d + max(2 * n, d)) * k * size + 16 * (d + n)
+
+
+def solve(
+    objective: Objective,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = 1000,
+    max_time: float | None = None,
+    callbacks: Iterable[Callback] = (),
+    start: np.ndarray | Solution | None = None,
+    n_jobs: int | None = None,
+    seed: int = 0,
+    rate: float | None = None,
+    schedule: str = "bounded",
+) -> Solution:
+    """Minimise the objective to a relative duality gap of `tol`, which a method with falling steps reaches slowly.
+
+    `rate` is η₀, and `schedule` says what it means: see above. The objective costs half a pass, so `history` has it
+    (instead of None) where the gap was checked and, if there are callbacks to see it, at every pass. The answer is the
+    best iterate of those.
+    """
+    check(objective.loss, objective.regulariser.penalty)
+    check_objective(objective)
+    if rate is not None and not (isinstance(rate, numbers.Real) and 0.0 < float(rate) < math.inf):
+        raise OptionError(f"rate={rate!r} is not a positive number")
+    if schedule not in SCHEDULES:
+        raise unknown_value("schedule", schedule, list(SCHEDULES))
+    pool.thread_count(n_jobs)
+    callbacks = tuple(callbacks)
+    with Monitor(max_iter, max_time, callbacks) as monitor:
+        theta = objective.theta_of(start)
+        passes = _Passes(objective, theta, seed, None if rate is None else float(rate), schedule)
+        best = _Best(objective, tol, passes)
+
+        def record(iteration: int) -> str | None:
+            if not callbacks:
+                return monitor.count(iteration, best.estimate)
+            value = objective.value(theta)
+            best.offer(theta, value)
+            return monitor.record(iteration, value, best.estimate, *objective.split(theta))
+
+        iteration, status = 0, record(0)
+        while not best.is_enough(iteration, theta, monitor.history[-1]) and status is None:
+            passes.run(theta)
+            iteration += 1
+            status = record(iteration)
+        best.certify(theta)
+    theta, certificate = best.answer()
+    status = "converged" if certificate.meets(tol) else status or "stalled"
+    W, b = objective.split(theta)
+    monitor.history[-1].update(objective=certificate.primal, gap=certificate.value, nonzero_rows=count_live_rows(W))
+    return Solution(W, b, certificate, monitor.history, status, explain(status, certificate, tol, max_iter))
+
+
+class _Best:
+    """The iterate with the lowest objective seen, the highest bound, and certificates after ever more passes."""
+
+    def __init__(self, objective: Objective, tol: float, passes: _Passes) -> None:
+        self.objective, self.tol, self.passes, self.next = objective, tol, passes, 0
+        self.estimate, self.lowest, self.bound = math.inf, math.inf, LowerBound()
+        self.theta: np.ndarray | None = None
+        self.certificate: Certificate | None = None
+        self.is_certain = False
+
+    def offer(self, theta: np.ndarray, value: float) -> None:
+        """Keep a copy of θ if it is the best so far."""
+        if value < self.lowest or self.theta is None:
+            self.theta, self.lowest, self.is_certain = theta.copy(), value, False
+
+    def is_enough(self, iteration: int, theta: np.ndarray, row: dict[str, float]) -> bool:
+        """Whether a certificate was due and meets tol."""
+        if iteration < self.next:
+            return False
+        self.next = max(iteration + 1, math.ceil(GROWTH * iteration))
+        certificate = self.certify(theta)
+        row.update(objective=certificate.primal, gap=certificate.value)
+        return certificate.meets(self.tol)
+
+    def certify(self, theta: np.ndarray) -> Certificate:
+        """A certificate of the best of θ and those before, by the best of the dual points seen."""
+        self.offer(theta, self.objective.value(theta))
+        assert self.theta is not None
+        means, middle = self.passes.take_means()
+        if middle is not None:
+            self.bound.improve(self.objective.certificate(middle, self.tol))
+        if self.certificate is None or means is not None or not self.is_certain:
+            for point in (means, None):
+                if point is not None or self.certificate is None or self.objective.loss.is_smooth:
+                    self.certificate = self.bound.improve(self.objective.certificate(self.theta, self.tol, point))
+                if self.certificate is not None and self.certificate.meets(self.tol):
+                    break
+        assert self.certificate is not None
+        self.is_certain = True
+        self.certificate = self.bound.improve(self.certificate)
+        self.estimate = self.certificate.value
+        return self.certificate
+
+    def answer(self) -> tuple[np.ndarray, Certificate]:
+        """The best iterate and its certificate."""
+        assert self.theta is not None
+        assert self.certificate is not None
+        return self.theta, self.certificate
+
+
+class _Passes:
+    """Passes over the rows, with the clock t of the steps and what is due to every feature."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        theta: np.ndarray,
+        seed: int,
+        rate: float | None,
+        schedule: str,
+        rows: np.ndarray | None = None,
+    ) -> None:
+        engine = local_rows("fobos", objective)
+        self.objective, self.X, self.rate, self.schedule = objective, by_rows(engine.X), rate, schedule
+        self.rows = np.flatnonzero(engine.weights > 0.0) if rows is None else rows
+        self.weights = engine.weights * (len(self.rows) / engine.weights[self.rows].sum())  # one on average
+        self.offsets = np.empty((0, 0), theta.dtype) if engine.offsets is None else engine.offsets
+        self.targets, self.seed, self.state = engine.targets, seed, generator(seed)
+        self.clock = np.zeros(2)  # t₀ and steps taken, and the sum of their lengths
+        self.paid = np.zeros(engine.shape[1])  # the sum of lengths up to which a feature has been pulled
+        has_duals = hasattr(objective.loss, "row_dual_repair")  # losses of pairs cannot do with sums over their pairs
+        self.duals = np.zeros((engine.shape[0] if has_duals else 0, theta.shape[1]), theta.dtype)
+        self.sum, self.passes = np.zeros(() if has_duals else theta.shape, theta.dtype), 0  # of iterates
+
+    def run(self, theta: np.ndarray) -> None:
+        """Visit the rows in random order; θ is changed in place, and nothing is due to any feature afterwards."""
+        if self.rate is None:
+            self.rate = _best_rate(self.objective, theta, self.seed, self.schedule)
+        if self.clock[0] == 0.0 and self.schedule == "bounded" and self.objective.loss.is_smooth:
+            mean_square = self.objective.mean_square + self.objective.fit_intercept
+            self.clock[0] = np.square(self.rate * self.objective.loss.lipschitz(theta.shape[1]) * mean_square)
+        order = self.rows.copy()
+        shuffle(self.state, order)
+        W, b = self.objective.split(theta)
+        regulariser = self.objective.regulariser
+        parts = 1 if regulariser.penalty.is_additive else MAX_PARTS
+        visit(
+            self.objective.loss, regulariser.penalty, self.X.layout, order, self.targets, self.weights, self.offsets,
+            regulariser.strengths, parts, regulariser.penalty.is_separable, self.rate, self.clock, self.paid,
+            W, b, self.objective.fit_intercept, self.duals,
+        )  # fmt: skip
+        self.passes += 1
+        if self.sum.ndim:
+            self.sum += theta
+
+    def take_means(self) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Means since the last time: of the subgradients, or for losses of pairs of the iterates."""
+        if self.passes == 0:
+            return None, None
+        chosen = self.sum if self.sum.ndim else self.duals
+        mean = chosen / self.passes
+        chosen[...] = 0.0
+        self.passes = 0
+        return (None, mean) if self.sum.ndim else (mean, None)
+
+
+def _best_rate(objective: Objective, theta: np.ndarray, seed: int, schedule: str) -> float:
+    """The η₀ with the lowest loss on rows held out, of those that come near the lowest objective on the others."""
+    engine = local_rows("fobos", objective)
+    rows = np.flatnonzero(engine.weights > 0.0)
+    shuffle(generator(seed, 1), rows)
+    rows = rows[:TRIED_ROWS]
+    held, others = (rows[::HELD_OUT], np.delete(rows, np.s_[::HELD_OUT])) if len(rows) > 1 else (rows, rows)
+    found = np.empty((len(RATES) + 1, 2))
+    for at, rate in enumerate((0.0, *RATES)):  # the first stays where it is
+        trial = theta.copy()
+        passes = _Passes(objective, trial, seed, rate, schedule, others)
+        for _ in range(min(MAX_TRIALS, -(-TRIED_ROWS // len(others))) if rate > 0.0 else 0):
+            passes.run(trial)
+        W, b = objective.split(trial)
+        penalty = objective.regulariser.value(W)
+        for part, chosen in enumerate((others, held)):
+            found[at, part] = penalty + mean_loss(
+                objective.loss, passes.X.layout, chosen, passes.targets, passes.weights, passes.offsets, W, b
+            )
+    found[~np.isfinite(found)] = math.inf
+    start, reached = found[0, 0], found[1:, 0]
+    is_good = reached <= reached.min() + MISSED * max(start - reached.min(), 0.0)
+    return RATES[int(np.argmin(np.where(is_good, found[1:, 1], math.inf)))]

@@ -1,0 +1,146 @@
+"""L-BFGS for smooth losses with the l2 penalty: min_{W,b} F(W, b) by limited-memory quasi-Newton steps.
+
+Nocedal (1980), with the two-loop recursion of Nocedal & Wright (2006), Algorithm 7.4, in the metric of
+`parts/precondition.py`, and weak Wolfe steps. For the l2 penalty the duality gap of u = ∇ℓ is ‖∇_W F‖²/(2α), up to the
+balance of the intercept, so every gradient comes with an estimate of the gap; the certificate is computed when that
+looks good enough.
+
+Memory: (2·memory + 4) parameter arrays, two blocks of scores, and d² numbers where the Gram metric is used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from lineal.core import threads as pool
+from lineal.numerics.centred import Centred
+from lineal.numerics.precondition import Metric, metric
+from lineal.numerics.smooth_gap import SmoothGap
+from lineal.numerics.smooth_only import check_smooth
+from lineal.numerics.vectors import add_scaled, dot
+from lineal.problem.monitor import Callback, Monitor, explain
+from lineal.problem.objective import Objective, check_finite
+from lineal.problem.solution import Solution
+from lineal.solvers.lbfgs.line_search import Trial, wolfe_search
+
+#: Pairs of steps and gradient changes that are remembered.
+MEMORY = 10
+
+
+def check(loss: Any, penalty: Any) -> None:
+    """Refuse, by name, what this solver cannot honour."""
+    check_smooth("lbfgs", loss, penalty)
+
+
+def memory(n: int, d: int, k: int, size: int) -> int:
+    """Bytes besides X."""
+    return (2 * MEMORY + 4) * d * k * size
+
+
+def solve(
+    objective: Objective,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = 1000,
+    max_time: float | None = None,
+    callbacks: Iterable[Callback] = (),
+    start: np.ndarray | Solution | None = None,
+    n_jobs: int | None = None,
+    seed: int = 0,
+    metric: Callable[[Centred], Metric] = metric,
+) -> Solution:
+    """Minimise the objective to a relative duality gap of `tol` (a relative violation where α = 0).
+
+    `metric` makes what stands in for the Hessian at first. Draws no random numbers: `seed` changes nothing.
+    """
+    check(objective.loss, objective.regulariser.penalty)
+    threads = pool.thread_count(n_jobs)
+    centred = Centred(objective)
+    theta = centred.inside(objective.theta_of(start))
+    noise = 4.0 * float(np.finfo(theta.dtype).eps)
+    with Monitor(max_iter, max_time, callbacks) as monitor:
+        value, gradient = centred.value_and_gradient(theta)
+        check_finite(value, "the objective at the starting point")
+        H, pairs = metric(centred), deque[tuple[np.ndarray, np.ndarray, float]](maxlen=MEMORY)
+        gap = SmoothGap(centred, tol)
+
+        def record(iteration: int) -> str | None:
+            estimate = gap.estimate(value, gradient)
+            return monitor.record(iteration, value, estimate, *objective.split(centred.outside(theta)))
+
+        iteration, status = 0, record(0)
+        while not gap.is_reached(theta, value, gradient) and status is None:
+            direction = _two_loops(gradient, pairs, H, threads)
+            slope = dot(direction, gradient, threads)
+            if not slope < 0.0:  # curvature lost to rounding: forget it
+                pairs.clear()
+                direction = -H.solve(gradient)
+                slope = dot(direction, gradient, threads)
+            must_end = partial(monitor.must_end, iteration)
+            found = _search(centred, theta, direction, value, slope, noise, threads, must_end)
+            if found is None:
+                status = must_end() or ("stalled" if not pairs else None)
+                pairs.clear()
+                continue
+            _step, value, _, (theta_new, gradient_new) = found
+            _remember(pairs, H, theta_new - theta, gradient_new - gradient, threads)
+            theta, gradient = theta_new, gradient_new
+            iteration += 1
+            status = record(iteration)
+        certificate = gap.certificate(theta)
+    status = "converged" if certificate.meets(tol) else status or "stalled"
+    monitor.history[-1]["gap"] = certificate.value
+    W, b = objective.split(centred.outside(theta))
+    return Solution(W, b, certificate, monitor.history, status, explain(status, certificate, tol, max_iter))
+
+
+def _two_loops(
+    gradient: np.ndarray, pairs: deque[tuple[np.ndarray, np.ndarray, float]], H: Metric, threads: int
+) -> np.ndarray:
+    """−H_t·gradient, where H_t is the inverse Hessian that the remembered pairs suggest."""
+    q = gradient.copy()
+    factors = []
+    for s, y, rho in reversed(pairs):
+        a = rho * dot(s, q, threads)
+        factors.append(a)
+        add_scaled(q, -a, y, threads)
+    q = H.solve(q)
+    for (s, y, rho), a in zip(pairs, reversed(factors)):
+        add_scaled(q, a - rho * dot(y, q, threads), s, threads)
+    return np.negative(q, out=q)
+
+
+def _search(
+    centred: Centred,
+    theta: np.ndarray,
+    direction: np.ndarray,
+    value: float,
+    slope: float,
+    noise: float,
+    threads: int,
+    must_end: Callable[[], str | None],
+) -> Trial | None:
+    def evaluate(step: float) -> Trial:
+        point = theta.copy()
+        add_scaled(point, step, direction, threads)
+        here, gradient = centred.value_and_gradient(point)
+        if not math.isfinite(here):
+            return Trial(step, math.inf, math.inf, None)
+        return Trial(step, here, dot(gradient, direction, threads), (point, gradient))
+
+    return wolfe_search(evaluate, value, slope, 1.0, noise * abs(value), must_end)
+
+
+def _remember(
+    pairs: deque[tuple[np.ndarray, np.ndarray, float]], H: Metric, s: np.ndarray, y: np.ndarray, threads: int
+) -> None:
+    curvature = dot(s, y, threads)
+    if curvature > 1e-10 * math.sqrt(dot(s, s, threads) * dot(y, y, threads)):
+        pairs.append((s, y, 1.0 / curvature))
+        H.adapt(curvature, y)

@@ -1,1 +1,0 @@
-"""Parts that solvers share: the monitor of a run, line search, preconditioners."""

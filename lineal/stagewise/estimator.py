@@ -1,0 +1,123 @@
+"""`StagewiseClassifier`: blocks of generated features, each fitted to what those before have left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from lineal.models.estimator import ModelClassifier
+from lineal.stagewise.fit import fit_stagewise
+from lineal.stagewise.options import StagewiseOptions
+from lineal.system.options import describe
+
+
+class StagewiseClassifier(ModelClassifier):
+    __doc__ = f"""Classifier by stagewise regression: near a kernel machine, at the price of some least-squares solves.
+
+    Takes binary and multi-class labels of any type and (n, k) indicator matrices; dense X of any numeric type
+    (converted a chunk of rows at a time; float64 as a whole) or sparse X. Features are made block by block and never
+    stored; the model keeps seeds and weights.
+
+    Parameters
+    ----------
+{describe(StagewiseOptions)}
+    warm_start : default False
+        Add blocks to the last fit, up to n_blocks in all, where labels, columns, update, precision, seed and the
+        generator's parameters are the same; else the fit begins anew.
+    callbacks : default ()
+        Functions called with a `Snapshot` after each block; returning True ends the fit.
+
+    Attributes
+    ----------
+    classes_ : the labels.
+    generator_ : the generator, prepared.
+    history_ : one dict a block: iteration, seconds, objective (mean squared error, or mean logistic loss), validation
+        (error of the held-out rows), member.
+    certificate_ : of kind "none": no single convex objective is minimised.
+    n_iter_, status_, model_ : number of blocks, how the fit ended, the model.
+    """
+
+    _dtypes = "numeric"
+    _sparse = ("csr",)
+
+    def __init__(
+        self,
+        generator: Any = None,
+        update: str = "linear",
+        block_size: int = 2048,
+        n_blocks: int = 20,
+        alpha: float = 1e-7,
+        inner_iter: int | None = None,
+        validation_fraction: float | None = None,
+        patience: int | None = None,
+        n_models: int = 1,
+        class_weight: Any = None,
+        precision: str = "float32",
+        block_memory: int = 1 << 30,
+        max_time: float | None = None,
+        n_jobs: int | None = None,
+        random_state: int | None = None,
+        verbose: int = 0,
+        warm_start: bool = False,
+        callbacks: Iterable[Any] = (),
+    ) -> None:
+        self.generator = generator
+        self.update = update
+        self.block_size = block_size
+        self.n_blocks = n_blocks
+        self.alpha = alpha
+        self.inner_iter = inner_iter
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.n_models = n_models
+        self.class_weight = class_weight
+        self.precision = precision
+        self.block_memory = block_memory
+        self.max_time = max_time
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.warm_start = warm_start
+        self.callbacks = callbacks
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> StagewiseClassifier:
+        """Train on X (n, d) and y (n,) or, for label sets, an (n, k) indicator matrix."""
+        options = self._options(StagewiseOptions)
+        X, y, sample_weight = self._validated(X, y, sample_weight)
+        start = getattr(self, "model_", None) if self.warm_start else None
+        model, run = fit_stagewise(X, y, options, sample_weight=sample_weight, start=start, callbacks=self.callbacks)
+        self._keep(model, run)
+        self.n_iter_ = max(1, model.n_blocks)
+        self._warn(run)
+        return self
+
+    @property
+    def generator_(self) -> Any:
+        """The generator, prepared."""
+        return self._fitted().generator
+
+    @classmethod
+    def search(cls, X: Any, y: Any, **options: Any) -> StagewiseClassifier:
+        """An estimator, not fitted, whose bandwidth, ridge and block size were chosen on a sample of the rows.
+
+        `sample_weight` and `sample_rows` (12,000 by default) are for the search; all else are parameters of the
+        estimator, which stay as given: of alpha, block_size and the bandwidth or scale of the generator, those that
+        are not given are chosen.
+        """
+        from lineal.stagewise.search import SAMPLE_ROWS, tuned
+
+        weights, most = options.pop("sample_weight", None), options.pop("sample_rows", SAMPLE_ROWS)
+        estimator = cls(**options)
+        X, y, weights = cls()._validated(X, y, weights)
+        found = tuned(X, y, estimator._options(StagewiseOptions), weights, most, keep=set(options))
+        return estimator.set_params(generator=found.generator, alpha=found.alpha, block_size=found.block_size)
+
+    def _why_no_probabilities(self) -> str | None:
+        if self.update == "softmax":
+            return None
+        return f"update {self.update!r} gives scores, not probabilities: use update='softmax'"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags

@@ -1,0 +1,261 @@
+"""From labelled rows to a stagewise model."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lineal import features
+from lineal.core import rng
+from lineal.core.threads import blas_limit, thread_count
+from lineal.errors import DataError, OptionError
+from lineal.problem.monitor import Callback, checked_callbacks
+from lineal.problem.progress import Steps
+from lineal.problem.row_weights import row_weights
+from lineal.problem.solution import NO_CERTIFICATE, Run, Snapshot
+from lineal.problem.targets import Encoded, encode, zeros_and_ones
+from lineal.solvers.stagewise import stagewise
+from lineal.solvers.stagewise.stages import Labelled
+from lineal.stagewise.model import StagewiseModel
+from lineal.stagewise.options import StagewiseOptions, automatic
+from lineal.system import memory
+
+
+def fit_stagewise(
+    X: Any,
+    y: Any,
+    options: StagewiseOptions,
+    *,
+    sample_weight: Any = None,
+    class_names: list[Any] | None = None,
+    start: StagewiseModel | None = None,
+    callbacks: Iterable[Callback] = (),
+) -> tuple[StagewiseModel, Run]:
+    """Train on X, a dense array of any numeric type or a CSR matrix, and labels y.
+
+    `start` is a model to which blocks are added, up to `n_blocks` in all; its generator goes on.
+    Memory: that of `solvers/stagewise.py`, and X in float32 where it is float64 and the precision is not.
+    """
+    options = options.checked()
+    callbacks = checked_callbacks(callbacks)
+    X = _rows(X, options.precision)
+    encoded = encode(y, direct=False, class_names=class_names)
+    weights = row_weights(sample_weight, options.class_weight, encoded, X.shape[0])
+    seed = int(options.random_state or 0)
+    if start is not None and not _goes_on(start, encoded, X, options):
+        start = None
+    limit = nullcontext() if options.n_jobs is None else blas_limit(thread_count(options.n_jobs))
+    total = int(options.n_models) * int(options.n_blocks)
+    with limit, Steps(options.verbose, "blocks", total) as steps:
+        generator = start.generator if start is not None else _generator(options, X, seed)
+        maker, seen = stagewise.through(generator, X)
+        data = _Data.of(X, seen, encoded, weights, options)
+        _check_memory(maker, data.Y.shape, options)
+        model = start if start is not None else _empty(generator, data, encoded, options)
+
+        blocks = 0
+
+        def show(snapshot: Snapshot) -> None:
+            nonlocal blocks
+            blocks += snapshot.iteration > 0  # a member's first record is of none
+            steps.done = blocks
+            steps.step(f"loss {snapshot.objective:.5g}")
+
+        return _members(model, maker, data, options, (show, *callbacks))
+
+
+@dataclass(frozen=True)
+class _Data:
+    """Rows as they came and as blocks see them, their labels, and weights: all, and those of the rows not held out."""
+
+    X: Any
+    seen: Any
+    Y: np.ndarray
+    weights: np.ndarray
+    training: np.ndarray
+    held: np.ndarray
+    is_independent: bool
+
+    @staticmethod
+    def of(X: Any, seen: Any, encoded: Encoded, weights: np.ndarray, options: StagewiseOptions) -> _Data:
+        held = _held_out(options.validation_fraction, weights, int(options.random_state or 0))
+        training = weights.copy()
+        training[held] = 0.0
+        training /= training.sum()
+        Y = zeros_and_ones(encoded, np.dtype(options.precision))
+        return _Data(X, seen, Y, weights, training, held, encoded.is_multilabel or Y.shape[1] == 1)
+
+    def error_of(self, running: np.ndarray, border: float) -> Callable[[], float] | None:
+        """Measures the share of the held-out weight with a wrong label; of wrong labels for label sets."""
+        if not len(self.held):
+            return None
+        held, share = self.held, self.weights[self.held] / self.weights[self.held].sum()
+
+        def measure() -> float:
+            true, found = self.Y[held], running[held]
+            if self.is_independent:
+                return float(share @ ((found > border) != (true > 0.5)).mean(axis=1))
+            return float(share @ (found.argmax(axis=1) != true.argmax(axis=1)))
+
+        return measure
+
+
+def _members(
+    model: StagewiseModel, maker: Any, data: _Data, options: StagewiseOptions, callbacks: tuple[Callback, ...]
+) -> tuple[StagewiseModel, Run]:
+    """Fit the members one after the other."""
+    members: list[list[stagewise.Stage]] = []
+    history: list[dict[str, float]] = []
+    status, message, seconds = "converged", "", 0.0
+    free = _first_free(maker, [stage for member in model.members for stage in member], int(options.block_size))
+    begun = [*model.members, *([] for _ in range(int(options.n_models) - len(model.members)))]
+    for number, member in enumerate(begun):
+        left = None if options.max_time is None else options.max_time - seconds
+        if status != "converged" or (left is not None and left <= 0.0):
+            members.append(member)
+            continue
+        running = model.running(data.X, member)
+        missing = max(0, int(options.n_blocks) - len(member))
+        found = stagewise.solve(
+            Labelled(
+                data.seen, data.Y, running, data.training, data.is_independent, behind=len(member),
+                threads=thread_count(options.n_jobs),
+            ), maker,
+            update=options.update, alpha=options.alpha, block_size=int(options.block_size), n_blocks=missing,
+            first_block=free, inner_iter=50 if options.inner_iter is None else int(options.inner_iter),
+            measure=data.error_of(running, 0.0 if options.update == "softmax" else 0.5),
+            patience=5 if options.patience is None else int(options.patience), block_memory=int(options.block_memory),
+            max_time=left, callbacks=callbacks,
+        )  # fmt: skip
+        free += missing
+        members.append([*member, *found.stages])
+        history += [{**row, "seconds": row["seconds"] + seconds, "member": number} for row in found.history]
+        seconds = history[-1]["seconds"] if history else 0.0
+        status, message = found.status, found.message
+    kept = [member for member in members if member] or [[]]  # of an interrupted fit, those that have begun
+    model = StagewiseModel(
+        model.generator, kept, model.start, options.update, model.classes, model.n_features, model.is_multilabel,
+        options=options.to_json(), certificate=NO_CERTIFICATE, status=status,
+    )  # fmt: skip
+    return model, Run(history, status, message)
+
+
+def _first_free(maker: Any, taken: list[stagewise.Stage], size: int) -> int:
+    """Number of the first block of a size that stages have not taken.
+
+    Blocks of a generator whose features come to an end are slices of them: those of another size go on where the last
+    one ended, or less than a block before. Numbers of others are seeds.
+    """
+    is_sliced = not getattr(maker, "needs_residual", False) and hasattr(maker, "width_of")
+    if is_sliced and maker.width_of(1 << 40, size) == 0:
+        return max(((stage.number + 1) * stage.size for stage in taken), default=0) // size
+    return max((stage.number for stage in taken), default=-1) + 1
+
+
+def _rows(X: Any, precision: str) -> Any:
+    if sparse.issparse(X):
+        X = X.tocsr()
+    elif not isinstance(X, np.ndarray) or X.ndim != 2:
+        raise DataError("X must be a NumPy array of two dimensions or a SciPy sparse matrix")
+    if X.shape[0] == 0 or X.shape[1] == 0:
+        raise DataError(f"X of shape {X.shape} has nothing to learn from")
+    if X.dtype.kind not in "fiub":
+        raise DataError(f"X must hold real numbers, found {X.dtype}")
+    if X.dtype.kind == "f" and X.dtype != precision and X.dtype.itemsize > 2:
+        with np.errstate(over="ignore"):
+            X = X.astype(precision)
+    elif precision == "float64" and X.dtype != np.float64:
+        X = X.astype(np.float64)
+    return X
+
+
+def _given(options: StagewiseOptions, X: Any) -> Any:
+    """The generator of the options, or one that suits the rows, not prepared."""
+    given = automatic(sparse.issparse(X), X.shape[1]) if options.generator is None else options.generator
+    if isinstance(given, str):
+        return features.parse(given)
+    if isinstance(given, type) or not (hasattr(given, "prepare") and hasattr(given, "make")):
+        raise OptionError(f"generator={given!r} makes no features: it needs `prepare` and `make`")
+    return given
+
+
+def _generator(options: StagewiseOptions, X: Any, seed: int) -> Any:
+    """The generator of the options, prepared with X; what was given stays as it was."""
+    from sklearn.base import clone
+
+    given = _given(options, X)
+    made: Any = clone(given) if hasattr(given, "get_params") else copy.deepcopy(given)
+    if options.n_jobs is not None and hasattr(made, "set_params"):  # a generator's own number of threads goes first
+        open_ = [name for name, value in made.get_params().items() if name.endswith("n_jobs") and value is None]
+        made.set_params(**dict.fromkeys(open_, options.n_jobs))
+    made.prepare(X, seed)
+    return made
+
+
+def _check_memory(maker: Any, shape: tuple[int, ...], options: StagewiseOptions) -> None:
+    """Refuse blocks whose matrices do not fit into the memory that there is."""
+    size = int(options.block_size)
+    p = maker.width_of(0, size) if hasattr(maker, "width_of") else size
+    needed = 24 * p * p + min(shape[0] * p * np.dtype(options.precision).itemsize, int(options.block_memory))
+    available = memory.available_memory() if needed >= memory.WORTH_ASKING else None
+    if available is not None and needed > available:
+        raise DataError(
+            f"blocks of {p} features need {memory.size(needed)} of memory, but {memory.size(available)} are "
+            "available: lower block_size or block_memory"
+        )
+
+
+def _empty(generator: Any, data: _Data, encoded: Encoded, options: StagewiseOptions) -> StagewiseModel:
+    """The model before the first block: the means of the labels, or their logarithms."""
+    means = np.clip(data.training @ data.Y, 1e-9, 1.0 - 1e-9)
+    if options.update == "softmax":
+        means = np.log(means) - (np.log1p(-means) if data.is_independent else np.log(means).mean())
+    return StagewiseModel(
+        generator, [[] for _ in range(int(options.n_models))], means.astype(data.Y.dtype), options.update,
+        encoded.classes, data.X.shape[1], encoded.is_multilabel,
+    )  # fmt: skip
+
+
+def _goes_on(start: StagewiseModel, encoded: Encoded, X: Any, options: StagewiseOptions) -> bool:
+    """Whether blocks can be added to a model: it must be what these options would have begun with."""
+    seed = int(options.random_state or 0)
+    return (
+        np.array_equal(start.classes, encoded.classes)
+        and start.is_multilabel == encoded.is_multilabel
+        and start.n_features == X.shape[1]
+        and start.update == options.update
+        and len(start.members) <= options.n_models  # an interrupted fit has fewer
+        and start.dtype == options.precision
+        and getattr(start.generator, "seed_", seed) == seed
+        and _are_alike(_given(options, X), start.generator)
+    )
+
+
+def _are_alike(one: Any, other: Any) -> bool:
+    """Whether parameters are equal, or generators have equal parameters; threads are no parameter of the features."""
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):  # files have lists only
+        return len(one) == len(other) and all(map(_are_alike, one, other))
+    if hasattr(one, "prepare") or hasattr(one, "get_params"):
+        if type(one) is not type(other):
+            return False
+        mine, others = (step.get_params(deep=False) if hasattr(step, "get_params") else {} for step in (one, other))
+        return all(_are_alike(value, others[name]) for name, value in mine.items() if name != "n_jobs")
+    return one is other or bool(np.array_equal(one, other))
+
+
+def _held_out(fraction: float | None, weights: np.ndarray, seed: int) -> np.ndarray:
+    """Rows to measure on, ascending: a share of those that have weight."""
+    if fraction is None:
+        return np.zeros(0, np.int64)
+    order = np.flatnonzero(weights > 0.0)
+    rng.shuffle(rng.generator(seed, -7), order)
+    count = round(fraction * len(order))
+    if not 0 < count < len(order):
+        raise DataError(f"validation_fraction={fraction:g} of {len(order)} rows leaves none to train or to measure on")
+    return np.sort(order[:count])

@@ -1,0 +1,238 @@
+"""A model of stagewise regression: a generator with its seeds, and the weights of every block."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from lineal.data.dataset import Schema
+from lineal.models.predictor import Predictor, score_columns
+from lineal.numerics.links import probabilities, sigmoid
+from lineal.problem.solution import Certificate
+from lineal.solvers.stagewise.stages import Features, add_stage
+from lineal.solvers.stagewise.stagewise import Stage, through
+from lineal.solvers.stagewise.updates import UPDATES
+
+#: Blocks whose makings (frequencies, filters) a model keeps from one prediction to the next.
+KEPT_BLOCKS = 64
+
+
+@dataclass(frozen=True)
+class StagewiseModel(Predictor):
+    """Stages of generated features; features are made anew for the rows to predict.
+
+    Attributes
+    ----------
+    generator : prepared, of `lineal.features` or of your own.
+    members : lists of stages; more than one where models over disjoint features are averaged.
+    start : (k,) predictions or raw scores before the first stage.
+    update : how stages were fitted: "linear", "calibrated" or "softmax".
+    columns : d, of the rows that it takes.
+    classes, is_multilabel, feature_names, schema, options, status : as for `Model`.
+
+    Memory: (p + 1)·k numbers a block and what the generator learnt. Predictions of m rows add CHUNK_BYTES of features
+    and m·k numbers; of up to KEPT_BLOCKS blocks, what makes their features (d·p numbers for dense random frequencies)
+    stays in memory for the next call.
+    """
+
+    generator: Any
+    members: list[list[Stage]]
+    start: np.ndarray
+    update: str
+    classes: np.ndarray
+    columns: int
+    is_multilabel: bool = False
+    feature_names: list[str] | None = None
+    schema: Schema | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    certificate: Certificate | None = None
+    status: str = ""
+    _made: dict[tuple[int, int], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    kind = "stagewise"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the blocks, which seeds make again."""
+        return {**self.__dict__, "_made": {}}
+
+    @property
+    def n_features(self) -> int:
+        """d."""
+        return self.columns
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the weights."""
+        return self.start.dtype
+
+    @property
+    def n_blocks(self) -> int:
+        """Stages of all members."""
+        return sum(map(len, self.members))
+
+    @property
+    def n_generated(self) -> int:
+        """Generated features of all stages."""
+        extra = 3 * len(self.start) if self.update == "calibrated" else 0
+        return sum(len(stage.weights) - extra for member in self.members for stage in member)
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Of raw scores that were fitted by their likelihood."""
+        return self.update == "softmax"
+
+    @property
+    def why_no_probabilities(self) -> str:
+        """What to say where there are none."""
+        return f"update {self.update!r} gives scores, not probabilities: train with update='softmax'"
+
+    def summary(self) -> dict[str, Any]:
+        """What is peculiar to it, in plain values."""
+        return {
+            "update": self.update,
+            "generator": repr(self.generator),
+            "models": len(self.members),
+            "blocks": self.n_blocks,
+            "generated_features": self.n_generated,
+        }
+
+    def raw_scores(self, X: Any) -> np.ndarray:
+        """Scores (n, k), such that zero is the border where columns are independent."""
+        total = self.running(X, self.members[0])
+        for member in self.members[1:]:
+            total += self.running(X, member)
+        total /= len(self.members)
+        is_independent = self.is_multilabel or total.shape[1] == 1
+        return total - total.dtype.type(0.5) if is_independent and self.update != "softmax" else total
+
+    def running(self, X: Any, member: list[Stage]) -> np.ndarray:
+        """Predictions or raw scores of all rows after the stages of a member."""
+        scores = np.tile(self.start, (X.shape[0], 1))
+        if not member:
+            return scores
+        if X.dtype.kind == "f" and X.dtype != self.dtype and max(X.dtype.itemsize, self.dtype.itemsize) > 4:
+            X = X.astype(self.dtype)  # as it was for training; halves are converted with the features
+        maker, X = through(self.generator, X)
+        for stage in member:
+            block = self._block(maker, stage)
+            features = Features(block, f"block {stage.number} of {type(self.generator).__name__}", 0)
+            for part, F in features.chunks(X):
+                add_stage(
+                    scores[part], F.astype(self.dtype, copy=False), stage.weights, stage.intercept, self.update
+                )  # fmt: skip
+        return scores
+
+    def _block(self, maker: Any, stage: Stage) -> Any:
+        place = stage.number, stage.size
+        if place in self._made:
+            return self._made[place]
+        if hasattr(maker, "remake"):
+            block = maker.remake(stage.number, stage.size, stage.state)
+        else:
+            block = maker.make(stage.number, stage.size)
+        self._check_width(stage, block.width)
+        if len(self._made) < KEPT_BLOCKS:
+            self._made[place] = block
+        return block
+
+    def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
+        """What `predict_proba` gives for these scores."""
+        is_multiclass = not (self.is_binary or self.is_multilabel)
+        P = probabilities("softmax", scores, is_multiclass)
+        return np.stack([sigmoid(-scores.astype(np.float64)), P], axis=1) if self.is_binary else P
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file; the file appears whole or not at all."""
+        from lineal.models.file import save
+
+        save(self, path)
+
+    # --- on disk
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """JSON values and tensors besides what all models have: weights of all blocks below each other."""
+        from lineal.features.serial import pack, to_parts
+
+        generator, tensors = to_parts(self.generator)
+        stages = [stage for member in self.members for stage in member]
+        k = len(self.start)
+        tensors["start"] = self.start
+        tensors["weights"] = np.concatenate([np.empty((0, k), self.dtype), *(stage.weights for stage in stages)])
+        tensors["intercepts"] = np.stack([np.empty(k, self.dtype), *(stage.intercept for stage in stages)])[1:]
+        blocks = [
+            [stage.number, stage.size, len(stage.weights), pack(stage.state, tensors, f"block.{place}")]
+            for place, stage in enumerate(stages)
+        ]
+        return {
+            "generator": generator,
+            "blocks": blocks,
+            "members": [len(member) for member in self.members],
+            "update": self.update,
+            "n_features": self.n_features,
+        }, tensors
+
+    @staticmethod
+    def from_parts(values: dict[str, Any], tensors: dict[str, np.ndarray], common: dict[str, Any]) -> StagewiseModel:
+        """Inverse of `to_parts`; a ValueError says what does not fit."""
+        from lineal.features.serial import from_parts, unpack
+
+        if not all(isinstance(block, list) and len(block) == 4 for block in values["blocks"]):
+            raise ValueError("a block has a number, a size, a width and a state")
+        left = dict(tensors)
+        start, W, b = (left.pop(name) for name in ("start", "weights", "intercepts"))
+        blocks, counts = values["blocks"], values["members"]
+        k = score_columns(common["classes"], common["is_multilabel"])
+        if (
+            start.shape != (k,)
+            or W.ndim != 2
+            or W.shape[1] != k
+            or b.shape != (len(blocks), k)
+            or len({array.dtype for array in (start, W, b)}) != 1
+            or W.dtype not in (np.float32, np.float64)
+            or not all(np.isfinite(array).all() for array in (start, W, b))
+            or values["update"] not in UPDATES
+            or not all(type(count) is int and count >= 0 for count in counts)
+            or type(values["n_features"]) is not int
+            or not counts
+            or sum(counts) != len(blocks)
+            or not all(type(one) is int and 0 <= one < 2**48 for block in blocks for one in block[:3])
+            or sum(block[2] for block in blocks) != len(W)
+            or len({tuple(block[:2]) for block in blocks}) != len(blocks)
+        ):
+            raise ValueError("weights, blocks and classes do not fit each other")
+        ends = np.cumsum([block[2] for block in blocks]).tolist()
+        stages = [
+            Stage(number, size, unpack(state, left), W[end - width : end], b[place])
+            for place, ((number, size, width, state), end) in enumerate(zip(blocks, ends))
+        ]
+        model = StagewiseModel(
+            from_parts(values["generator"], left),
+            [stages[end - count : end] for count, end in zip(counts, np.cumsum(counts).tolist())],
+            start, values["update"], columns=values["n_features"], **common,
+        )  # fmt: skip
+        model.check_blocks()
+        return model
+
+    def check_blocks(self) -> None:
+        """A ValueError where the generator would not make as many features as there are weights.
+
+        Only blocks that hold their own features are made: no number in a file takes memory.
+        """
+        if getattr(self.generator, "n_columns_", self.n_features) != self.n_features:
+            raise ValueError("the generator takes another number of features")
+        maker = getattr(self.generator, "last", self.generator)
+        for stage in (stage for member in self.members for stage in member):
+            if stage.size < 1:
+                raise ValueError(f"block {stage.number} has a size of {stage.size}")
+            if stage.state:
+                self._block(maker, stage)
+            elif hasattr(maker, "width_of"):
+                self._check_width(stage, maker.width_of(stage.number, stage.size))
+
+    def _check_width(self, stage: Stage, width: int) -> None:
+        extra = 3 * len(self.start) if self.update == "calibrated" else 0
+        if width + extra != len(stage.weights):
+            raise ValueError(f"block {stage.number} has weights for another number of features")

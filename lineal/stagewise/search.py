@@ -1,0 +1,115 @@
+"""Bandwidth, ridge and block size of a stagewise model, chosen on a sample of the rows.
+
+One after the other, since each hardly depends on the others once it is near its best: the bandwidth among multiples of
+the median distance, by the error of held-out rows of the sample after a few small blocks; then the ridge; then the
+largest block size whose last block still earned its cubic price: sizes are compared at equal numbers of features, and a
+larger one must gain more than the noise of the error. What is given stays.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from lineal import features
+from lineal.errors import OptionError
+from lineal.features.rows import sample
+from lineal.problem.progress import Steps
+from lineal.stagewise.fit import fit_stagewise
+from lineal.stagewise.options import StagewiseOptions, automatic
+
+#: Rows of the sample at most.
+SAMPLE_ROWS = 12_000
+
+#: Multiples of the bandwidth that are tried.
+BANDWIDTHS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.5)
+
+#: Ridges that are tried.
+RIDGES = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
+
+#: Block sizes that are tried, and features of all blocks of a try.
+SIZES = (512, 1024, 2048)
+FEATURES = 2048
+
+
+def tuned(
+    X: Any,
+    y: Any,
+    options: StagewiseOptions,
+    sample_weight: Any = None,
+    sample_rows: int = SAMPLE_ROWS,
+    keep: Collection[str] | None = None,
+) -> StagewiseOptions:
+    """The options with the choices made. Those in `keep` (None: those that are not at their defaults) stay."""
+    options = options.checked()
+    if not isinstance(sample_rows, int) or sample_rows < 2:
+        raise OptionError(f"sample_rows={sample_rows!r} is not a whole number ≥ 2")
+    keep = _not_default(options) if keep is None else keep
+    rows = sample(X.shape[0], sample_rows, int(options.random_state or 0), -11)
+    X, y = X[rows], y[rows]
+    weights = None if sample_weight is None else np.asarray(sample_weight)[rows]
+    generator = _start(options, X)
+    scales = _scaled(generator)
+    bandwidths = BANDWIDTHS if scales is not None else ()
+    ridges = () if "alpha" in keep else RIDGES
+    sizes = () if "block_size" in keep else [size for size in SIZES if size <= max(SIZES[0], len(rows) // 4)]
+    with Steps(options.verbose, "tuning", len(bandwidths) + len(ridges) + len(sizes)) as steps:
+
+        def error(**changes: Any) -> float:
+            trial = dataclasses.replace(options, **{**_TRIAL, "generator": generator, "alpha": alpha, **changes})
+            run = fit_stagewise(X, y, trial, sample_weight=weights)[1]
+            found = min(row["validation"] for row in run.history)
+            steps.done += 1
+            steps.step(f"error {found:.4f}")
+            return found
+
+        alpha, size, best = options.alpha, options.block_size, math.inf
+        if scales is not None:
+            generator = scales(min(bandwidths, key=lambda scale: error(generator=scales(scale))))
+        if ridges:
+            errors = {one: error(alpha=one) for one in ridges}
+            alpha = min(errors, key=errors.__getitem__)
+        for one in sizes:
+            found = error(block_size=one, n_blocks=max(1, FEATURES // one))
+            noise = math.sqrt(max(found, 1e-6) / (0.25 * len(rows)))
+            if found < best - noise:
+                size, best = one, found
+    return dataclasses.replace(options, generator=generator, alpha=alpha, block_size=size)
+
+
+def _not_default(options: StagewiseOptions) -> set[str]:
+    return {one.name for one in dataclasses.fields(options) if getattr(options, one.name) != one.default}
+
+
+#: How a try differs from the fit that it is for.
+_TRIAL: dict[str, Any] = {
+    "block_size": 512, "n_blocks": 3, "validation_fraction": 0.25, "patience": 100, "n_models": 1, "verbose": 0,
+    "max_time": None,
+}  # fmt: skip
+
+
+def _start(options: StagewiseOptions, X: Any) -> Any:
+    """The generator of the options, not prepared."""
+    if options.generator is not None:
+        return features.parse(options.generator) if isinstance(options.generator, str) else options.generator
+    return features.parse(automatic(hasattr(X, "tocsr"), X.shape[1]))
+
+
+def _scaled(generator: Any) -> Any:
+    """A function from multiples of the bandwidth to generators.
+
+    None for generators that have no bandwidth, or whose bandwidth or scale is given.
+    """
+    if not hasattr(generator, "get_params"):
+        return None
+    params = generator.get_params()
+    name = next((name for name in params if name.split("__")[-1] == "scale"), None)
+    if name is None or params[name] != 1.0 or params.get(name.removesuffix("scale") + "bandwidth") != "median":
+        return None
+    from sklearn.base import clone
+
+    return lambda scale: clone(generator).set_params(**{name: scale})

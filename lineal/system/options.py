@@ -1,0 +1,81 @@
+"""What the option dataclasses of all families share: fields with help, checks of values, the way to model files."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import field
+from typing import Any
+
+from lineal.errors import OptionError
+
+#: Options with a value for every feature. A command line is no place for them.
+OF_FEATURES = ("feature_groups", "penalty_factors")
+
+
+def option(default: Any, text: str) -> Any:
+    """A field with its default and its line of help."""
+    return field(default=default, metadata={"help": text})
+
+
+class Options:
+    """What option classes share: checks, and the way to model files."""
+
+    def need(self, name: str, holds: Callable[[Any], bool], expected: str) -> None:
+        """Refuse a number that is not what was expected."""
+        value = getattr(self, name)
+        try:
+            fine = not isinstance(value, bool | str) and bool(holds(value))
+        except (TypeError, ValueError, OverflowError):
+            fine = False
+        if not fine:
+            raise OptionError(f"{name}={value!r} is not {expected}")
+
+    def need_flags(self, *names: str) -> None:
+        """Refuse what is neither True nor False."""
+        for name in names:
+            if type(getattr(self, name)).__name__ not in ("bool", "bool_"):
+                raise OptionError(f"{name}={getattr(self, name)!r} is neither True nor False")
+
+    def need_common(self, *names: str) -> None:
+        """Check options that mean the same everywhere; None is for those that have no say."""
+        for name in names:
+            if getattr(self, name) is not None or name not in _MAY_BE_NONE:
+                self.need(name, *_COMMON[name])
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values, for model files."""
+        values = {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(self)}  # type: ignore[arg-type]
+        if isinstance(values.get("class_weight"), dict):
+            values["class_weight"] = [[_plain(label), float(w)] for label, w in values["class_weight"].items()]
+        for name in OF_FEATURES:  # as long as X is wide: that they were given must do
+            if name in values:
+                values[name] = None if values[name] is None else "given"
+        return {name: _plain(value) for name, value in values.items()}
+
+
+_COMMON: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "alpha": (lambda v: 0.0 <= v < math.inf, "a finite number ≥ 0"),
+    "tol": (lambda v: 0.0 < v < math.inf, "a number > 0"),
+    "max_iter": (lambda v: v == int(v) and v >= 0, "a whole number ≥ 0"),
+    "max_time": (lambda v: v > 0.0, "seconds > 0 or None"),
+    "random_state": (lambda v: operator.index(v) >= 0, "a whole number ≥ 0 or None"),
+    "verbose": (lambda v: operator.index(v) >= 0, "a whole number ≥ 0"),
+}
+_MAY_BE_NONE = ("max_time", "random_state")
+
+
+def _plain(value: Any) -> Any:
+    value = value.item() if hasattr(value, "item") else value
+    return value if value is None or isinstance(value, bool | int | float | str | list) else repr(value)
+
+
+def describe(options: Any, indent: str = "    ", leave_out: tuple[str, ...] = ()) -> str:
+    """The fields of an options dataclass, but for some, as the parameter list of a docstring."""
+    lines = []
+    for entry in (entry for entry in dataclasses.fields(options) if entry.name not in leave_out):
+        kind = f"{entry.type}, default {entry.default!r}"
+        lines.append(f"{indent}{entry.name} : {kind}\n{indent}    {entry.metadata['help']}.")
+    return "\n".join(lines)

@@ -1,0 +1,169 @@
+"""The kernel cache: a second process compiles nothing, an edited source compiles anew, plain Python works as well."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+FIT = """
+import numpy as np, lineal, sys
+from lineal.core import jit
+rng = np.random.default_rng(0)
+X = rng.normal(size=(40, 5)); y = rng.integers(0, 3, 40)
+from scipy import sparse
+for kind in (np.ascontiguousarray, np.asfortranarray, sparse.csr_array, sparse.csc_array)[: int(sys.argv[1])]:
+    for loss in sys.argv[2].split(","):
+        for dtype in (np.float64, np.float32)[: int(sys.argv[3])]:
+            lineal.LinearClassifier(loss=loss, max_iter=3, tol=1e9).fit(kind(X.astype(dtype)), y)
+print("compiled", len(jit.compiled), "in", jit.cache_folder())
+"""
+
+
+def run(code: str, *arguments: str, package: Path = ROOT, **environment: str) -> str:
+    env = {**os.environ, "PYTHONPATH": str(package), "PYTHONWARNINGS": "ignore", **environment}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, env=env, cwd=package, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def compiled(output: str) -> int:
+    return int(output.split("compiled ")[1].split()[0])
+
+
+def test_a_second_process_compiles_nothing(tmp_path):
+    arguments = ("4", "squared_hinge,softmax", "1")
+    first = run(FIT, *arguments, LINEAL_CACHE_DIR=str(tmp_path))
+    second = run(FIT, *arguments, LINEAL_CACHE_DIR=str(tmp_path))
+    assert compiled(first) > 10
+    assert compiled(second) == 0
+
+
+@pytest.mark.slow
+def test_a_second_process_compiles_nothing_for_any_public_combination(tmp_path):
+    arguments = ("4", "squared_hinge,softmax,logistic,squared,multiclass_squared_hinge,label_ranking", "2")
+    run(FIT, *arguments, LINEAL_CACHE_DIR=str(tmp_path))
+    assert compiled(run(FIT, *arguments, LINEAL_CACHE_DIR=str(tmp_path))) == 0
+
+
+def test_editing_a_loss_invalidates_the_cache_and_editing_the_command_line_does_not(tmp_path):
+    package = tmp_path / "copy"
+    shutil.copytree(ROOT / "lineal", package / "lineal", ignore=shutil.ignore_patterns("__pycache__"))
+    code = """
+import numpy as np
+from lineal import losses
+from lineal.core import jit
+from lineal.core.jit import kernel
+from lineal.problem.row_sums import _values
+from lineal.problem.targets import OneLabel
+print("value", _values(losses.get("hinge"), OneLabel(np.zeros(1, np.int32)), np.ones(1), np.zeros((1, 1)), 0, 1))
+print("compiled", len(jit.compiled))
+"""
+    environment = {"LINEAL_CACHE_DIR": str(tmp_path / "cache")}
+    assert "value 1.0" in run(code, package=package, **environment)
+    assert compiled(run(code, package=package, **environment)) == 0
+    (package / "lineal" / "cli" / "new_command.py").write_text("# nothing that kernels see\n")
+    assert compiled(run(code, package=package, **environment)) == 0
+    source = package / "lineal" / "losses" / "hinge.py"
+    source.write_text(source.read_text().replace("return max(1.0 - t * z, 0.0)", "return max(5.0 - t * z, 0.0)"))
+    edited = run(code, package=package, **environment)
+    assert "value 5.0" in edited
+    assert compiled(edited) > 0
+
+
+def test_an_unwritable_cache_only_costs_time(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("a file where the folder should be")
+    code = "from lineal.core import jit, maths; print(maths.sigmoid(0.0), jit.cache_folder())"
+    assert run(code, LINEAL_CACHE_DIR=str(blocked)).split() == ["0.5", "None"]
+
+
+def test_a_damaged_cache_entry_is_compiled_again(tmp_path):
+    code = "from lineal.core import jit, maths; print(maths.sigmoid(0.0)); print('compiled', len(jit.compiled))"
+    assert compiled(run(code, LINEAL_CACHE_DIR=str(tmp_path))) > 0
+    for entry in tmp_path.rglob("*sigmoid*.kernel"):
+        entry.write_bytes(b"damaged")
+    damaged = run(code, LINEAL_CACHE_DIR=str(tmp_path))
+    assert damaged.startswith("0.5")
+    assert compiled(damaged) > 0
+    run(code, LINEAL_CACHE_DIR=str(tmp_path))
+    assert compiled(run(code, LINEAL_CACHE_DIR=str(tmp_path))) == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are a Unix thing")
+def test_the_first_compilation_is_announced_on_a_terminal_only(tmp_path):
+    import pty
+
+    code = "from lineal.core import maths; maths.sigmoid(0.0)"
+    env = {**os.environ, "LINEAL_CACHE_DIR": str(tmp_path)}
+
+    def on_a_terminal() -> str:
+        reader, writer = pty.openpty()
+        subprocess.run([sys.executable, "-c", code], stderr=writer, env=env, cwd=ROOT, check=True)
+        os.write(writer, b"end")
+        os.close(writer)
+        shown = os.read(reader, 65536).decode()
+        os.close(reader)
+        return shown
+
+    assert "compiling sigmoid …, once" in on_a_terminal()
+    assert on_a_terminal() == "end"  # compiled already
+    shutil.rmtree(tmp_path)
+    quiet = subprocess.run([sys.executable, "-c", code], capture_output=True, env=env, cwd=ROOT, check=True)
+    assert quiet.stderr == b""
+
+
+def test_bounds_checked_kernels_have_a_cache_of_their_own():
+    code = "from lineal.core import jit; print(jit.source_hash())"
+    assert run(code) != run(code, NUMBA_BOUNDSCHECK="1")
+
+
+def test_importing_lineal_imports_neither_numba_nor_scikit_learn():
+    code = "import sys, lineal; print([m for m in ('numba', 'sklearn', 'pyarrow', 'scipy') if m in sys.modules])"
+    assert run(code).strip() == "[]"
+
+
+@pytest.mark.slow
+def test_the_core_suite_passes_in_plain_python():
+    """The `core` tests of this suite once more with NUMBA_DISABLE_JIT=1."""
+    env = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "core and not slow", "-p", "no:cacheprovider", "tests"]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_two_processes_that_compile_at_once_never_share_a_file(tmp_path):
+    from lineal.core.jit import KernelFiles
+
+    first, second = KernelFiles("base", [tmp_path], tmp_path), KernelFiles("base", [tmp_path], tmp_path)
+    first.save("one", "code of one")
+    second.save("two", "code of two")
+    assert first.load("two") == "code of two"
+    assert second.load("one") == "code of one"
+
+
+def test_code_under_a_wrong_signature_is_compiled_again():
+    from numba.core import types
+
+    from lineal.core import jit, maths
+
+    maths.sigmoid(0.0)
+    cache = maths.sigmoid._cache
+    context = maths.sigmoid.targetctx
+    assert cache.load_overload((types.float64,), context) is not None
+    key = cache._index_key((types.float64,), context.codegen())
+    data = cache.files.load(key)
+    cache.files.load = lambda other: data
+    try:
+        assert cache.load_overload((types.float32,), context) is None
+    finally:
+        del cache.files.load
+        jit.compiled.pop()
