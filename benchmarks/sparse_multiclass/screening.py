@@ -2,8 +2,8 @@
 
 The reference is a solution with a gap of 1e-10 (or as small as it gets; the gap is printed). At solutions of larger
 gaps `lineal.solvers.block_cd.screening.safe_zeros` says which rows are surely zero; none of them may be non-zero in
-the reference. Visits are counted sweep by sweep in a run to a gap of 1e-6: as it is, with nothing ever screened, and as if every
-sweep went over all rows.
+the reference. Visits are counted sweep by sweep in a run to a gap of 1e-6: as it is, with nothing ever screened, and
+as if every sweep went over all rows.
 """
 
 from __future__ import annotations
