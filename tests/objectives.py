@@ -1,9 +1,6 @@
-"""Small objectives with known facts, their minima by an independent solver, and rows in unequal blocks."""
+"""Small objectives with known facts, their minima by an independent solver."""
 
 from __future__ import annotations
-
-import itertools
-from dataclasses import dataclass, replace
 
 import numpy as np
 import twin
@@ -12,49 +9,10 @@ from scipy import optimize, sparse
 
 from lineal import losses, penalties
 from lineal.design import wrap
-from lineal.engine.base import add_in_order
 from lineal.engine.local import LocalEngine
 from lineal.penalties.regulariser import Regulariser
 from lineal.problem.objective import Objective
-from lineal.problem.targets import LabelSets, OneLabel, encode
-
-
-@dataclass(frozen=True)
-class UnequalBlocks:
-    """A test engine: the same rows, served as blocks of the given sizes."""
-
-    local: LocalEngine
-    sizes: tuple[int, ...]
-
-    def __getattr__(self, name):
-        return getattr(self.local, name)
-
-    def sum(self, step, rows=1):
-        (whole,) = replace(self.local, block_rows=10**9).blocks()
-        starts = np.concatenate([[0], np.cumsum(self.sizes)])
-        assert starts[-1] == self.shape[0]
-        one_row = replace(self.local, block_rows=1).blocks()
-
-        def parts():
-            for start, stop in itertools.pairwise(starts):
-                block = replace(self.local, block_rows=int(stop - start))
-                piece = replace(
-                    block,
-                    X=whole.X.rows(start, stop),
-                    targets=_join([b.targets for b in one_row[start:stop]]),
-                    weights=whole.weights[start:stop],
-                    offsets=None if whole.offsets is None else whole.offsets[start:stop],
-                )
-                yield step(replace(piece.blocks()[0], first=int(start)))
-
-        return add_in_order(parts())
-
-
-def _join(targets):
-    if isinstance(targets[0], OneLabel):
-        return OneLabel(np.concatenate([t.columns for t in targets]))
-    lengths = [len(t.columns) for t in targets]
-    return LabelSets(np.concatenate([t.columns for t in targets]), np.concatenate([[0], np.cumsum(lengths)]))
+from lineal.problem.targets import encode
 
 
 def build(name, seed=0, *, n=40, k=3, alpha=0.05, fit_intercept=True, weighted=True, offset=False, dtype=np.float64):

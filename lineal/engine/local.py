@@ -7,14 +7,18 @@ between the two products of a gradient.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import functools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from lineal.design import Design
-from lineal.engine.base import Block, Summands, add_in_order
+from lineal.engine.base import Block, Summands, add_along_tree
+from lineal.engine.state import Moving, RowState, StateCache, States, arrive, cut_rows
+from lineal.errors import OptionError
 
 #: Bytes of scores that a block of sparse rows may need.
 SCORE_BYTES = 64 << 20
@@ -25,7 +29,7 @@ DENSE_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """Rows held by this process. Workspace: scores and gradients of one block, at most 2·SCORE_BYTES."""
+    """Rows held by this process. Workspace: scores and gradients of one block, at most 2·SCORE_BYTES, and row state."""
 
     X: Design
     targets: Any
@@ -34,6 +38,7 @@ class LocalEngine:
     offsets: np.ndarray | None = None
     threads: int = 1
     block_rows: int | None = None
+    cache: StateCache = field(default_factory=StateCache, repr=False, compare=False)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -45,13 +50,31 @@ class LocalEngine:
         """Precision of X."""
         return self.X.dtype
 
+    @property
+    def is_dense(self) -> bool:
+        """Whether the rows store all of their entries."""
+        return self.X.is_dense
+
+    @property
+    def stored(self) -> int:
+        """Number of stored entries of X."""
+        return self.X.stored
+
+    def with_threads(self, threads: int) -> LocalEngine:
+        """The same rows, with this many threads per block."""
+        return self if threads == self.threads else replace(self, threads=threads)
+
+    def with_weights(self, weights: np.ndarray) -> LocalEngine:
+        """The same rows, not copied, with other weights, which add up to one."""
+        return replace(self, weights=weights)
+
     def rows_of_a_block(self) -> int:
         """Rows in a block: all of them, unless scores or cache ask for less."""
         n, d = self.shape
-        if self.block_rows is not None:
-            return self.block_rows
         if not self.X.has_rows:
             return max(n, 1)
+        if self.block_rows is not None:
+            return self.block_rows
         size = self.dtype.itemsize
         rows = max(1, SCORE_BYTES // (8 * self.n_columns))
         if self.X.is_dense:
@@ -59,10 +82,17 @@ class LocalEngine:
             rows = min(rows, max(DENSE_BYTES // max(1, d * size), 4 * self.n_columns, 256))
         return rows
 
+    @functools.cached_property
+    def _blocks(self) -> list[Block]:
+        return self._cut(self.rows_of_a_block())
+
     def blocks(self, at_least: int = 1) -> list[Block]:
-        """All blocks in order."""
-        n, rows = self.shape[0], max(self.rows_of_a_block(), at_least)
-        cuts = [(start, min(start + rows, n)) for start in range(0, n, rows)]
+        """All blocks in order, of at least so many rows."""
+        return self._blocks if at_least <= self.rows_of_a_block() else self._cut(at_least)
+
+    def _cut(self, rows: int) -> list[Block]:
+        n = self.shape[0]
+        cuts = [(start, min(start + rows, n)) for start in range(0, max(n, 1), rows)]
         return [
             Block(
                 self.X.rows(start, stop),
@@ -75,6 +105,42 @@ class LocalEngine:
             for start, stop in cuts
         ]
 
-    def sum(self, step: Callable[[Block], Summands], rows: int = 1) -> Summands:
-        """Σ over blocks (of at least so many `rows`) of step(block), added in the order of the blocks."""
-        return add_in_order(step(block) for block in self.blocks(rows))
+    def sum(self, step: Any, *arguments: Any, states: States = (), rows: int = 1) -> Summands:
+        """Σ over blocks of step(block, *pieces of the states, *arguments), along a fixed tree (`add_along_tree`)."""
+        if not states:
+            return add_along_tree(step(block, *arguments) for block in self.blocks(rows))
+        return add_along_tree(self._answers(step, arguments, states))
+
+    def update(self, step: Any, *arguments: Any, states: States) -> None:
+        """Run a step for what it writes to the states that move, unless they are not kept."""
+        if all(self.cache.holds(entry.state) for entry in states if isinstance(entry, Moving)):
+            for _ in self._answers(step, arguments, states):
+                pass
+        else:
+            arrive(states)
+
+    def gather(self, step: Any, *arguments: Any, states: States = ()) -> list[Any]:
+        """The answer of each block, in order."""
+        return list(self._answers(step, arguments, states))
+
+    def _answers(self, step: Any, arguments: tuple[Any, ...], states: States) -> Iterator[Any]:
+        uses = [entry.use() for entry in states]
+        for number, block in enumerate(self.blocks()):
+            mine = [use.for_rows(block.first, block.n) for use in uses]
+            yield self.cache.run(step, number, block, mine, arguments)
+        arrive(states)
+
+    def state(self, rebuild: Any, *arguments: Any, max_bytes: float = math.inf) -> RowState:
+        """Row state that `rebuild(block, *arguments)` makes, kept up to `max_bytes` for all rows together."""
+        return self.cache.drop_with(RowState(rebuild, arguments, max_bytes / max(self.shape[0], 1)))
+
+    def cut(self, array: Any) -> RowState:
+        """The rows of an array, (n, …), as row state, without a copy."""
+        return RowState(cut_rows, (array,), -1.0)
+
+
+def local_rows(solver: str, engine: Any, advice: str) -> LocalEngine:
+    """The engine, if its rows are in this process; `advice` names a solver that needs them nowhere."""
+    if not isinstance(engine, LocalEngine):
+        raise OptionError(f"{solver} needs all rows in this process, not {type(engine).__name__}: {advice}")
+    return engine

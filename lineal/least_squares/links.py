@@ -24,6 +24,7 @@ from lineal.errors import DataError, OptionError
 from lineal.problem import row_sums
 from lineal.problem.objective import Objective
 from lineal.problem.solution import Certificate
+from lineal.problem.steps import pull_back
 from lineal.problem.targets import OneLabel
 
 
@@ -78,6 +79,25 @@ class _Loss:
 
 
 @dataclass(frozen=True)
+class _LinkGradient:
+    """The loss term of a link (NaN without Φ) and its gradient, as a step over rows."""
+
+    link: Link
+    fit_intercept: bool
+
+    def __call__(self, block: Block, W: np.ndarray, b: np.ndarray) -> tuple[float, np.ndarray]:
+        Z, link = row_sums.scores(block, W, b), self.link
+        R = _checked(link.mean(Z), Z.shape, f"mean of {link.name}").astype(Z.dtype)
+        value = math.nan
+        if link.potential is not None:
+            potentials = _checked(link.potential(Z), Z.shape[:1], f"potential of {link.name}")
+            value = float(block.weights @ (potentials - _label_sums(block.targets, Z)))
+        _subtract_labels(block.targets, R)
+        R *= block.weights[:, None].astype(R.dtype)
+        return value, pull_back(block, R, self.fit_intercept)
+
+
+@dataclass(frozen=True)
 class LinkObjective(Objective):
     """The objective of a link; `loss` is made of it."""
 
@@ -88,21 +108,7 @@ class LinkObjective(Objective):
 
     def loss_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """The loss term (NaN without Φ) and its gradient, in the shape of θ."""
-        W, b = self.split(theta)
-        link = self.loss.link
-
-        def step(block: Block) -> tuple[float, np.ndarray]:
-            Z = row_sums.scores(block, W, b)
-            R = _checked(link.mean(Z), Z.shape, f"mean of {link.name}").astype(Z.dtype)
-            value = math.nan
-            if link.potential is not None:
-                potentials = _checked(link.potential(Z), Z.shape[:1], f"potential of {link.name}")
-                value = float(block.weights @ (potentials - _label_sums(block.targets, Z)))
-            _subtract_labels(block.targets, R)
-            R *= block.weights[:, None].astype(R.dtype)
-            return value, self.pull_back(block, R)
-
-        value, gradient = self.engine.sum(step)
+        value, gradient = self.engine.sum(_LinkGradient(self.loss.link, self.fit_intercept), *self.split(theta))
         return float(value), gradient
 
     def value(self, theta: np.ndarray, dtype: Any = None) -> float:

@@ -5,28 +5,27 @@ scores are W'(x − x̄) + c·β, and the gradient by W is X'R − x̄·1'R wher
 variance of a column, so that β has as much curvature as a weight may have and one step length suits both: without it
 the intercept of features in millions would hardly move, and that of tiny ones would make all steps short.
 
-Scores of a point are kept, so that a point on the line through two others needs no product with X. A step, with all
-that is asked about it, is one pass over the parameters.
+Scores of a point are row state, so that a point on the line through two others needs no product with X. A step, with
+all that is asked about it, is one pass over the parameters.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from lineal.core import threads as pool
 from lineal.core.jit import kernel
-from lineal.design.products import matmul, rmatmul
 from lineal.engine.base import Block
-from lineal.engine.local import LocalEngine
-from lineal.errors import OptionError
+from lineal.engine.state import Piece, RowState
 from lineal.numerics.centred import Centred
-from lineal.numerics.vectors import dot
-from lineal.problem import row_sums
+from lineal.numerics.vectors import beyond, dot
+from lineal.problem import row_sums, steps
 from lineal.problem.objective import Objective
 
 #: Relative error of the largest eigenvalue, which is found from below and hence raised by as much.
@@ -40,10 +39,9 @@ MAX_EXPONENT = 60
 
 
 class Gradient(NamedTuple):
-    """f, s·∇ℓ of every row, and X'R over the sums of R, in the shape of θ and not yet centred."""
+    """f, and X'R over the sums of R = s·∇ℓ, in the shape of θ and not yet centred."""
 
     loss: float
-    residuals: np.ndarray
     sums: np.ndarray
 
 
@@ -61,21 +59,12 @@ class Step(NamedTuple):
     shift: np.ndarray
 
 
-def local_rows(solver: str, objective: Objective) -> LocalEngine:
-    """The engine, if its rows are in this process."""
-    if not isinstance(objective.engine, LocalEngine):
-        raise OptionError(
-            f"{solver} needs all rows in this process, not {type(objective.engine).__name__}: "
-            "use solver='lbfgs' for rows held elsewhere"
-        )
-    return objective.engine
-
-
 class Composite:
     """f, ∇f and proximal steps by W and β; θ inside is theirs."""
 
-    def __init__(self, solver: str, objective: Objective, threads: int) -> None:
-        self.objective, self.threads, self.engine = objective, threads, local_rows(solver, objective)
+    def __init__(self, objective: Objective, threads: int) -> None:
+        self.objective, self.threads = objective.with_threads(threads), threads
+        self.engine = self.objective.engine
         self.centred = Centred(objective)
         d, means = self.engine.shape[1], self.centred.means
         self.means: np.ndarray = np.zeros(d) if means is None else np.ascontiguousarray(means[:, 0])
@@ -109,30 +98,33 @@ class Composite:
         W, b = self.objective.split(theta)
         return W, self.unit * b - shift if self.objective.fit_intercept else b
 
-    def scores(self, theta: np.ndarray, shift: np.ndarray) -> np.ndarray:
-        """Scores of every row, (n, k)."""
-        W, b = self.weights(theta, shift)
-        Z = np.empty((self.engine.shape[0], W.shape[1]), theta.dtype)
-        for block in self.engine.blocks():
-            Z[self._rows(block)] = row_sums.scores(block, W, b)
-        return Z
+    def scores(self, theta: np.ndarray, shift: np.ndarray) -> RowState:
+        """Scores of every row, kept where the rows are."""
+        return self.engine.state(steps.Scores(), *self.weights(theta, shift))
 
-    def loss(self, Z: np.ndarray) -> float:
-        """f at scores Z."""
-        loss = self.objective.loss
-        return float(self.engine.sum(lambda block: (row_sums.values(loss, block, Z[self._rows(block)]),))[0])
+    def scores_beyond(self, before: RowState, after: RowState, length: float, theta: np.ndarray) -> RowState:
+        """Scores of θ = after + length·(after − before), without a product with X."""
+        scores = self.engine.state(steps.Scores())
+        states = (scores.to(*self.weights(theta, self.shift(theta))), before, after)
+        self.engine.update(_ScoresBeyond(self.threads), length, states=states)
+        return scores
 
-    def gradient(self, Z: np.ndarray) -> Gradient:
-        """f and its gradient at scores Z, in one pass over the rows."""
-        R = np.empty_like(Z)
+    def loss(self, scores: RowState) -> float:
+        """f at these scores."""
+        return float(self.engine.sum(_LossAt(self.objective.loss), states=(scores,))[0])
 
-        def step(block: Block) -> tuple[float, np.ndarray]:
-            rows = self._rows(block)
-            value = row_sums.gradients(self.objective.loss, block, block.weights, Z[rows], R[rows])
-            return value, self.objective.pull_back(block, R[rows])
+    def gradient(self, scores: RowState) -> Gradient:
+        """f and its gradient at these scores, in one pass over the rows."""
+        step = _GradientAt(self.objective.loss, self.objective.fit_intercept)
+        value, sums = self.engine.sum(step, states=(scores,))
+        return Gradient(float(value), sums)
 
-        value, sums = self.engine.sum(step)
-        return Gradient(float(value), R, sums)
+    def change_along(self, before: RowState, after: RowState) -> float:
+        """s'y of the step s from one point to another, and the change of the gradient y: (Xs)'(R − R of before).
+
+        That is true in whatever coordinates, and needs no pass over the parameters.
+        """
+        return float(self.engine.sum(_ChangeAlong(self.objective.loss), states=(before, after))[0])
 
     def penalty(self, theta: np.ndarray) -> float:
         """αΩ(W)."""
@@ -180,10 +172,6 @@ class Composite:
         sums = [regulariser.value(W), dot(move, move), dot(move, G), -dot(move, W - previous[:d])]
         return np.concatenate([sums, np.einsum("j,jr->r", self.means, W, dtype=np.float64)])
 
-    @staticmethod
-    def _rows(block: Block) -> slice:
-        return slice(block.first, block.first + block.X.shape[0])
-
     def least_curvature(self) -> float:
         """Of the directions along single features and β, the largest that f can have: what a search may begin with."""
         return self._scaled(self.objective.loss.typical_curvature(self.engine.n_columns), self.variance)
@@ -210,12 +198,7 @@ class Composite:
 
         def product(v: np.ndarray) -> np.ndarray:
             V = np.ascontiguousarray(v.reshape(-1, 1), dtype=np.float64)
-
-            def gram(block: Block) -> tuple[np.ndarray]:
-                scores = matmul(block.X, V, threads=block.threads)
-                return (rmatmul(block.X, scores * block.weights[:, None], threads=block.threads),)
-
-            (out,) = self.engine.sum(gram)
+            (out,) = self.engine.sum(steps.GramProduct(), V)
             return out[:, 0] - self.means * dot(self.means, V)
 
         if d < 3:
@@ -227,6 +210,62 @@ class Composite:
         operator = LinearOperator((d, d), matvec=product, dtype=np.float64)
         (found,) = eigsh(operator, k=1, v0=start, tol=EIGENVALUE_ERROR, return_eigenvectors=False)
         return float(found) * (1.0 + EIGENVALUE_ERROR)
+
+
+# --- steps over rows
+
+
+def _residuals(loss: Any, block: Block, scores: Piece) -> tuple[float, np.ndarray]:
+    """Σ s·ℓ, and R = s·∇ℓ of every row, which the piece remembers."""
+    if "R" not in scores:
+        R = np.empty_like(scores["Z"])
+        scores["value"] = np.array(row_sums.gradients(loss, block, block.weights, scores["Z"], R))
+        scores["R"] = R
+    return float(scores["value"]), scores["R"]
+
+
+@dataclass(frozen=True)
+class _LossAt:
+    """Σ s·ℓ."""
+
+    loss: Any
+
+    def __call__(self, block: Block, scores: Piece) -> tuple[float]:
+        return (row_sums.values(self.loss, block, scores["Z"]),)
+
+
+@dataclass(frozen=True)
+class _GradientAt:
+    """Σ s·ℓ and its gradient in the shape of θ."""
+
+    loss: Any
+    fit_intercept: bool
+
+    def __call__(self, block: Block, scores: Piece) -> tuple[float, np.ndarray]:
+        value, R = _residuals(self.loss, block, scores)
+        return value, steps.pull_back(block, R, self.fit_intercept)
+
+
+@dataclass(frozen=True)
+class _ChangeAlong:
+    """(Z − Z of before)'(R − R of before)."""
+
+    loss: Any
+
+    def __call__(self, block: Block, before: Piece, after: Piece) -> tuple[float]:
+        changes = [_residuals(self.loss, block, piece)[1] for piece in (before, after)]
+        return (dot(after["Z"] - before["Z"], changes[1] - changes[0]),)
+
+
+@dataclass(frozen=True)
+class _ScoresBeyond:
+    """Fills scores with after + length·(after − before)."""
+
+    threads: int
+
+    def __call__(self, block: Block, scores: Piece, before: Piece, after: Piece, length: float) -> tuple[()]:
+        scores["Z"] = beyond(before["Z"], after["Z"], length, self.threads)
+        return ()
 
 
 def _power_of_two(size: float) -> float:

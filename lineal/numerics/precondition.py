@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy import linalg
@@ -133,8 +134,7 @@ def metric(centred: Centred) -> Spectral:
     objective = centred.objective
     d, k = objective.engine.shape[1], objective.engine.n_columns
     curvature, ridge = objective.loss.typical_curvature(k), ridge_of(objective)
-    (stored,) = objective.engine.sum(lambda block: (block.X.stored,))
-    if stored <= 4 * k * MAX_GRAM_GRADIENTS * objective.engine.shape[0] and 0 < d <= MAX_GRAM_COLUMNS:
+    if objective.engine.stored <= 4 * k * MAX_GRAM_GRADIENTS * objective.engine.shape[0] and 0 < d <= MAX_GRAM_COLUMNS:
         return Gram(_finite(second_moment(centred)), ridge, curvature)
     return Diagonal(_finite(_squares(centred)), ridge, curvature)
 
@@ -178,12 +178,8 @@ def second_moment(centred: Centred, sample: int | None = None, seed: int = 0) ->
     stride = n / (sample or n or 1)
     stride = stride if stride > 1.5 else 1.0  # else there is little to save
 
-    def step(block: Block) -> tuple[Any]:
-        X, weights = _thinned(block, stride, seed) if block.X.is_dense and stride > 1.0 else (block.X, block.weights)
-        return (gram(X, weights, block.threads, centre),)
-
     matrix = np.zeros((size, size))
-    matrix[:d, :d] = objective.engine.sum(step, max(1, round(stride * d)))[0]
+    matrix[:d, :d] = objective.engine.sum(_SecondMoment(stride, seed), centre, rows=max(1, round(stride * d)))[0]
     if stride > 1.0:  # a column that the sample has missed has its curvature all the same
         at = np.arange(d)
         matrix[at, at] = np.maximum(matrix[at, at], _squares(centred)[:d])
@@ -192,6 +188,19 @@ def second_moment(centred: Centred, sample: int | None = None, seed: int = 0) ->
         constant = np.flatnonzero(is_constant(np.diag(matrix)[:d], centre))
         matrix[constant] = matrix[:, constant] = 0.0
     return matrix
+
+
+@dataclass(frozen=True)
+class _SecondMoment:
+    """Σ s(x − centre)(x − centre)' of the rows, or of one in `stride` of them where they are dense."""
+
+    stride: float
+    seed: int
+
+    def __call__(self, block: Block, centre: np.ndarray | None) -> tuple[np.ndarray]:
+        is_thinned = block.X.is_dense and self.stride > 1.0 and block.n > 0
+        X, weights = _thinned(block, self.stride, self.seed) if is_thinned else (block.X, block.weights)
+        return (gram(X, weights, block.threads, centre),)
 
 
 def _thinned(block: Block, stride: float, seed: int) -> tuple[Design, np.ndarray]:

@@ -1,14 +1,16 @@
 """Scores and curvatures of all rows, kept while a Newton method works: Z, Y = X·s, R = s∘∇ℓ and D = s∘ℓ''.
 
-With Z and Y at hand a trial step costs O(n·k) and no pass over X, and a product with the Hessian one pass there and one
-back. Losses that see one score at a time (one-vs-rest) are k separate problems that share the passes, and have D as an
-array; those that couple the columns are one problem, whose curvature the loss applies to a row (`row_curvature`).
+They are row state (`lineal.engine.state`), so they live where the rows live. With Z and Y at hand a trial step costs
+O(n·k) and no pass over X, and a product with the Hessian two passes. Losses that see one score at a time (one-vs-rest)
+are k separate problems that share the passes, and have D as an array; those that couple the columns are one problem,
+whose curvature the loss applies to a row (`row_curvature`).
 
-Memory: 4·n·k numbers in the precision of the data (3·n·k for coupled columns).
+Memory: 4·n·k numbers in the precision of the data (3·n·k for coupled columns), where that much is kept.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,8 +21,11 @@ from lineal.core.jit import kernel
 from lineal.core.maths import wide
 from lineal.design.csr import CSR
 from lineal.design.products import matmul, rmatmul
+from lineal.engine.base import Block, Engine
+from lineal.engine.state import Piece
 from lineal.numerics.centred import Centred
 from lineal.numerics.cg import column_dots, total_dot
+from lineal.problem import row_sums
 
 #: Rows of a chunk of the loss's work; sums over chunks are added in order.
 CHUNK_ROWS = 8192
@@ -28,36 +33,31 @@ CHUNK_ROWS = 8192
 #: Stored numbers below which a second thread is not worth its start.
 WORTH_A_THREAD = 200_000
 
+#: Bytes of each array of row state up to which they are kept between products.
+KEPT_BYTES = 256 << 20
+
 _U = np.uintp
 
 
-def is_worth_threads(objective: Any) -> bool:
-    """Whether a pass over the rows takes longer than waking a thread up."""
-    (stored,) = objective.engine.sum(lambda block: (block.X.stored,))
-    return stored * objective.engine.n_columns >= 4 * WORTH_A_THREAD
+def useful_threads(engine: Engine, threads: int) -> int:
+    """The number of threads, or one where a pass over the rows takes less time than waking another."""
+    return threads if engine.stored * engine.n_columns >= 4 * WORTH_A_THREAD else 1
 
 
 class ScoreRows:
-    """All rows of a local engine seen from θ = (W, b̃). Arrays have the `columns` that still take part."""
+    """All rows seen from θ = (W, b̃), where each column of θ may be a problem of its own.
 
-    def __init__(self, centred: Centred, threads: int) -> None:
-        self.centred, self.objective = centred, centred.objective
-        engine: Any = self.objective.engine
-        self.engine = engine
-        self.loss, self.threads = self.objective.loss, threads
-        n, k = self.engine.shape[0], self.engine.n_columns
-        self.is_coupled = self.loss.is_direct
+    `theta` and `columns` are those of the problems that still take part.
+    """
+
+    def __init__(self, centred: Centred) -> None:
+        self.centred, self.objective, self.engine = centred, centred.objective, centred.objective.engine
+        self.is_coupled = self.objective.loss.is_direct
         self.dots = total_dot if self.is_coupled else column_dots
-        self.columns = np.arange(k)
-        self.blocks = engine.blocks()
-        X = engine.X
-        self.is_fused = k == 1 and isinstance(X.layout, CSR) and not self.is_coupled
-        self.pieces = threads if X.stored >= WORTH_A_THREAD else 1
-        shape, dtype = (n, k), self.engine.dtype
-        self.Z, self.R = np.empty(shape, dtype), np.empty(shape, dtype)
-        self.Y = np.zeros(shape, dtype)
-        self.D = np.empty(shape if not self.is_coupled else (0, 0), dtype)
-        self.active: np.ndarray | None = None
+        self.columns = np.arange(self.engine.n_columns)
+        self.direction: np.ndarray | None = None
+        self.facts = RowFacts(self.objective.loss, self.is_coupled, self.engine.n_columns)
+        self.rebuild = ScorePieces(self.facts)
 
     @property
     def groups(self) -> int:
@@ -66,88 +66,68 @@ class ScoreRows:
 
     def start(self, theta: np.ndarray) -> np.ndarray:
         """Scores of θ from scratch; loss of every problem."""
-        self._scores(theta, self.Z)
-        if self.engine.offsets is not None:
-            self.Z += self.engine.offsets if self.is_coupled else self.engine.offsets[:, self.columns]
-        self.Y[:] = 0.0
+        self.theta, self.direction = theta, None
+        max_bytes = KEPT_BYTES * (3 if self.is_coupled else 4)
+        self.state = self.engine.state(self.rebuild, *self._parameters(np.zeros(self.groups)), max_bytes=max_bytes)
         return self.trial(np.zeros(self.groups))[0]
+
+    def begin(self, theta: np.ndarray, Z: np.ndarray, R: np.ndarray) -> Piece:
+        """Take the scores Z of θ from the caller, and write to his Z and R from now on; needs one block of local rows.
+
+        Returns the piece of that block.
+        """
+        self.theta, self.direction = theta, None
+        self.state = self.engine.state(self.rebuild, *self._parameters(np.zeros(self.groups)))
+        D = np.empty_like(Z) if not self.is_coupled else np.empty((0, 0), Z.dtype)
+        piece = {"Z": Z, "Y": np.zeros_like(Z), "R": R, "D": D, "steps": np.zeros(self.groups)}
+        self.engine.cache.put(0, self.state.use(), piece)  # type: ignore[attr-defined]
+        return piece
 
     def look_along(self, direction: np.ndarray) -> None:
         """Y = X·direction."""
-        self._scores(direction, self.Y)
-
-    def _scores(self, theta: np.ndarray, out: np.ndarray) -> None:
-        W, b = self.objective.split(self.centred.outside(theta))
-        if W.any():
-            matmul(self.engine.X, W, out=out, threads=self.threads)
-        else:  # the usual start
-            out[:] = 0.0
-        if self.objective.fit_intercept:
-            out += b
+        self.direction = direction
+        parameters = self._parameters(np.zeros(self.groups))
+        self.engine.update(look_along, *parameters[2:4], states=(self.state.to(*parameters),))
 
     def trial(self, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Loss and slope along Y of every problem at Z + steps·Y; R and D are then those of that point."""
-        n = len(self.Z)
-        chunks = [(a, min(a + CHUNK_ROWS, n)) for a in range(0, n, CHUNK_ROWS)]
-        given = (self.loss, self.engine.targets, self.engine.weights, self.Z, self.Y, steps, self.R)
-        if self.is_coupled:
-            tasks = [partial(_coupled_trial, *given, *chunk) for chunk in chunks]
-        else:
-            whole = (self.columns, self.engine.n_columns, self.D)
-            tasks = [partial(_separate_trial, *given, *whole, *chunk) for chunk in chunks]
-        sums = np.sum(pool.run(tasks, self.threads), axis=0) if chunks else np.zeros((2, self.groups))
-        self.active = None
+        """Loss of every problem, and its slope along Y, at Z + steps·Y; R and D are then those of that point."""
+        states = (self.state.to(*self._parameters(steps)),)
+        (sums,) = self.engine.sum(Trial(self.facts), steps, self.columns, states=states)
         return sums[0], sums[1]
 
-    def accept(self, steps: np.ndarray) -> None:
-        """Move Z; `trial` must have seen these steps last."""
-        _move(self.Z, self.Y, np.broadcast_to(steps, (self.Z.shape[1],)))
+    def accept(self, steps: np.ndarray, theta: np.ndarray) -> None:
+        """Move Z to the scores of θ, which are Z + steps·Y; `trial` must have seen these steps last."""
+        self.theta, self.direction = theta, None
+        self.engine.update(accept, steps, states=(self.state.to(*self._parameters(np.zeros(self.groups))),))
 
     def gradient(self) -> np.ndarray:
-        """Of the loss term, by W and b̃."""
-        if self.is_fused:
-            return self._inside(*self._spread(_pull, self.R))
-        return self._inside(rmatmul(self.engine.X, self.R, threads=self.threads), self.R.sum(axis=0, dtype=np.float64))
+        """Gradient of the loss term with respect to W and b̃."""
+        return self._inside(*self.engine.sum(Gradient(self.facts), self.columns, states=(self.state,)))
 
-    def product(self, V: np.ndarray, D: np.ndarray) -> np.ndarray:
-        """Hessian of the loss term times V; D are the curvatures of V's columns."""
-        W, b = self.objective.split(self.centred.outside(V))
-        if self.is_fused:
-            if self.active is None:
-                self.active = np.flatnonzero(self.D[:, 0])
-            return self._inside(*self._spread(_there_and_back, self.active, D, np.ascontiguousarray(W[:, 0]), b[0]))
-        correlation, total = np.zeros(W.shape, W.dtype), np.zeros(W.shape[1])
-        for block in self.blocks:
-            Y = matmul(block.X, W, threads=self.threads)
-            if self.objective.fit_intercept:
-                Y += b
-            rows = slice(block.first, block.first + len(Y))
-            if self.is_coupled:
-                cuts = pool.ranges(len(Y), 4 * self.threads)
-                given = (self.loss, block.targets, block.weights, self.Z[rows], Y)
-                pool.run([partial(_curve, *given, *cut) for cut in cuts], self.threads)
-            else:
-                Y *= D[rows]
-            correlation += rmatmul(block.X, Y, threads=self.threads)
-            total += Y.sum(axis=0, dtype=np.float64)
-        return self._inside(correlation, total)
+    def product(self, V: np.ndarray, chosen: np.ndarray | None = None) -> np.ndarray:
+        """Hessian of the loss term times V; `chosen` are the problems of its columns, None for all of them."""
+        W, b = self._outside(V)
+        sums = self.engine.sum(CurvatureProduct(self.facts), W, b, self.columns, chosen, states=(self.state,))
+        return self._inside(*sums)
 
     def mean_curvature(self, seed: int) -> np.ndarray:
         """Σ_i s_i ∂²ℓ_i/∂z_r² of every column r; where columns are coupled, estimated with random signs."""
-        if not self.is_coupled:
-            return self.D.sum(axis=0, dtype=np.float64)
-        signs = np.random.default_rng(seed).integers(0, 2, self.Z.shape, np.int8)
-        Y = (2 * signs - 1).astype(self.Z.dtype)
-        curved = Y.copy()
-        _curve(self.loss, self.engine.targets, self.engine.weights, self.Z, curved, 0, len(Y))
-        found = np.einsum("ir,ir->r", Y, curved, dtype=np.float64)
-        return np.maximum(found, 1e-3 * max(float(found.max(initial=0.0)), 0.0))
+        (found,) = self.engine.sum(MeanCurvature(self.facts, seed), self.columns, states=(self.state,))
+        return np.maximum(found, 1e-3 * max(float(found.max(initial=0.0)), 0.0)) if self.is_coupled else found
 
     def keep(self, kept: np.ndarray) -> None:
-        """Go on with some of the columns only."""
-        self.columns = self.columns[kept]
-        self.Z, self.Y, self.R, self.D = (np.ascontiguousarray(A[:, kept]) for A in (self.Z, self.Y, self.R, self.D))
-        self.active = None
+        """Go on with some of the problems only."""
+        self.columns, self.theta = self.columns[kept], np.ascontiguousarray(self.theta[:, kept])
+        self.direction = None
+        self.engine.update(keep_columns, kept, states=(self.state.to(*self._parameters(np.zeros(self.groups))),))
+
+    def _parameters(self, steps: np.ndarray) -> tuple[Any, ...]:
+        """Arguments of `ScorePieces`: where Z, Y, R and D are."""
+        along = (None, None) if self.direction is None else self._outside(self.direction)
+        return *self._outside(self.theta), *along, steps, self.columns
+
+    def _outside(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.objective.split(self.centred.outside(theta))
 
     def _inside(self, correlation: np.ndarray, total: np.ndarray) -> np.ndarray:
         if self.centred.means is None:
@@ -157,70 +137,172 @@ class ScoreRows:
         out[-1] = total
         return out
 
-    def _spread(self, task: Any, *given: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Run a kernel over ranges of rows, each with its own sums, which are added in order."""
-        layout = self.engine.X.layout
-        outs = np.zeros((self.pieces, self.engine.shape[1]), self.engine.dtype)
-        cuts = pool.ranges(len(given[0]), self.pieces)
-        totals = pool.run([partial(task, layout, *given, out, *cut) for out, cut in zip(outs, cuts)], self.threads)
-        for other in outs[1:]:
-            outs[0] += other
-        return outs[0][:, None], np.array([sum(totals)])
+
+# --- steps over rows. A piece has Z, Y and the steps at which R and D are, which are computed when they are needed.
 
 
-class PassedRows:
-    """The same without anything kept: every question is a pass over the rows, all columns are one problem."""
+@dataclass(frozen=True)
+class RowFacts:
+    """What all steps know of the problem: the loss, whether it couples columns, and the number of all columns."""
 
-    is_coupled, groups, dots = True, 1, staticmethod(total_dot)
+    loss: Any
+    is_coupled: bool
+    k: int
 
-    def __init__(self, centred: Centred) -> None:
-        self.centred, self.objective = centred, centred.objective
-        self.columns = np.arange(self.objective.engine.n_columns)
-        self.D: np.ndarray | None = None
-        d = self.objective.engine.shape[1]
-        self.ridge = np.zeros((self.objective.shape[0], 1))
-        self.ridge[:d, 0] = self.objective.regulariser.strengths
+    def is_fused(self, block: Block) -> bool:
+        """Whether there is one column of sparse rows: each row is then read once per product, there and back."""
+        return self.k == 1 and not self.is_coupled and isinstance(block.X.layout, CSR)
 
-    def start(self, theta: np.ndarray) -> np.ndarray:
-        """Loss at θ."""
-        self.theta, self.direction = theta, np.zeros_like(theta)
-        return self.trial(np.zeros(1))[0]
 
-    def look_along(self, direction: np.ndarray) -> None:
-        """Remember the direction."""
-        self.direction = direction
+@dataclass(frozen=True)
+class ScorePieces:
+    """Rebuilds a piece: Z of (W, b), and Y of a direction (V, v)."""
 
-    def trial(self, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Loss and slope at θ + steps·direction, whose gradient is remembered."""
-        self.seen = self.theta + steps.astype(self.theta.dtype) * self.direction
-        value, gradient = self.objective.loss_and_gradient(self.centred.outside(self.seen))
-        self._gradient = self._inside(gradient)
-        return np.array([value]), self.dots(self._gradient, self.direction)
+    facts: RowFacts
 
-    def accept(self, steps: np.ndarray) -> None:
-        """Move to the point seen last."""
-        self.theta = self.seen
+    def __call__(
+        self, block: Block, W: np.ndarray, b: np.ndarray, V: np.ndarray | None, v: np.ndarray | None,
+        steps: np.ndarray, columns: np.ndarray,
+    ) -> Piece:  # fmt: skip
+        Z = _scores(block, W, b)
+        if block.offsets is not None:
+            Z += block.offsets if len(columns) == self.facts.k else block.offsets[:, columns]
+        Y = np.zeros_like(Z) if V is None or v is None else _scores(block, V, v)
+        return {"Z": Z, "Y": Y, "steps": steps}
 
-    def gradient(self) -> np.ndarray:
-        """Of the loss term, by W and b̃."""
-        return self._gradient.copy()
 
-    def product(self, V: np.ndarray, D: np.ndarray | None) -> np.ndarray:
-        """Hessian of the loss term times V."""
-        outside = self.centred.outside(V)
-        product = self.objective.hessian_vector(self.centred.outside(self.theta), outside)
-        product -= self.ridge.astype(V.dtype) * outside
-        return self._inside(product)
+def look_along(block: Block, piece: Piece, V: np.ndarray, v: np.ndarray) -> tuple[()]:
+    """Y = X·V + v; R and D are left as they are."""
+    piece["Y"] = _scores(block, V, v, piece["Y"])
+    piece["steps"] = np.zeros_like(piece["steps"])
+    return ()
 
-    def mean_curvature(self, seed: int) -> np.ndarray:
-        """What is typical of the loss."""
-        k = len(self.columns)
-        return np.full(k, self.objective.loss.typical_curvature(k))
 
-    def _inside(self, gradient: np.ndarray) -> np.ndarray:
-        if self.centred.means is not None:
-            gradient[:-1] -= self.centred.means.astype(gradient.dtype) * gradient[-1]
-        return gradient
+@dataclass(frozen=True)
+class Trial:
+    """Loss and slope of every problem at Z + steps·Y, (2, problems)."""
+
+    facts: RowFacts
+
+    def __call__(self, block: Block, piece: Piece, steps: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray]:
+        return (_derive(self.facts, block, piece, steps, columns),)
+
+
+def accept(block: Block, piece: Piece, steps: np.ndarray) -> tuple[()]:
+    """Z moves to where R and D are."""
+    _move(piece["Z"], piece["Y"], np.broadcast_to(steps, (piece["Z"].shape[1],)))
+    piece["steps"] = np.zeros_like(piece["steps"])
+    return ()
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """X'R and the sums of R."""
+
+    facts: RowFacts
+
+    def __call__(self, block: Block, piece: Piece, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        R = derivatives(self.facts, block, piece, columns)["R"]
+        if self.facts.is_fused(block):
+            return _spread(block, _pull, R)
+        return rmatmul(block.X, R, threads=block.threads), R.sum(axis=0, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class CurvatureProduct:
+    """X'D(XW + b) for the curvatures D of the chosen columns, and the sums of D(XW + b)."""
+
+    facts: RowFacts
+
+    def __call__(
+        self, block: Block, piece: Piece, W: np.ndarray, b: np.ndarray, columns: np.ndarray, chosen: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        piece = derivatives(self.facts, block, piece, columns)
+        if self.facts.is_fused(block):
+            if "active" not in piece:
+                piece["active"] = np.flatnonzero(piece["D"][:, 0])
+            return _spread(block, _there_and_back, piece["active"], piece["D"], np.ascontiguousarray(W[:, 0]), b[0])
+        Y = matmul(block.X, W, threads=block.threads)
+        Y += b
+        if self.facts.is_coupled:
+            row_sums.curvatures(self.facts.loss, block, piece["Z"], Y)
+        else:
+            Y *= piece["D"] if chosen is None else piece["D"][:, chosen]
+        return rmatmul(block.X, Y, threads=block.threads), Y.sum(axis=0, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class MeanCurvature:
+    """Σ s·∂²ℓ/∂z_r² of every column r, with random signs where columns are coupled."""
+
+    facts: RowFacts
+    seed: int
+
+    def __call__(self, block: Block, piece: Piece, columns: np.ndarray) -> tuple[np.ndarray]:
+        if not self.facts.is_coupled:
+            return (derivatives(self.facts, block, piece, columns)["D"].sum(axis=0, dtype=np.float64),)
+        Z = piece["Z"]
+        signs = np.random.default_rng([self.seed, block.first]).integers(0, 2, Z.shape, np.int8)
+        Y = (2 * signs - 1).astype(Z.dtype)
+        curved = Y.copy()
+        row_sums.curvatures(self.facts.loss, block, Z, curved)
+        return (np.einsum("ir,ir->r", Y, curved, dtype=np.float64),)
+
+
+def keep_columns(block: Block, piece: Piece, kept: np.ndarray) -> tuple[()]:
+    """Drop all columns but some."""
+    piece.pop("active", None)
+    for name in {"Z", "Y", "R", "D"} & piece.keys():
+        piece[name] = np.ascontiguousarray(piece[name][:, kept])
+    piece["steps"] = np.zeros(len(kept))
+    return ()
+
+
+def _scores(block: Block, W: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """XW + b; without a product where all weights are zero, the usual start."""
+    if out is None:
+        out = np.zeros((block.n, W.shape[1]), W.dtype)
+    if W.any():
+        matmul(block.X, W, out=out, threads=block.threads)
+    else:
+        out[:] = 0.0
+    out += b
+    return out
+
+
+def derivatives(facts: RowFacts, block: Block, piece: Piece, columns: np.ndarray) -> Piece:
+    """The piece with R and D, which a rebuilt one does not have."""
+    if "R" not in piece:
+        _derive(facts, block, piece, piece["steps"], columns)
+    return piece
+
+
+def _derive(facts: RowFacts, block: Block, piece: Piece, steps: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Write R and D at Z + steps·Y; loss and slope of every problem there."""
+    Z, n = piece["Z"], block.n
+    piece.pop("active", None)
+    piece["steps"] = steps
+    if "R" not in piece:
+        piece["R"] = np.empty_like(Z)
+        piece["D"] = np.empty_like(Z) if not facts.is_coupled else np.empty((0, 0), Z.dtype)
+    chunks = [(a, min(a + CHUNK_ROWS, n)) for a in range(0, n, CHUNK_ROWS)]
+    given = (facts.loss, block.targets, block.weights, Z, piece["Y"], steps, piece["R"])
+    if facts.is_coupled:
+        tasks = [partial(_coupled_trial, *given, *chunk) for chunk in chunks]
+    else:
+        tasks = [partial(_separate_trial, *given, columns, facts.k, piece["D"], *chunk) for chunk in chunks]
+    return np.sum(pool.run(tasks, block.threads), axis=0) if chunks else np.zeros((2, len(steps)))
+
+
+def _spread(block: Block, task: Any, *given: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Run a kernel over ranges of rows, each with its own sums, which are added in order."""
+    pieces = block.threads if block.X.stored >= WORTH_A_THREAD else 1
+    outs = np.zeros((pieces, block.X.shape[1]), block.X.dtype)
+    cuts = pool.ranges(len(given[0]), pieces)
+    totals = pool.run([partial(task, block.X.layout, *given, out, *cut) for out, cut in zip(outs, cuts)], block.threads)
+    for other in outs[1:]:
+        outs[0] += other
+    return outs[0][:, None], np.array([sum(totals)])
 
 
 @kernel
@@ -263,17 +345,6 @@ def _move(Z, Y, steps):
     for i in range(_U(Z.shape[0])):
         for r in range(_U(Z.shape[1])):
             Z[i, r] += steps[r] * Y[i, r]
-
-
-@kernel
-def _curve(loss, targets, weights, Z, Y, start, stop):
-    """Y ← s·∇²ℓ(Z)·Y, row by row."""
-    k = Z.shape[1]
-    work, out = np.empty(k), np.empty(k)
-    for i in range(start, stop):
-        loss.row_curvature(targets.labels(i), Z[i], Y[i], work, out)
-        for r in range(k):
-            Y[i, r] = weights[i] * out[r]
 
 
 @kernel

@@ -23,8 +23,8 @@ import numpy as np
 from lineal.core import threads as pool
 from lineal.core.jit import kernel
 from lineal.core.maths import norm2
-from lineal.engine.base import Block
-from lineal.problem import row_sums
+from lineal.engine.state import RowState
+from lineal.problem import steps
 from lineal.problem.row_sums import DualSums
 from lineal.problem.solution import Certificate
 
@@ -45,41 +45,28 @@ def certify(objective: Objective, theta: np.ndarray, tol: float, dual_point: Any
     """See `Objective.certificate`."""
     W, b = objective.split(theta)
     b = b.astype(np.float64)
-    if not np.all(objective.regulariser.strengths > 0.0):
+    if not objective.has_gap:
         return _violation(objective, theta)
     if dual_point is not None:
         primal = objective.value(theta, np.float64)
         dual = dual_value(objective, dual_point, W, b, primal)
         if math.isfinite(dual):
             return Certificate.of_gap(primal, dual)
-    scores = Scores(objective, W)
+    scores = scores_of(objective, W)
     primal, bound = primal_and_bound(objective, W, b, scores)
     dual = bound.value
     if not math.isfinite(dual):
         return _violation(objective, theta)
     if primal - dual > tol * primal and objective.fit_intercept and objective.loss.is_smooth:
-        nearer = objective.newton_intercept(b, scores.at)
+        nearer = objective.newton_intercept(b, scores)
         if nearer is not None:
             dual = max(dual, primal_and_bound(objective, W, nearer, scores)[1].value)
     return Certificate.of_gap(primal, dual) if math.isfinite(dual) else _violation(objective, theta)
 
 
-class Scores:
-    """XW + b + o in float64 for some weights and whatever intercept, a block at a time."""
-
-    def __init__(self, objective: Objective, W: np.ndarray) -> None:
-        self.W = W
-        is_small = 8 * objective.engine.shape[0] * W.shape[1] <= KEPT_BYTES
-        self.kept: dict[tuple[int, int], np.ndarray] | None = {} if is_small else None
-
-    def at(self, block: Block, b: np.ndarray) -> np.ndarray:
-        """Of the rows of a block, with the intercept b."""
-        if self.kept is None:
-            return row_sums.scores(block, self.W, b, np.float64)
-        rows = block.first, block.X.shape[0]
-        if rows not in self.kept:
-            self.kept[rows] = row_sums.scores(block, self.W, np.zeros(len(b)), np.float64)
-        return self.kept[rows] + b
+def scores_of(objective: Objective, W: np.ndarray) -> RowState:
+    """XW + o in float64 as row state; an intercept is added by the steps that use it."""
+    return objective.engine.state(steps.Scores(np.float64), W, np.zeros(W.shape[1]), max_bytes=KEPT_BYTES)
 
 
 class DualBound(NamedTuple):
@@ -100,25 +87,19 @@ def primal_and_dual(objective: Objective, W: np.ndarray, b: np.ndarray) -> tuple
 
 
 def primal_and_bound(
-    objective: Objective, W: np.ndarray, b: np.ndarray, scores: Scores | None = None
+    objective: Objective, W: np.ndarray, b: np.ndarray, scores: RowState | None = None
 ) -> tuple[float, DualBound]:
-    """The same with the dual point of the bound; `scores` are those of W, if they are known."""
-    loss = objective.loss
-    scores = scores or Scores(objective, W)
+    """F(W, b), and a lower bound of the minimum with its dual point; `scores` are `scores_of` W, if they are known."""
+    loss, engine = objective.loss, objective.engine
+    states = (scores or scores_of(objective, W),)
 
-    def slopes(block: Block) -> np.ndarray:
-        Z = scores.at(block, b)
-        U = np.empty_like(Z)
-        row_sums.gradients(loss, block, np.ones(len(Z)), Z, U)
-        return U
+    def balance(reference: int) -> np.ndarray:
+        return engine.sum(steps.GradientBalance(loss, reference), b, states=states)[0]
 
     def sums_of(repair: np.ndarray, scale: float) -> DualSums:
-        def step(block: Block) -> DualSums:
-            return row_sums.duals_at(loss, block, scores.at(block, b), repair, scale)
+        return DualSums(*engine.sum(steps.GradientDual(loss), b, repair, scale, states=states))
 
-        return DualSums(*objective.engine.sum(step))
-
-    repair = _repair(objective, slopes)
+    repair = _repair(objective, balance)
     if repair is None:
         return math.nan, DualBound(-math.inf, None, 0.0)
     sums, bound = _dual_bound(objective, sums_of, repair, W, b, None)
@@ -130,29 +111,29 @@ def dual_value(objective: Objective, U: Any, W: np.ndarray, b: np.ndarray, prima
 
     W and b are the answer they belong to, `primal` its objective: rounding is judged by them.
     """
+    loss, engine, states = objective.loss, objective.engine, (objective.engine.cut(U),)
 
-    def rows_of(block: Block) -> np.ndarray:
-        return U[block.first : block.first + block.X.shape[0]]
+    def balance(reference: int) -> np.ndarray:
+        return engine.sum(steps.GivenBalance(loss, reference), states=states)[0]
 
     def sums_of(repair: np.ndarray, scale: float) -> DualSums:
-        def step(block: Block) -> DualSums:
-            return row_sums.duals_of(objective.loss, block, rows_of(block), repair, scale)
+        return DualSums(*engine.sum(steps.GivenDual(loss), repair, scale, states=states))
 
-        return DualSums(*objective.engine.sum(step))
-
-    repair = _repair(objective, rows_of)
+    repair = _repair(objective, balance)
     return -math.inf if repair is None else _dual_bound(objective, sums_of, repair, W, b, primal)[1].value
 
 
-def _repair(objective: Objective, point: Callable[[Block], np.ndarray]) -> np.ndarray | None:
-    """What makes dual points, given by block, such as a free intercept allows; None where nothing does."""
+def _repair(objective: Objective, balance: Callable[[int], np.ndarray]) -> np.ndarray | None:
+    """What makes a dual point such as a free intercept allows; None where nothing does.
+
+    `balance` sums up the dual point, with the flows of all classes through a reference class.
+    """
     loss = objective.loss
     if not objective.fit_intercept:
         return loss.identity_repair(objective.engine.n_columns)
     class_weights = objective.class_weights()
-    hub = loss.hub(class_weights)
-    (sums,) = objective.engine.sum(lambda block: (row_sums.balance(loss, block, point(block), hub),))
-    return loss.repair(sums, class_weights, hub)
+    reference = loss.hub(class_weights)
+    return loss.repair(balance(reference), class_weights, reference)
 
 
 def _dual_bound(

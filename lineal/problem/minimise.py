@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 
 from lineal.design.matrix import in_float64
-from lineal.engine.base import Block
 from lineal.engine.local import LocalEngine
 from lineal.errors import DataError
-from lineal.problem import row_sums
 from lineal.problem.conditioned import conditioned
 from lineal.problem.monitor import Callback
 from lineal.problem.objective import Objective
 from lineal.problem.solution import Certificate, Snapshot, Solution
+from lineal.problem.steps import SeparableColumns
 from lineal.system import memory
 
 #: How far scores are stretched to see whether classes are separable: beyond what any exponential distinguishes.
@@ -207,13 +206,5 @@ def is_at_infinity(objective: Objective, found: Solution) -> bool:
         return False
     W = np.where(free[:, None], found.weights, 0.0).astype(np.float64)
     b = found.intercept.astype(np.float64) if objective.fit_intercept else np.zeros(W.shape[1])
-
-    def step(block: Block) -> tuple[np.ndarray]:
-        Z = row_sums.scores(replace(block, offsets=None), W, b)
-        Z *= STRETCH / max(float(np.abs(Z).max(initial=0.0)), 1.0)
-        R = np.empty_like(Z)
-        row_sums.gradients(objective.loss, block, block.weights, Z, R)
-        return (np.abs(R).sum(axis=0),)
-
-    (sums,) = objective.engine.sum(step)
+    (sums,) = objective.engine.sum(SeparableColumns(objective.loss, STRETCH), W, b)
     return not sums.any() if objective.loss.is_direct else not sums.all()

@@ -8,18 +8,17 @@ Sample and class weights are in s, offsets o are base scores, the intercept b is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from lineal.design.products import column_moments, matmul, rmatmul, row_norms
-from lineal.engine.base import Block, Engine
+from lineal.engine.base import Engine
+from lineal.engine.state import RowState
 from lineal.errors import DataError
 from lineal.penalties.regulariser import Regulariser
-from lineal.problem import row_sums
+from lineal.problem import steps
 from lineal.problem.certificate import certify
 from lineal.problem.solution import Certificate, Solution
 
@@ -45,8 +44,13 @@ class Objective:
         return True
 
     @property
+    def has_gap(self) -> bool:
+        """Whether certificates are duality gaps: not where some weights have no penalty."""
+        return bool(np.all(self.regulariser.strengths > 0.0))
+
+    @property
     def shape(self) -> tuple[int, int]:
-        """Of θ."""
+        """Shape of θ."""
         return (self.engine.shape[1] + self.fit_intercept, self.engine.n_columns)
 
     def split(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -56,7 +60,13 @@ class Objective:
 
     def with_alpha(self, alpha: float) -> Objective:
         """The same rows and loss with another strength of the penalty; what is known of the columns is kept."""
-        other = replace(self, regulariser=self.regulariser.with_alpha(alpha))
+        return self._with_moments(replace(self, regulariser=self.regulariser.with_alpha(alpha)))
+
+    def with_threads(self, threads: int) -> Objective:
+        """The same objective, with this many threads for the rows; what is known of the columns is kept."""
+        return self._with_moments(replace(self, engine=self.engine.with_threads(threads)))
+
+    def _with_moments(self, other: Objective) -> Objective:
         for known in ("moments", "mean_square"):
             if known in self.__dict__:
                 other.__dict__[known] = self.__dict__[known]
@@ -64,8 +74,7 @@ class Objective:
 
     def class_weights(self) -> np.ndarray:
         """Share of the weight on each label column."""
-        k = self.engine.n_columns
-        return self.engine.sum(lambda block: (row_sums.label_weights(block, k),))[0]
+        return self.engine.sum(steps.LabelWeights(self.engine.n_columns))[0]
 
     def start(self, dtype: Any = None) -> np.ndarray:
         """θ of the model without features: zero weights and the loss's best intercept for them, where it knows one."""
@@ -95,11 +104,8 @@ class Objective:
     def value(self, theta: np.ndarray, dtype: Any = None) -> float:
         """F(θ), from scores in the precision of θ or a wider one."""
         W, b = self.split(theta)
-
-        def step(block: Block) -> tuple[float]:
-            return (row_sums.values(self.loss, block, row_sums.scores(block, W, b, dtype)),)
-
-        return float(self.engine.sum(step)[0]) + self.regulariser.value(W)
+        (value,) = self.engine.sum(steps.LossValue(self.loss, dtype), W, b)
+        return float(value) + self.regulariser.value(W)
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """F(θ) and ∇F(θ), for a smooth loss and penalty; with another penalty, use `loss_and_gradient`."""
@@ -113,65 +119,20 @@ class Objective:
 
     def loss_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """The loss term and its gradient (a subgradient for non-smooth losses), in the shape of θ."""
-        W, b = self.split(theta)
-
-        def step(block: Block) -> tuple[float, np.ndarray]:
-            Z = row_sums.scores(block, W, b)
-            R = np.empty_like(Z)
-            value = row_sums.gradients(self.loss, block, block.weights, Z, R)
-            return value, self.pull_back(block, R)
-
-        value, gradient = self.engine.sum(step)
+        value, gradient = self.engine.sum(steps.LossGradient(self.loss, self.fit_intercept), *self.split(theta))
         return float(value), gradient
 
-    def gradients_into(self, theta: np.ndarray, U: np.ndarray) -> None:
-        """Write ∇ℓ (a subgradient for non-smooth losses) of every row at θ to U, (n, k)."""
-        W, b = self.split(theta)
+    def newton_intercept(self, b: np.ndarray, scores: RowState) -> np.ndarray | None:
+        """b after one Newton step with the weights held; None where that costs too much or leads nowhere.
 
-        def step(block: Block) -> tuple[float]:
-            rows = U[block.first : block.first + block.X.shape[0]]
-            return (row_sums.gradients(self.loss, block, np.ones(len(rows)), row_sums.scores(block, W, b), rows),)
-
-        self.engine.sum(step)
-
-    def hessian_vector(self, theta: np.ndarray, direction: np.ndarray) -> np.ndarray:
-        """∇²F(θ)·direction, a generalised Hessian where second derivatives jump; smooth losses and penalties."""
-        W, b = self.split(theta)
-        V, v = self.split(direction)
-
-        def step(block: Block) -> tuple[np.ndarray]:
-            Z, Y = row_sums.scores(block, W, b), matmul(block.X, V, threads=block.threads)
-            Y += v
-            R = np.empty_like(Z)
-            row_sums.curvatures(self.loss, block, Z, Y, R)
-            return (self.pull_back(block, R),)
-
-        (product,) = self.engine.sum(step)
-        product[: len(V)] += self.regulariser.curvature(V)
-        return product
-
-    def pull_back(self, block: Block, R: np.ndarray) -> np.ndarray:
-        """X'R with the column sums of R below, in the shape of θ."""
-        out = np.empty(self.shape, R.dtype)
-        d = block.X.shape[1]
-        rmatmul(block.X, R, out=out[:d], threads=block.threads)
-        if self.fit_intercept:
-            out[d] = R.sum(axis=0, dtype=np.float64)
-        return out
-
-    def newton_intercept(self, b: np.ndarray, scores: Callable[[Block, np.ndarray], np.ndarray]) -> np.ndarray | None:
-        """b after one Newton step with W held, whose float64 `scores` are given; None where that costs too
-        much or leads nowhere."""
+        `scores` are those of the weights and a zero intercept, in float64.
+        """
         k = len(b)
         if self.loss.is_direct and k * k * self.engine.shape[0] > MAX_INTERCEPT_WORK:
             return None
-
-        def step(block: Block) -> tuple[np.ndarray, np.ndarray]:
-            return row_sums.intercept_curvature(self.loss, block, scores(block, b))
-
-        slope, bend = self.engine.sum(step)
-        bend[np.diag_indices(k)] += 1e-12 * np.trace(bend) + np.finfo(np.float64).tiny
-        nearer = b - np.linalg.solve(bend, slope)
+        gradient, curvature = self.engine.sum(steps.InterceptCurvature(self.loss), b, states=(scores,))
+        curvature[np.diag_indices(k)] += 1e-12 * np.trace(curvature) + np.finfo(np.float64).tiny
+        nearer = b - np.linalg.solve(curvature, gradient)
         return nearer if np.isfinite(nearer).all() else None
 
     @cached_property
@@ -181,7 +142,7 @@ class Objective:
         Columns whose squares overflow are refused: no gradient and no certificate could be computed.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            (sums,) = self.engine.sum(lambda block: (column_moments(block.X, block.weights),))
+            (sums,) = self.engine.sum(steps.moments)
         overflows = np.flatnonzero(~np.isfinite(sums).all(axis=1))
         if len(overflows):
             raise DataError(
@@ -209,7 +170,7 @@ class Objective:
     @cached_property
     def mean_square(self) -> float:
         """Σ s·‖x‖²."""
-        return float(self.engine.sum(lambda block: (float(np.sum(row_norms(block.X) * block.weights)),))[0])
+        return float(self.engine.sum(steps.mean_square)[0])
 
     # --- dual
 

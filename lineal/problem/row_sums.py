@@ -59,9 +59,9 @@ def gradients(loss: Any, block: Block, weights: np.ndarray, Z: np.ndarray, out: 
     return _total(_by_chunks(block, Z, partial(_gradients, loss, block.targets, weights, Z, out)))
 
 
-def curvatures(loss: Any, block: Block, Z: np.ndarray, Y: np.ndarray, out: np.ndarray) -> None:
-    """Write s·∇²ℓ·y of every row to `out`."""
-    _by_chunks(block, Z, partial(_curvatures, loss, block.targets, block.weights, Z, Y, out))
+def curvatures(loss: Any, block: Block, Z: np.ndarray, Y: np.ndarray) -> None:
+    """Replace y by s·∇²ℓ·y in every row."""
+    _by_chunks(block, Z, partial(_curvatures, loss, block.targets, block.weights, Z, Y))
 
 
 def intercept_curvature(loss: Any, block: Block, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -143,12 +143,12 @@ def _gradients(loss, targets, weights, Z, R, start, stop):
 
 
 @kernel
-def _curvatures(loss, targets, weights, Z, Y, R, start, stop):
-    work = np.empty(Z.shape[1], np.float64)
+def _curvatures(loss, targets, weights, Z, Y, start, stop):
+    work, out = np.empty(Z.shape[1], np.float64), np.empty(Z.shape[1], np.float64)
     for i in range(start, stop):
-        loss.row_curvature(targets.labels(i), Z[i], Y[i], work, R[i])
+        loss.row_curvature(targets.labels(i), Z[i], Y[i], work, out)
         for r in range(Z.shape[1]):
-            R[i, r] *= weights[i]
+            Y[i, r] = weights[i] * out[r]
 
 
 @kernel

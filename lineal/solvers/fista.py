@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from lineal.core import threads as pool
+from lineal.engine.state import RowState
 from lineal.errors import OptionError, unknown_value
 from lineal.numerics.best_iterate import descend
 from lineal.numerics.composite import Composite, Step
@@ -71,7 +72,7 @@ def solve(
     if step == "line_search" and constant != "spectral":
         raise OptionError("constant has no meaning with step='line_search': use step='constant'")
     with Monitor(max_iter, max_time, callbacks) as monitor:
-        composite = Composite("fista", objective, pool.thread_count(n_jobs))
+        composite = Composite(objective, pool.thread_count(n_jobs))
         return descend(_Descent(composite, objective.theta_of(start), step, constant), monitor, tol)
 
 
@@ -115,15 +116,15 @@ class _Descent:
         self._extrapolate(found, scores, self.searches and is_telling)
         return True
 
-    def _extrapolate(self, found: Step, scores: np.ndarray, may_flatten: bool) -> None:
+    def _extrapolate(self, found: Step, scores: RowState, may_flatten: bool) -> None:
         if found.uphill > 0.0:  # there is where the momentum leads
             self.momentum = 1.0
             if may_flatten:
                 self.curvature *= 0.5
         following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * self.momentum**2))
-        share, threads = (self.momentum - 1.0) / following, self.composite.threads
+        length = (self.momentum - 1.0) / following
         self.y, self.scores_of_y = found.theta, scores
-        if share > 0.0:
-            self.y = beyond(self.theta, found.theta, share, threads)
-            self.scores_of_y = beyond(self.scores, scores, share, threads)
+        if length > 0.0:
+            self.y = beyond(self.theta, found.theta, length, self.composite.threads)
+            self.scores_of_y = self.composite.scores_beyond(self.scores, scores, length, self.y)
         self.theta, self.shift, self.scores, self.momentum = found.theta, found.shift, scores, following

@@ -30,9 +30,9 @@ from lineal.core import threads as pool
 from lineal.design.products import gram_rounding
 from lineal.errors import unknown_value
 from lineal.numerics.centred import Centred
+from lineal.numerics.gap_estimate import GapEstimate
 from lineal.numerics.precondition import ridge_of, second_moment
 from lineal.numerics.second_moment import Factor
-from lineal.numerics.smooth_gap import SmoothGap
 from lineal.numerics.smooth_only import check_smooth
 from lineal.numerics.vectors import beyond, dot
 from lineal.problem.monitor import Callback, Monitor, explain
@@ -90,7 +90,7 @@ def solve(
         value, gradient = centred.value_and_gradient(point)
         if not math.isnan(value):  # of a link whose potential nobody knows
             check_finite(value, "the objective at the starting point")
-        factor, gap = _majorant(centred), SmoothGap(centred, tol)
+        factor, gap = _majorant(centred), GapEstimate(centred, tol)
 
         def record(iteration: int) -> str | None:
             estimate = gap.estimate(value, gradient)
@@ -98,7 +98,7 @@ def solve(
 
         iteration, status = 0, record(0)
         reached, age = point, 1.0
-        while not gap.is_reached(point, value, gradient) and status is None:
+        while not gap.is_reached(point, gap.estimate(value, gradient)) and status is None:
             landed = point - factor.solve(gradient)
             if not np.isfinite(landed).all():
                 status = "stalled"

@@ -21,7 +21,6 @@ from lineal.core import threads as pool
 from lineal.numerics.best_iterate import descend
 from lineal.numerics.composite import Composite
 from lineal.numerics.smooth_only import check_smooth_loss
-from lineal.numerics.vectors import dot
 from lineal.problem.monitor import Callback, Monitor
 from lineal.problem.objective import Objective, check_finite
 from lineal.problem.solution import Solution
@@ -67,7 +66,7 @@ def solve(
     """
     check(objective.loss, objective.regulariser.penalty)
     with Monitor(max_iter, max_time, callbacks) as monitor:
-        composite = Composite("sparsa", objective, pool.thread_count(n_jobs))
+        composite = Composite(objective, pool.thread_count(n_jobs))
         return descend(_Descent(composite, objective.theta_of(start)), monitor, tol)
 
 
@@ -102,8 +101,7 @@ class _Descent:
             if not self.curvature <= self.bounds[1]:
                 return False
         gradient = composite.gradient(scores)
-        # s'y = (Xs)'(∇ℓ − ∇ℓ of before), whatever the coordinates: no pass over the parameters.
-        seen = dot(scores - self.scores, gradient.residuals - self.gradient.residuals) / found.square
+        seen = composite.change_along(self.scores, scores) / found.square
         least = max(self.bounds[0], self.curvature / LARGEST_FALL)
         self.curvature = min(max(seen, least), self.bounds[1]) if math.isfinite(seen) else self.bounds[1]
         self.theta, self.shift = found.theta, found.shift

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lineal.problem.certificate import Scores
+from lineal.problem.certificate import scores_of
 from lineal.problem.objective import Objective
 
 #: Root mean square of scores that change no decision to speak of.
@@ -32,12 +32,12 @@ def constant_model(objective: Objective) -> np.ndarray:
     if not (objective.fit_intercept and objective.loss.is_smooth):
         return theta
     value, gradient = objective.loss_and_gradient(theta)
-    scores = Scores(objective, objective.split(theta)[0])
+    scores = scores_of(objective, objective.split(theta)[0])
     for _ in range(INTERCEPT_STEPS):
         if np.abs(gradient[-1]).max() <= 1e-14 * max(1.0, abs(value)):
             break
         _, b = objective.split(theta)
-        nearer = objective.newton_intercept(b, scores.at)
+        nearer = objective.newton_intercept(b, scores)
         if nearer is None:
             break
         step, best = nearer - b, theta

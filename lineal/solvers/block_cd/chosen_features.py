@@ -31,13 +31,14 @@ class ChosenFeatures:
         threads: int,
     ) -> None:  # fmt: skip
         engine: Any = objective.engine
-        inner: LocalEngine = replace(engine, X=X_S, threads=threads)
+        inner: LocalEngine = replace(engine, X=X_S, threads=threads, block_rows=max(engine.shape[0], 1))
         self.regulariser, self.d = objective.regulariser.restricted(features), len(features)
+        self.X = X_S
         self.part = replace(objective, engine=inner, regulariser=self.regulariser)
-        self.rows = ScoreRows(Centred(self.part), threads)
-        self.rows.Z, self.rows.R = Z, R
+        self.rows = ScoreRows(Centred(self.part))
         self.chosen = np.append(features, len(theta) - 1) if objective.fit_intercept else features
         self.theta = self.rows.centred.inside(np.ascontiguousarray(theta[self.chosen]))
+        self.piece = self.rows.begin(self.theta, Z, R)
 
     def answer(self) -> np.ndarray:
         """The rows of θ for `chosen`."""
@@ -56,7 +57,7 @@ class ChosenFeatures:
             theta = self.theta + direction.dtype.type(length) * direction
             found = self.value(length, theta)
             if math.isfinite(found) and found <= value + length * decrease + noise:
-                self.rows.accept(np.full(self.rows.groups, length))
+                self.rows.accept(np.full(self.rows.groups, length), theta)
                 self.theta = theta
                 return found
         self.value(0.0, self.theta)

@@ -61,7 +61,7 @@ class GramNewton(ChosenFeatures):
     def _direction(self) -> tuple[np.ndarray, float, float]:
         """Where the model is least, the decrease that it promises, and the largest violation here."""
         gradient, p = self.rows.gradient()[:, 0].astype(np.float64), self.d
-        X, threads, D = self.rows.engine.X, self.rows.threads, self.rows.D
+        X, threads, D = self.X, self.part.engine.threads, self.piece["D"]
         means = None if self.rows.centred.means is None else self.rows.centred.means[:, 0]
         H = gram(X, D[:, 0], threads, means)
         slope = gradient[:p].copy()

@@ -69,7 +69,7 @@ class SupportNewton(ChosenFeatures):
         inverse = (1.0 / np.maximum(diagonal, least)).astype(gradient.dtype)
 
         def product(V: np.ndarray) -> np.ndarray:
-            out = rows.product(V, rows.D)
+            out = rows.product(V)
             out[:d] += self.regulariser.bend(W, np.ascontiguousarray(V[:d]))
             out[:d] *= free
             return out

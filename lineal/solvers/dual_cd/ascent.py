@@ -19,6 +19,7 @@ from lineal.errors import OptionError
 from lineal.numerics.vectors import dot
 from lineal.problem.objective import Objective, check_finite
 from lineal.problem.solution import Solution
+from lineal.problem.steps import RowGradients
 from lineal.problem.targets import OneLabel
 from lineal.solvers.dual_cd.column_groups import ColumnGroups
 from lineal.solvers.dual_cd.margin import GROUP_COLUMNS, aligned_zeros, margin_pass, stored_columns
@@ -112,8 +113,8 @@ class Ascent:
         if start is None:
             return ColumnGroups.zeros(n, self.ranges, self.X.dtype)
         if given is None or given.shape != (n, k):
-            given = np.empty((n, k), self.X.dtype)
-            self.objective.gradients_into(self.objective.theta_of(start), given)
+            theta = self.objective.split(self.objective.theta_of(start))
+            given = np.concatenate(self.objective.engine.gather(RowGradients(self.objective.loss), *theta))
         return ColumnGroups.split(given, self.ranges, self.X.dtype)
 
     def _first_groups(self, theta: np.ndarray) -> list[Group]:

@@ -40,9 +40,9 @@ from lineal.core import threads as pool
 from lineal.core.maths import count_live_rows
 from lineal.core.rng import generator, shuffle
 from lineal.design.orders import by_rows
+from lineal.engine.local import local_rows
 from lineal.errors import OptionError, unknown_value
 from lineal.numerics.best_iterate import LowerBound
-from lineal.numerics.composite import local_rows
 from lineal.problem.monitor import Callback, Monitor, explain
 from lineal.problem.objective import Objective
 from lineal.problem.solution import Certificate, Solution
@@ -198,7 +198,7 @@ class _Passes:
         schedule: str,
         rows: np.ndarray | None = None,
     ) -> None:
-        engine = local_rows("fobos", objective)
+        engine = local_rows("fobos", objective.engine, "use solver='fista' for smooth losses")
         self.objective, self.X, self.rate, self.schedule = objective, by_rows(engine.X), rate, schedule
         self.rows = np.flatnonzero(engine.weights > 0.0) if rows is None else rows
         self.weights = engine.weights * (len(self.rows) / engine.weights[self.rows].sum())  # one on average
@@ -244,7 +244,7 @@ class _Passes:
 
 def _best_rate(objective: Objective, theta: np.ndarray, seed: int, schedule: str) -> float:
     """The η₀ with the lowest loss on rows held out, of those that come near the lowest objective on the others."""
-    engine = local_rows("fobos", objective)
+    engine = local_rows("fobos", objective.engine, "use solver='fista' for smooth losses")
     rows = np.flatnonzero(engine.weights > 0.0)
     shuffle(generator(seed, 1), rows)
     rows = rows[:TRIED_ROWS]

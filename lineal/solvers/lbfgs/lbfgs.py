@@ -20,8 +20,8 @@ import numpy as np
 
 from lineal.core import threads as pool
 from lineal.numerics.centred import Centred
+from lineal.numerics.gap_estimate import GapEstimate
 from lineal.numerics.precondition import Metric, metric
-from lineal.numerics.smooth_gap import SmoothGap
 from lineal.numerics.smooth_only import check_smooth
 from lineal.numerics.vectors import add_scaled, dot
 from lineal.problem.monitor import Callback, Monitor, explain
@@ -68,14 +68,14 @@ def solve(
         value, gradient = centred.value_and_gradient(theta)
         check_finite(value, "the objective at the starting point")
         H, pairs = metric(centred), deque[tuple[np.ndarray, np.ndarray, float]](maxlen=MEMORY)
-        gap = SmoothGap(centred, tol)
+        gap = GapEstimate(centred, tol)
 
         def record(iteration: int) -> str | None:
             estimate = gap.estimate(value, gradient)
             return monitor.record(iteration, value, estimate, *objective.split(centred.outside(theta)))
 
         iteration, status = 0, record(0)
-        while not gap.is_reached(theta, value, gradient) and status is None:
+        while not gap.is_reached(theta, gap.estimate(value, gradient)) and status is None:
             direction = _two_loops(gradient, pairs, H, threads)
             slope = dot(direction, gradient, threads)
             if not slope < 0.0:  # curvature lost to rounding: forget it

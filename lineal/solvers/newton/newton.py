@@ -21,22 +21,18 @@ from typing import Any
 import numpy as np
 
 from lineal.core import threads as pool
-from lineal.engine.local import LocalEngine
 from lineal.errors import OptionError
 from lineal.numerics.centred import Centred
 from lineal.numerics.cg import Step, System, truncated_cg
+from lineal.numerics.gap_estimate import GapEstimate
 from lineal.numerics.precondition import Spectral, metric
-from lineal.numerics.score_rows import PassedRows, ScoreRows, is_worth_threads
+from lineal.numerics.score_rows import KEPT_BYTES, ScoreRows, useful_threads
 from lineal.numerics.smooth_only import check_smooth
 from lineal.problem.monitor import Callback, Monitor, explain
 from lineal.problem.objective import Objective, check_finite
 from lineal.problem.solution import Solution
-from lineal.solvers.newton.column_gap import ColumnGap
 from lineal.solvers.newton.globalise import GLOBALISATIONS, Line
 from lineal.solvers.newton.small_hessian import MAX_SIZE, SmallHessian, is_worthwhile
-
-#: Bytes of an (n, k) array of scores up to which it is kept between products.
-KEPT_BYTES = 256 << 20
 
 #: Largest relative residual of the linear systems.
 FORCING = 0.3
@@ -80,9 +76,9 @@ def solve(
     if globalisation not in GLOBALISATIONS:
         raise OptionError(f"globalisation={globalisation!r} is none of {', '.join(map(repr, GLOBALISATIONS))}")
     with Monitor(max_iter, max_time, callbacks) as monitor:
-        centred = Centred(objective)
-        threads = pool.thread_count(n_jobs) if is_worth_threads(objective) else 1
-        run = _Run(centred, objective.theta_of(start), threads, tol, globalisation, seed)
+        threads = useful_threads(objective.engine, pool.thread_count(n_jobs))
+        centred = Centred(objective.with_threads(threads))
+        run = _Run(centred, objective.theta_of(start), tol, globalisation, seed)
         check_finite(run.value, "the objective at the starting point")
 
         def record(iteration: int) -> str | None:
@@ -94,7 +90,7 @@ def solve(
             run.drop_done_columns()
             status = run.step(partial(monitor.must_end, iteration))
             if status == "stalled" and run.has_dropped:  # a column was left too early: bring all of them back
-                run = _Run(centred, centred.outside(run.theta()), threads, tol, globalisation, seed, may_drop=False)
+                run = _Run(centred, centred.outside(run.theta()), tol, globalisation, seed, may_drop=False)
                 status = None
             if status is None:
                 iteration += 1
@@ -119,7 +115,6 @@ class _Run:
         self,
         centred: Centred,
         theta: np.ndarray,
-        threads: int,
         tol: float,
         globalisation: str,
         seed: int,
@@ -127,10 +122,7 @@ class _Run:
     ) -> None:
         objective, engine = centred.objective, centred.objective.engine
         self.seed, self.may_drop, self.has_dropped = seed, may_drop, False
-        size = engine.shape[0] * engine.n_columns * engine.dtype.itemsize
-        is_kept = isinstance(engine, LocalEngine) and size <= KEPT_BYTES
-        rows: Any = ScoreRows(centred, threads) if is_kept else PassedRows(centred)
-        self.rows = rows
+        self.rows = ScoreRows(centred)
         self.dots, d = self.rows.dots, engine.shape[1]
         self.full = self.live = centred.inside(theta)
         self.centre = objective.regulariser.centre
@@ -140,9 +132,9 @@ class _Run:
         self.ridge[:d] = objective.regulariser.strengths
         self.ridge[d:] = LEAST_BEND  # where all rows are far from the margin, the intercept must not go to infinity
         self.strengths = self.ridge[:d, None].astype(theta.dtype)
-        self.gap = ColumnGap(centred, tol)
+        self.gap = GapEstimate(centred, tol, patience=0.3)
         self.globalise = GLOBALISATIONS[globalisation](self.rows.groups)
-        self.small = SmallHessian(rows, self.ridge) if is_kept and is_worthwhile(rows) else None
+        self.small = SmallHessian(self.rows, self.ridge) if is_worthwhile(self.rows) else None
         self.metric: Spectral | None = None if self.small else metric(centred)
         self.others, self.other_shares = 0.0, 0.0  # objective and gap of the columns that are done
         self.best, self.idle = math.inf, 0
@@ -157,7 +149,7 @@ class _Run:
     @property
     def estimate(self) -> float:
         """Of the gap."""
-        return self.gap.estimate(np.append(self.shares, self.other_shares))
+        return self.gap.of_columns(np.append(self.shares, self.other_shares))
 
     def theta(self) -> np.ndarray:
         """All columns, by W and b̃."""
@@ -170,7 +162,7 @@ class _Run:
         if self.rows.groups == 1 or not self.may_drop:
             return
         k = self.full.shape[1]
-        is_done = self.shares <= 0.5 * self.gap.target / k
+        is_done = self.shares <= 0.5 * self.gap.column_target / k
         if self.rows.objective.fit_intercept:  # the shares know nothing of the intercept's balance
             is_done &= np.abs(self.gradient[-1]) <= 0.1 * self.gap.tol * self.value / k
         if not is_done.any() or is_done.all():
@@ -208,7 +200,7 @@ class _Run:
         self.live = self.live + steps.astype(S.dtype) * S
         if self.live.shape == self.full.shape:
             self.full = self.live
-        self.rows.accept(steps)
+        self.rows.accept(steps, self.live)
         self._settle(values - self._penalties())
         return self._progress(before - self.value)
 
@@ -240,7 +232,7 @@ class _Run:
         W = self._pulled_weights()
         gradient[: len(W)] += self.strengths * W
         self.gradient = gradient
-        shares = self.gap.shares(self.value, gradient)
+        shares = self.gap.by_column(self.value, gradient)
         self.shares = shares if self.rows.groups == len(shares) else np.array([shares.sum()])
 
     def _pulled_weights(self) -> np.ndarray:
@@ -256,7 +248,7 @@ class _Run:
         """Relative residuals that end with superlinear steps, though never far beyond what is asked for."""
         tiny = np.finfo(np.float64).tiny
         falling = np.minimum(FORCING, (self.shares / np.maximum(self.first, tiny)) ** 0.25)
-        enough = 0.3 * np.sqrt(self.gap.target / self.rows.groups / np.maximum(self.shares, tiny))
+        enough = 0.3 * np.sqrt(self.gap.column_target / self.rows.groups / np.maximum(self.shares, tiny))
         return np.clip(np.maximum(falling, enough), 1e-10, FORCING)
 
     def _direction(self, must_end: Any) -> Step:
@@ -277,12 +269,10 @@ class _Run:
         return truncated_cg(system, self.gradient, self.dots, forcing, self.globalise.radius, must_end)
 
     def _system(self, columns: np.ndarray, curvature: np.ndarray) -> System:
-        D = self.rows.D
-        if self.rows.groups > 1 and len(columns) < self.live.shape[1]:
-            D = np.ascontiguousarray(D[:, columns])
+        chosen = columns if self.rows.groups > 1 and len(columns) < self.live.shape[1] else None
 
         def product(V: np.ndarray) -> np.ndarray:
-            out = self.rows.product(V, D)
+            out = self.rows.product(V, chosen)
             out[: len(self.strengths)] += self.strengths * V[: len(self.strengths)]
             out[len(self.strengths) :] += V.dtype.type(LEAST_BEND) * V[len(self.strengths) :]
             return out

@@ -9,6 +9,7 @@ Memory: k·(d + 1)² numbers, and n·k curvatures that the matrices hold.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,9 @@ from scipy import linalg
 from lineal.core import threads as pool
 from lineal.core.jit import kernel
 from lineal.design.csr import CSR
-from lineal.numerics.score_rows import ScoreRows
+from lineal.engine.base import Block
+from lineal.engine.state import Piece
+from lineal.numerics.score_rows import RowFacts, ScoreRows, derivatives
 
 #: Features up to which a Hessian is kept whole: of sparse and of dense rows (whose products are cheaper by CG).
 MAX_SPARSE, MAX_DENSE = 600, 96
@@ -37,71 +40,55 @@ _U = np.uintp
 
 def is_worthwhile(rows: ScoreRows) -> bool:
     """Whether the factorised Hessian costs less than products with it."""
-    X, k = rows.engine.X, rows.engine.n_columns
-    n, d = X.shape
-    if rows.is_coupled or n == 0 or d == 0 or k * (d + 1) ** 2 > MAX_SIZE:
+    engine, (n, d) = rows.engine, rows.engine.shape
+    if rows.is_coupled or n == 0 or d == 0 or engine.n_columns * (d + 1) ** 2 > MAX_SIZE:
         return False
-    if X.is_dense:
+    if engine.is_dense:
         return d <= MAX_DENSE
-    if not (isinstance(X.layout, CSR) and X.is_sorted and d <= MAX_SPARSE):
+    if d > MAX_SPARSE:
         return False
-    lengths = np.diff(X.layout.indptr).astype(np.float64)
-    return float(np.square(lengths).sum()) <= MAX_STORED**2 * n
+    unsuited, squares = engine.sum(_row_lengths)
+    return unsuited == 0 and squares <= MAX_STORED**2 * n
 
 
 class SmallHessian:
-    """The Hessians of the columns that take part in `rows`."""
+    """The Hessians of the columns that take part in `rows`.
+
+    Each block keeps the curvatures that its part of the matrices was made with. One that has lost them (`is_new`)
+    cannot correct its part: then the matrices are made anew.
+    """
 
     def __init__(self, rows: ScoreRows, ridge: np.ndarray) -> None:
         self.rows, self.ridge = rows, ridge
-        size, k = len(ridge), rows.groups
-        self.held = np.zeros_like(rows.D)
-        self.sums = np.zeros((k, size, size))
+        self.step = AddChanges(rows.facts, rows.objective.fit_intercept)
+        self._begin()
+
+    def _begin(self) -> None:
+        size, k = len(self.ridge), self.rows.groups
+        self.held = self.rows.engine.state(_NothingHeld(self.rows.engine.dtype), k)
+        self.sums, self.is_made = np.zeros((k, size, size)), False
 
     def keep(self, kept: np.ndarray) -> None:
         """Go on with some of the columns only."""
-        self.held, self.sums = np.ascontiguousarray(self.held[:, kept]), self.sums[kept]
+        self.rows.engine.update(_keep_held, kept, states=(self.held.to(len(kept)),))
+        self.sums = self.sums[kept]
 
-    def update(self, share: np.ndarray) -> None:
-        """Correct the matrices for the rows whose curvature has changed by more than its share, one a column."""
-        rows = self.rows
-        given = [partial(_changes, rows.D, self.held, r, float(share[r])) for r in range(rows.groups)]
-        changes: list[Any] = pool.run(given, rows.threads)
-        if rows.engine.X.is_dense:
-            for r, change in enumerate(changes):
-                self._add_dense(self.sums[r], *change)
-            return
-        layout, has_intercept = rows.engine.X.layout, rows.objective.fit_intercept
-        if rows.groups > 1 or len(changes[0][0]) < 4096 or rows.threads == 1:
-            tasks = [
-                partial(_add_outer, layout, where, change, has_intercept, self.sums[r], 0, len(where))
-                for r, (where, change) in enumerate(changes)
-            ]
-            pool.run(tasks, rows.threads)
-            return
-        where, change = changes[0]
-        cuts = pool.ranges(len(where), rows.threads)
-        parts = [self.sums[0], *np.zeros((len(cuts) - 1, *self.sums[0].shape))]
-        pool.run(
-            [partial(_add_outer, layout, where, change, has_intercept, part, *cut) for part, cut in zip(parts, cuts)],
-            rows.threads,
-        )
-        for part in parts[1:]:
-            self.sums[0] += part
+    def update(self, accuracy: np.ndarray) -> None:
+        """Correct the matrices for the rows whose curvature has changed by more than a fraction, one per column."""
+        if self.is_made and self._add(accuracy):  # some blocks had forgotten their curvatures
+            self._begin()
+        if not self.is_made:
+            self._add(accuracy)
+            self.is_made = True
 
-    def _add_dense(self, total: np.ndarray, where: np.ndarray, change: np.ndarray) -> None:
-        """Dense rows are centred before they are squared: large means cost no digits."""
-        values, means = self.rows.engine.X.layout.values, self.rows.centred.means
-        d = values.shape[1]
-        for start in range(0, len(where), DENSE_ROWS):
-            block = values[where[start : start + DENSE_ROWS]]
-            if means is not None:
-                block = block - means[:, 0].astype(block.dtype)
-            weight = change[start : start + DENSE_ROWS]
-            total[:d, :d] += block.T @ (block * weight[:, None].astype(block.dtype))
-            if means is not None:
-                total[d, :d] += weight @ block
-                total[d, d] += weight.sum()
+    def _add(self, accuracy: np.ndarray) -> bool:
+        """Add the changes to the matrices; whether there were blocks that held nothing."""
+        rows, means = self.rows, self.rows.centred.means
+        centre = None if means is None else means[:, 0]
+        states = (rows.state, self.held.to(rows.groups))
+        changes, new = rows.engine.sum(self.step, accuracy, rows.columns, centre, states=states)
+        self.sums += changes
+        return bool(new > 0)
 
     def solve(self, gradient: np.ndarray) -> np.ndarray | None:
         """H⁻¹·gradient, column by column; None where rounding leaves a matrix without a factorisation."""
@@ -117,13 +104,89 @@ class SmallHessian:
         """Lower triangle of H_r by W and b̃."""
         matrix = self.sums[r].copy()
         means = self.rows.centred.means
-        if means is not None and not self.rows.engine.X.is_dense:
+        if means is not None and not self.rows.engine.is_dense:
             mean, cross, weight = means[:, 0].astype(np.float64), matrix[-1, :-1].copy(), matrix[-1, -1]
             moved = cross - 0.5 * weight * mean
             matrix[:-1, :-1] -= np.outer(mean, moved) + np.outer(moved, mean)
             matrix[-1, :-1] = cross - weight * mean
         matrix[np.diag_indices_from(matrix)] += self.ridge
         return matrix
+
+
+def _row_lengths(block: Block) -> tuple[int, float]:
+    """Whether the block has rows that are not sorted CSR, and the sum of the squares of their lengths."""
+    layout = block.X.layout
+    if not (isinstance(layout, CSR) and block.X.is_sorted):
+        return 1, 0.0
+    return 0, float(np.square(np.diff(layout.indptr).astype(np.float64)).sum())
+
+
+@dataclass(frozen=True)
+class _NothingHeld:
+    """Rebuilds what a block holds: nothing, since nobody knows any more what its part was made with."""
+
+    dtype: Any
+
+    def __call__(self, block: Block, k: int) -> Piece:
+        return {"D": np.zeros((block.n, k), self.dtype), "is_new": np.ones(1, bool)}
+
+
+def _keep_held(block: Block, held: Piece, kept: np.ndarray) -> tuple[()]:
+    held["D"] = np.ascontiguousarray(held["D"][:, kept])
+    return ()
+
+
+@dataclass(frozen=True)
+class AddChanges:
+    """Σ change·xx' over the rows whose curvature has changed, per column, and whether the block held nothing before."""
+
+    facts: RowFacts
+    fit_intercept: bool
+
+    def __call__(
+        self, block: Block, piece: Piece, held: Piece, accuracy: np.ndarray, columns: np.ndarray,
+        centre: np.ndarray | None,
+    ) -> tuple[np.ndarray, int]:  # fmt: skip
+        D, threads = derivatives(self.facts, block, piece, columns)["D"], block.threads
+        k, size = len(columns), block.X.shape[1] + self.fit_intercept
+        total = np.zeros((k, size, size))
+        tasks = [partial(_changes, D, held["D"], r, float(accuracy[r])) for r in range(k)]
+        changes: list[Any] = pool.run(tasks, threads)
+        if block.X.is_dense:
+            for r, change in enumerate(changes):
+                _add_dense(block.X.layout.values, centre, total[r], *change)
+        elif k > 1 or len(changes[0][0]) < 4096 or threads == 1:
+            tasks = [
+                partial(_add_outer, block.X.layout, where, change, self.fit_intercept, total[r], 0, len(where))
+                for r, (where, change) in enumerate(changes)
+            ]
+            pool.run(tasks, threads)
+        else:
+            where, change = changes[0]
+            cuts = pool.ranges(len(where), threads)
+            parts = [total[0], *np.zeros((len(cuts) - 1, size, size))]
+            given = (block.X.layout, where, change, self.fit_intercept)
+            pool.run([partial(_add_outer, *given, part, *cut) for part, cut in zip(parts, cuts)], threads)
+            for part in parts[1:]:
+                total[0] += part
+        is_new, held["is_new"] = int(held["is_new"][0] and block.n > 0), np.zeros(1, bool)
+        return total, is_new
+
+
+def _add_dense(
+    values: np.ndarray, centre: np.ndarray | None, total: np.ndarray, where: np.ndarray, change: np.ndarray
+) -> None:
+    """Dense rows are centred before they are squared: large means cost no digits."""
+    d = values.shape[1]
+    for start in range(0, len(where), DENSE_ROWS):
+        rows = values[where[start : start + DENSE_ROWS]]
+        if centre is not None:
+            rows = rows - centre.astype(rows.dtype)
+        weight = change[start : start + DENSE_ROWS]
+        total[:d, :d] += rows.T @ (rows * weight[:, None].astype(rows.dtype))
+        if centre is not None:
+            total[d, :d] += weight @ rows
+            total[d, d] += weight.sum()
 
 
 def _factor(matrix: np.ndarray) -> tuple[np.ndarray, bool] | None:

@@ -1,0 +1,185 @@
+"""The steps over rows that objectives and certificates are made of (see `lineal.engine.base`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lineal.design.products import column_moments, matmul, rmatmul, row_norms
+from lineal.engine.base import Block
+from lineal.engine.state import Piece
+from lineal.problem import row_sums
+from lineal.problem.row_sums import DualSums
+
+
+def pull_back(block: Block, R: np.ndarray, fit_intercept: bool) -> np.ndarray:
+    """X'R with the column sums of R below, in the shape of θ."""
+    d = block.X.shape[1]
+    out = np.empty((d + fit_intercept, R.shape[1]), R.dtype)
+    rmatmul(block.X, R, out=out[:d], threads=block.threads)
+    if fit_intercept:
+        out[d] = R.sum(axis=0, dtype=np.float64)
+    return out
+
+
+# --- facts about the rows
+
+
+def moments(block: Block) -> tuple[np.ndarray]:
+    """Σ s·x and Σ s·x² of every column, (d, 2)."""
+    return (column_moments(block.X, block.weights),)
+
+
+def mean_square(block: Block) -> tuple[float]:
+    """Σ s·‖x‖²."""
+    return (float(np.sum(row_norms(block.X) * block.weights)),)
+
+
+@dataclass(frozen=True)
+class LabelWeights:
+    """Weight of the rows with each of k labels."""
+
+    k: int
+
+    def __call__(self, block: Block) -> tuple[np.ndarray]:
+        return (row_sums.label_weights(block, self.k),)
+
+
+@dataclass(frozen=True)
+class GramProduct:
+    """X'SX·V."""
+
+    def __call__(self, block: Block, V: np.ndarray) -> tuple[np.ndarray]:
+        scores = matmul(block.X, V, threads=block.threads)
+        scores *= block.weights[:, None]
+        return (rmatmul(block.X, scores, threads=block.threads),)
+
+
+# --- primal
+
+
+@dataclass(frozen=True)
+class LossValue:
+    """Σ s·ℓ, from scores in the precision of the parameters or in `dtype`."""
+
+    loss: Any
+    dtype: Any = None
+
+    def __call__(self, block: Block, W: np.ndarray, b: np.ndarray) -> tuple[float]:
+        return (row_sums.values(self.loss, block, row_sums.scores(block, W, b, self.dtype)),)
+
+
+@dataclass(frozen=True)
+class LossGradient:
+    """Σ s·ℓ and its gradient in the shape of θ."""
+
+    loss: Any
+    fit_intercept: bool
+
+    def __call__(self, block: Block, W: np.ndarray, b: np.ndarray) -> tuple[float, np.ndarray]:
+        Z = row_sums.scores(block, W, b)
+        R = np.empty_like(Z)
+        value = row_sums.gradients(self.loss, block, block.weights, Z, R)
+        return value, pull_back(block, R, self.fit_intercept)
+
+
+@dataclass(frozen=True)
+class RowGradients:
+    """∇ℓ of every row, one array per block: for `Engine.gather`."""
+
+    loss: Any
+
+    def __call__(self, block: Block, W: np.ndarray, b: np.ndarray) -> np.ndarray:
+        Z = row_sums.scores(block, W, b)
+        R = np.empty_like(Z)
+        row_sums.gradients(self.loss, block, np.ones(block.n), Z, R)
+        return R
+
+
+@dataclass(frozen=True)
+class SeparableColumns:
+    """Σ s·|∇ℓ| of every score column at scores stretched so far that rows on the right side have no gradient."""
+
+    loss: Any
+    stretch: float
+
+    def __call__(self, block: Block, W: np.ndarray, b: np.ndarray) -> tuple[np.ndarray]:
+        Z = matmul(block.X, W, threads=block.threads)
+        Z += b
+        Z *= self.stretch / max(float(np.abs(Z).max(initial=0.0)), 1.0)
+        R = np.empty_like(Z)
+        row_sums.gradients(self.loss, block, block.weights, Z, R)
+        return (np.abs(R).sum(axis=0),)
+
+
+# --- row state
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Rebuilds the scores Z = XW + b + o of every row, in `dtype` where it is given."""
+
+    dtype: Any = None
+
+    def __call__(self, block: Block, W: np.ndarray, b: np.ndarray) -> Piece:
+        return {"Z": row_sums.scores(block, W, b, self.dtype)}
+
+
+# --- dual
+
+
+@dataclass(frozen=True)
+class InterceptCurvature:
+    """Σ s·∇ℓ and Σ s·∇²ℓ at the scores of a state plus an intercept."""
+
+    loss: Any
+
+    def __call__(self, block: Block, scores: Piece, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return row_sums.intercept_curvature(self.loss, block, scores["Z"] + b)
+
+
+@dataclass(frozen=True)
+class GradientBalance:
+    """What `repair` of the loss needs to know of the dual point ∇ℓ, at the scores of a state plus an intercept."""
+
+    loss: Any
+    reference: int
+
+    def __call__(self, block: Block, scores: Piece, b: np.ndarray) -> tuple[np.ndarray]:
+        Z = scores["Z"] + b
+        U = np.empty_like(Z)
+        row_sums.gradients(self.loss, block, np.ones(block.n), Z, U)
+        return (row_sums.balance(self.loss, block, U, self.reference),)
+
+
+@dataclass(frozen=True)
+class GradientDual:
+    """`DualSums` of the dual point ∇ℓ, repaired, at the scores of a state plus an intercept."""
+
+    loss: Any
+
+    def __call__(self, block: Block, scores: Piece, b: np.ndarray, repair: np.ndarray, scale: float) -> DualSums:
+        return row_sums.duals_at(self.loss, block, scores["Z"] + b, repair, scale)
+
+
+@dataclass(frozen=True)
+class GivenBalance:
+    """What `repair` of the loss needs to know of a dual point that a solver gives."""
+
+    loss: Any
+    reference: int
+
+    def __call__(self, block: Block, point: Piece) -> tuple[np.ndarray]:
+        return (row_sums.balance(self.loss, block, point["rows"], self.reference),)
+
+
+@dataclass(frozen=True)
+class GivenDual:
+    """`DualSums` of a dual point that a solver gives, repaired."""
+
+    loss: Any
+
+    def __call__(self, block: Block, point: Piece, repair: np.ndarray, scale: float) -> DualSums:
+        return row_sums.duals_of(self.loss, block, point["rows"], repair, scale)
