@@ -106,7 +106,7 @@ def primal_and_bound(
     loss = objective.loss
     scores = scores or Scores(objective, W)
 
-    def slopes(block: Block) -> np.ndarray:
+    def derivatives(block: Block) -> np.ndarray:
         Z = scores.at(block, b)
         U = np.empty_like(Z)
         row_sums.gradients(loss, block, np.ones(len(Z)), Z, U)
@@ -118,7 +118,7 @@ def primal_and_bound(
 
         return DualSums(*objective.engine.sum(step))
 
-    repair = _repair(objective, slopes)
+    repair = _repair(objective, derivatives)
     if repair is None:
         return math.nan, DualBound(-math.inf, None, 0.0)
     sums, bound = _dual_bound(objective, sums_of, repair, W, b, None)
@@ -150,9 +150,9 @@ def _repair(objective: Objective, point: Callable[[Block], np.ndarray]) -> np.nd
     if not objective.fit_intercept:
         return loss.identity_repair(objective.engine.n_columns)
     class_weights = objective.class_weights()
-    hub = loss.hub(class_weights)
-    (sums,) = objective.engine.sum(lambda block: (row_sums.balance(loss, block, point(block), hub),))
-    return loss.repair(sums, class_weights, hub)
+    references = loss.reference_classes(class_weights)
+    (sums,) = objective.engine.sum(lambda block: (row_sums.balance(loss, block, point(block), references),))
+    return loss.repair(sums, class_weights, references)
 
 
 def _dual_bound(

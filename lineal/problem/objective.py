@@ -169,9 +169,9 @@ class Objective:
         def step(block: Block) -> tuple[np.ndarray, np.ndarray]:
             return row_sums.intercept_curvature(self.loss, block, scores(block, b))
 
-        slope, bend = self.engine.sum(step)
-        bend[np.diag_indices(k)] += 1e-12 * np.trace(bend) + np.finfo(np.float64).tiny
-        nearer = b - np.linalg.solve(bend, slope)
+        gradient, curvature = self.engine.sum(step)
+        curvature[np.diag_indices(k)] += 1e-12 * np.trace(curvature) + np.finfo(np.float64).tiny
+        nearer = b - np.linalg.solve(curvature, gradient)
         return nearer if np.isfinite(nearer).all() else None
 
     @cached_property
