@@ -12,8 +12,8 @@ import multiprocessing
 import weakref
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 
-import numpy as np
 import cloudpickle
+import numpy as np
 
 from lineal.engine.base import Block, add_along_tree
 from lineal.engine.local import LocalEngine
@@ -90,7 +90,7 @@ def serve(pipe):
         name, *arguments = cloudpickle.loads(pipe.recv_bytes())
         try:
             answer = True, getattr(holder, name)(*arguments)
-        except BaseException as error:  # noqa: BLE001 (told to the client)
+        except BaseException as error:
             answer = False, error
         pipe.send_bytes(cloudpickle.dumps(answer))
 

@@ -108,12 +108,12 @@ def balanced(name: str, Y: np.ndarray, Z: np.ndarray, s: np.ndarray) -> tuple[np
     A = 2 * pair_gaps(Y, Z)
     net = s @ (A.sum(1) - A.sum(2))
     weight = s @ Y
-    hub = int(np.argmax(weight * (1 - weight)))
+    reference = int(np.argmax(weight * (1 - weight)))
     for r in range(Y.shape[1]):
-        if r == hub or net[r] == 0:
+        if r == reference or net[r] == 0:
             continue
-        carriers = (Y[:, r] & ~Y[:, hub]) if net[r] > 0 else (Y[:, hub] & ~Y[:, r])
-        pair = (r, hub) if net[r] > 0 else (hub, r)
+        carriers = (Y[:, r] & ~Y[:, reference]) if net[r] > 0 else (Y[:, reference] & ~Y[:, r])
+        pair = (r, reference) if net[r] > 0 else (reference, r)
         A[carriers, pair[0], pair[1]] += abs(net[r]) / s[carriers].sum()
     return A.sum(1) - A.sum(2), (A - A**2 / 4).sum((1, 2))
 
@@ -122,10 +122,10 @@ def best_intercept(name, Y, X, W, b, s, alpha, o=0.0):
     """The b that minimises F(W, ·): the root of its gradient, next to the given one (which is near it)."""
     first = 0 if name in ("logistic", "squared_hinge", "squared") else 1  # others ignore a shift of all columns
 
-    def slope(rest):
+    def gradient(rest):
         return objective_gradient(name, Y, X, W, np.concatenate([b[:first], rest]), s, alpha, o)[1][first:]
 
-    found = optimize.root(slope, b[first:], tol=1e-15)
+    found = optimize.root(gradient, b[first:], tol=1e-15)
     return np.concatenate([b[:first], found.x])
 
 

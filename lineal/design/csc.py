@@ -58,30 +58,30 @@ class CSC(NamedTuple):
             p += _U(1)
         return (a + b) + (c + d)
 
-    def column_moments(self, j, slopes, bends):
-        """Σ_i x_ij·slopes_i, Σ_i x_ij·bends_i and Σ_i x_ij²·bends_i, in float64."""
-        slope, mean, square = 0.0, 0.0, 0.0
-        slope_, mean_, square_ = 0.0, 0.0, 0.0
+    def column_moments(self, j, gradients, curvatures):
+        """Σ_i x_ij·gradients_i, Σ_i x_ij·curvatures_i and Σ_i x_ij²·curvatures_i, in float64."""
+        gradient, mean, square = 0.0, 0.0, 0.0
+        gradient_, mean_, square_ = 0.0, 0.0, 0.0
         p, stop = _U(self.indptr[j]), _U(self.indptr[j + 1])
         whole = p + ((stop - p) & ~_U(1))
         while p < whole:
             i, i_ = _U(self.indices[p]), _U(self.indices[p + _U(1)])
             x, x_ = np.float64(self.data[p]), np.float64(self.data[p + _U(1)])
-            bent, bent_ = x * np.float64(bends[i]), x_ * np.float64(bends[i_])
-            slope += x * np.float64(slopes[i])
-            slope_ += x_ * np.float64(slopes[i_])
-            mean += bent
-            mean_ += bent_
-            square += x * bent
-            square_ += x_ * bent_
+            scaled, scaled_ = x * np.float64(curvatures[i]), x_ * np.float64(curvatures[i_])
+            gradient += x * np.float64(gradients[i])
+            gradient_ += x_ * np.float64(gradients[i_])
+            mean += scaled
+            mean_ += scaled_
+            square += x * scaled
+            square_ += x_ * scaled_
             p += _U(2)
         if p < stop:
             x = np.float64(self.data[p])
-            bent = x * np.float64(bends[_U(self.indices[p])])
-            slope += x * np.float64(slopes[_U(self.indices[p])])
-            mean += bent
-            square += x * bent
-        return slope + slope_, mean + mean_, square + square_
+            scaled = x * np.float64(curvatures[_U(self.indices[p])])
+            gradient += x * np.float64(gradients[_U(self.indices[p])])
+            mean += scaled
+            square += x * scaled
+        return gradient + gradient_, mean + mean_, square + square_
 
     def column_add(self, j, step, out):
         """out_i += step·x_ij, of a vector."""

@@ -101,16 +101,16 @@ class Dense(NamedTuple):
             total += np.float64(self.values[i, j]) * np.float64(v[i])
         return total
 
-    def column_moments(self, j, slopes, bends):
-        """Σ_i x_ij·slopes_i, Σ_i x_ij·bends_i and Σ_i x_ij²·bends_i, in float64."""
-        slope, mean, square = 0.0, 0.0, 0.0
+    def column_moments(self, j, gradients, curvatures):
+        """Σ_i x_ij·gradients_i, Σ_i x_ij·curvatures_i and Σ_i x_ij²·curvatures_i, in float64."""
+        gradient, mean, square = 0.0, 0.0, 0.0
         for i in range(np.uintp(self.values.shape[0])):
             x = np.float64(self.values[i, j])
-            bent = x * np.float64(bends[i])
-            slope += x * np.float64(slopes[i])
-            mean += bent
-            square += x * bent
-        return slope, mean, square
+            scaled = x * np.float64(curvatures[i])
+            gradient += x * np.float64(gradients[i])
+            mean += scaled
+            square += x * scaled
+        return gradient, mean, square
 
     def column_add(self, j, step, out):
         """out_i += step·x_ij, of a vector."""

@@ -13,7 +13,7 @@ from lineal.losses.margin import MarginLoss
 
 @protocol
 class Hinge(MarginLoss, Fieldless):
-    """ℓ = max(1 − tz, 0); ℓ*(u) = tu for −tu ∈ [0, 1]. Not smooth: at the kink any slope between −t and 0 will do."""
+    """ℓ = max(1 − tz, 0); ℓ*(u) = tu for −tu ∈ [0, 1]. At the kink, any number from −t to 0 is a subgradient."""
 
     __slots__ = ()
     name: ClassVar[str] = "hinge"

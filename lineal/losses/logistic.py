@@ -53,9 +53,9 @@ class Logistic(MarginLoss, Fieldless):
         """σ(z)(1 − σ(z))."""
         return sigmoid(z) * sigmoid(-z)
 
-    def curvature_beside(self, t, z, slope):
-        """Without another exponential: the slope is the probability of the other label."""
-        return abs(slope) * (1.0 - abs(slope))
+    def curvature_beside(self, t, z, derivative):
+        """Without another exponential: the derivative is the probability of the other label."""
+        return abs(derivative) * (1.0 - abs(derivative))
 
     def conjugate(self, t, u):
         """Negative entropy of the probability −tu."""

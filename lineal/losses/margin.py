@@ -46,14 +46,14 @@ class MarginLoss:
         """Both at once, for losses that share work between them."""
         return self.value(t, z), self.derivative(t, z)
 
-    def curvature_beside(self, t, z, slope):
+    def curvature_beside(self, t, z, derivative):
         """`curvature` where the derivative at z is known already, for losses that can make use of it."""
         return self.curvature(t, z)
 
     def expansion(self, t, z):
         """Value, derivative and curvature at once."""
-        value, slope = self.value_and_derivative(t, z)
-        return value, slope, self.curvature_beside(t, z, slope)
+        value, derivative = self.value_and_derivative(t, z)
+        return value, derivative, self.curvature_beside(t, z, derivative)
 
     def row_value(self, labels, z, work):
         """Loss of one row."""
@@ -68,12 +68,12 @@ class MarginLoss:
         self.signs(labels, work)
         total = 0.0
         for r in range(z.shape[0]):
-            value, slope = self.value_and_derivative(work[r], wide(z[r]))
-            gradient[r] = slope
+            value, derivative = self.value_and_derivative(work[r], wide(z[r]))
+            gradient[r] = derivative
             total += value
         return total
 
-    def slopes_at(self, labels, Z, at, k, weight, R):
+    def gradient_at(self, labels, Z, at, k, weight, R):
         """Write weight·∇ℓ(Z[at : at+k]) to R[at : at+k], in the precision of Z."""
         for r in range(k):
             R[at + r] = weight * self.derivative(-1.0, wide(Z[at + r]))
@@ -103,7 +103,7 @@ class MarginLoss:
             total += self.conjugate(work[r], wide(u[r]))
         return total
 
-    def row_balance(self, labels, u, weight, hub, work, sums):
+    def row_balance(self, labels, u, weight, references, work, sums):
         """Add what `repair` needs of a row's dual point: the weighted parts of its positive and negative columns."""
         self.signs(labels, work)
         for r in range(u.shape[0]):
@@ -129,7 +129,7 @@ class MarginLoss:
 
     # --- called from Python
 
-    def hub(self, class_weights: np.ndarray) -> int:
+    def reference_classes(self, class_weights: np.ndarray) -> int:
         """Not used: columns are balanced one by one."""
         return 0
 
@@ -137,7 +137,7 @@ class MarginLoss:
         """The repair that changes nothing."""
         return np.ones((2, k))
 
-    def repair(self, sums: np.ndarray, class_weights: np.ndarray, hub: int) -> np.ndarray | None:
+    def repair(self, sums: np.ndarray, class_weights: np.ndarray, references: int) -> np.ndarray | None:
         """Factors of the two sides that make Σ_i s_i u_i zero in every column; None where that is impossible."""
         heavy = np.maximum(np.abs(sums), np.finfo(np.float64).tiny)
         return np.minimum(heavy, heavy[::-1]) / heavy

@@ -49,7 +49,7 @@ class MulticlassSquaredHinge(PairLoss, Fieldless):
         gradient[y] = -2.0 * out
         return total
 
-    def slopes_at(self, labels, Z, at, k, weight, R):
+    def gradient_at(self, labels, Z, at, k, weight, R):
         """Write weight·∇ℓ(Z[at : at+k]) to R[at : at+k], in the precision of Z."""
         label = at + np.uintp(labels[0])
         one, zero = Z.dtype.type(1.0), Z.dtype.type(0.0)

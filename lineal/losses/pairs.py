@@ -1,12 +1,14 @@
 """What the ranking losses share: ℓ(Y, z) = Σ_{r ∈ Y, q ∉ Y} max(1 − (z_r − z_q), 0)², a sum over pairs.
 
 Dual variables live on the pairs: a_rq = 2·max(1 − (z_r − z_q), 0) ≥ 0 sends a_rq from label r to non-label q,
-u = Σ a_rq (e_q − e_r), and the dual value is Σ (a_rq − a_rq²/4). Balance with a free intercept means that what flows
-into a class flows out of it. A hub class mends the rest: rows that have r but not the hub carry r's surplus to the hub,
-rows that have the hub but not q carry q's deficit from it. Pair variables have no upper bound, so adding is safe.
+u = Σ a_rq (e_q − e_r), and the dual value is Σ (a_rq − a_rq²/4). With a free intercept a dual point is feasible if the
+sum over rows is zero for every class: what flows into a class flows out of it. Imbalances are moved through a reference
+class: rows that have label r but not the reference move r's surplus to the reference, and rows that have the reference
+but not q move q's deficit from it. Pair variables have no upper bound, so adding to them is safe.
 
-A label may only occur beside the hub, or the hub beside it. So there are a few hubs: a row carries surplus to the first
-of them that it lacks, deficit from the first that it has, and the others settle that with the first.
+A label may occur only together with the reference class, or the other way round. So there are a few reference classes:
+a row moves surplus to the first of them that it lacks and deficit from the first that it has. The other reference
+classes are then balanced through the first one.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ import numpy as np
 from lineal.core.jit import kernel
 from lineal.core.maths import wide
 
-#: Classes that carry for the others: each further one serves labels that occur beside all before it.
-N_HUBS = 4
+#: Number of reference classes: each further one serves labels that always occur together with all those before it.
+N_REFERENCES = 4
 
 
 class PairLoss:
@@ -29,7 +31,7 @@ class PairLoss:
 
     is_smooth: ClassVar[bool] = True
     is_direct: ClassVar[bool] = True
-    n_sums: ClassVar[int] = 1 + 2 * N_HUBS
+    n_sums: ClassVar[int] = 1 + 2 * N_REFERENCES
     link: ClassVar[str | None] = None
 
     def mask_labels(self, labels, z, work):
@@ -67,7 +69,7 @@ class PairLoss:
             gradient[labels[p]] = -2.0 * out
         return total
 
-    def slopes_at(self, labels, Z, at, k, weight, R):
+    def gradient_at(self, labels, Z, at, k, weight, R):
         """Write weight·∇ℓ(Z[at : at+k]) to R[at : at+k], in the precision of Z."""
         work = np.empty(k)
         self.row_gradient(labels, Z[at : at + k], work, R[at : at + k])
@@ -88,22 +90,23 @@ class PairLoss:
                     out[q] += flow
                     out[r] -= flow
 
-    def row_balance(self, labels, u, weight, hub, work, sums):
-        """Add the weighted net inflow of each class, and the weight of rows that can carry to and from each hub."""
+    def row_balance(self, labels, u, weight, references, work, sums):
+        """Add the weighted net inflow of each class, and the weight of the rows that can move
+        something to and from each reference class."""
         for q in range(u.shape[0]):
             sums[0, q] += weight * wide(u[q])
         mark_absent(labels, work)
-        to, origin = first_with(hub, work, 1.0), first_with(hub, work, 0.0)
+        to, origin = first_with(references, work, 1.0), first_with(references, work, 0.0)
         for r in range(u.shape[0]):
             here = to if work[r] == 0.0 else origin
-            if here < hub.shape[0] and (here == 0 or not is_among(hub, r)):
-                sums[1 + here + (0 if work[r] == 0.0 else N_HUBS), r] += weight
+            if here < references.shape[0] and (here == 0 or not is_among(references, r)):
+                sums[1 + here + (0 if work[r] == 0.0 else N_REFERENCES), r] += weight
 
     def row_dual(self, labels, z, repair, scale, work, u):
         """Write the mended dual point of the row to `u`; returns ℓ(z) and its pair-variable dual value.
 
-        Pair variables are scale·2·max(1 − z_r + z_q, 0), so that without the hubs the dual value is 2·scale·Σ max(…) −
-        scale²·ℓ; the pairs that carry something to or from a hub are put right one by one.
+        Pair variables are scale·2·max(1 − z_r + z_q, 0), so that without the reference classes the dual value is
+        2·scale·Σ max(…) − scale²·ℓ; the pairs with a reference class are then corrected one by one.
         """
         value = self.row_gradient(labels, z, work, u)
         mark_absent(labels, work)
@@ -112,45 +115,43 @@ class PairLoss:
             flow += work[q] * wide(u[q])
             u[q] *= scale
         total = scale * flow - scale * scale * value
-        hub = repair[2, : min(N_HUBS, z.shape[0])].astype(np.int64)
-        to, origin = first_with(hub, work, 1.0), first_with(hub, work, 0.0)
+        references = repair[2, : min(N_REFERENCES, z.shape[0])].astype(np.int64)
+        to, origin = first_with(references, work, 1.0), first_with(references, work, 0.0)
         for r in range(z.shape[0]):
-            if work[r] == 0.0 and repair[0, r] > 0.0 and to < hub.shape[0] and (to == 0 or not is_among(hub, r)):
-                total += carried(z, r, hub[to], repair[0, r], scale, u)
-            elif (
-                work[r] != 0.0
-                and repair[1, r] > 0.0
-                and origin < hub.shape[0]
-                and (origin == 0 or not is_among(hub, r))
-            ):
-                total += carried(z, hub[origin], r, repair[1, r], scale, u)
+            is_label = work[r] == 0.0
+            place, amount = (to, repair[0, r]) if is_label else (origin, repair[1, r])
+            if amount > 0.0 and place < references.shape[0] and (place == 0 or not is_among(references, r)):
+                source, sink = (r, references[place]) if is_label else (references[place], r)
+                total += carried(z, source, sink, amount, scale, u)
         return value, total
 
-    def hub(self, class_weights: np.ndarray) -> np.ndarray:
-        """The classes that split the rows most evenly, so that they can carry for most others."""
+    def reference_classes(self, class_weights: np.ndarray) -> np.ndarray:
+        """The classes that split the rows most evenly: they can balance most others."""
         k = len(class_weights)
-        return np.argsort(-class_weights * (1.0 - class_weights), kind="stable")[: min(N_HUBS, k)]
+        return np.argsort(-class_weights * (1.0 - class_weights), kind="stable")[: min(N_REFERENCES, k)]
 
     def identity_repair(self, k: int) -> np.ndarray:
-        """Nothing carried."""
+        """The repair that changes nothing."""
         return np.zeros((3, k))
 
-    def repair(self, sums: np.ndarray, class_weights: np.ndarray, hub: np.ndarray) -> np.ndarray | None:
-        """Amounts a row carries to (row 0) and from (row 1) the hubs (row 2); None where no row can carry one.
+    def repair(self, sums: np.ndarray, class_weights: np.ndarray, references: np.ndarray) -> np.ndarray | None:
+        """Amount per row that goes to (row 0) and comes from (row 1) the reference classes (row 2), for every class.
 
-        Hubs after the first come last: they pass on to it what they were brought, and fetch from it what they gave.
+        None where no row can move what must be moved. The reference classes after the first come last: what they
+        received goes on to the first one, and what they gave comes from it.
         """
-        net, to_hubs, from_hubs = sums[0].copy(), sums[1 : 1 + len(hub)], sums[1 + N_HUBS :][: len(hub)]
+        n_references = len(references)
+        net, to, origin = sums[0].copy(), sums[1 : 1 + n_references], sums[1 + N_REFERENCES :][:n_references]
         repair = self.identity_repair(len(net))
-        repair[2, : len(hub)] = hub
-        for part in (np.setdiff1d(np.arange(len(net)), hub), hub[1:]):
+        repair[2, :n_references] = references
+        for part in (np.setdiff1d(np.arange(len(net)), references), references[1:]):
             left = net[part]
-            for row, amounts, carriers in ((0, left, to_hubs[:, part]), (1, -left, from_hubs[:, part])):
+            for row, amounts, carriers in ((0, left, to[:, part]), (1, -left, origin[:, part])):
                 amounts, weights = np.maximum(amounts, 0.0), carriers.sum(axis=0)
                 if np.any((amounts > 0.0) & (weights <= 0.0)):
                     return None
                 repair[row, part] = amounts / np.where(amounts > 0.0, weights, 1.0)
-                net[hub] += (1.0 - 2.0 * row) * (carriers @ repair[row, part])
+                net[references] += (1.0 - 2.0 * row) * (carriers @ repair[row, part])
         return repair
 
     def typical_curvature(self, k: int) -> float:
@@ -180,26 +181,26 @@ def mark_absent(labels, work):
 
 
 @kernel
-def first_with(hub, absent, mark):
-    """Position of the first hub that a row lacks (mark 1) or has (mark 0); their number where there is none."""
-    for j in range(hub.shape[0]):
-        if absent[hub[j]] == mark:
+def first_with(references, absent, mark):
+    """Position of the first reference class that a row lacks (mark 1) or has (mark 0); their number if none."""
+    for j in range(references.shape[0]):
+        if absent[references[j]] == mark:
             return j
-    return hub.shape[0]
+    return references.shape[0]
 
 
 @kernel
-def is_among(hub, column):
-    """Whether the column is a hub."""
+def is_among(references, column):
+    """Whether the column is a reference class."""
     found = False
-    for j in range(hub.shape[0]):
-        found |= hub[j] == column
+    for j in range(references.shape[0]):
+        found |= references[j] == column
     return found
 
 
 @kernel
 def carried(z, r, q, amount, scale, u):
-    """Add what is carried from label r to non-label q to `u`; returns by how much the dual value changes."""
+    """Move an amount from label r to non-label q in `u`; returns by how much the dual value changes."""
     a = scale * 2.0 * max(1.0 - wide(z[r]) + wide(z[q]), 0.0)
     more = scale * amount
     u[q] += more

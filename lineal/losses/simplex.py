@@ -45,7 +45,7 @@ class SimplexLoss:
         gradient[labels[0]] = -others  # p_y − 1 without its cancellation
         return value
 
-    def slopes_at(self, labels, Z, at, k, weight, R):
+    def gradient_at(self, labels, Z, at, k, weight, R):
         """Write weight·∇ℓ(Z[at : at+k]) to R[at : at+k], in the precision of Z."""
         work = np.empty(k)
         self.row_gradient(labels, Z[at : at + k], work, R[at : at + k])
@@ -64,7 +64,7 @@ class SimplexLoss:
             value += self.conjugate_term(wide(u[r]), is_label)
         return value if abs(total) < 1e-5 else math.inf
 
-    def row_balance(self, labels, u, weight, hub, work, sums):
+    def row_balance(self, labels, u, weight, references, work, sums):
         """Add the weighted p of a row's dual point u = p − e_y."""
         for r in range(u.shape[0]):
             sums[0, r] += weight * (wide(u[r]) + (1.0 if r == labels[0] else 0.0))
@@ -88,7 +88,7 @@ class SimplexLoss:
         out[labels[0]] = -others
         return -self.row_conjugate(labels, out, work)
 
-    def hub(self, class_weights: np.ndarray) -> int:
+    def reference_classes(self, class_weights: np.ndarray) -> int:
         """Not used: all classes are balanced together."""
         return 0
 
@@ -96,7 +96,7 @@ class SimplexLoss:
         """The repair that changes nothing."""
         return np.stack([np.zeros(k), np.ones(k)])
 
-    def repair(self, sums: np.ndarray, class_weights: np.ndarray, hub: int) -> np.ndarray | None:
+    def repair(self, sums: np.ndarray, class_weights: np.ndarray, references: int) -> np.ndarray | None:
         """Shift (row 0) and share kept (row 1) that make Σ s p equal to the class weights."""
         found = sums[0]
         largest = np.maximum(np.maximum(found, class_weights), np.finfo(np.float64).tiny)

@@ -26,7 +26,7 @@ class Softmax(SimplexLoss, Fieldless):
     link: ClassVar[str | None] = "softmax"
     dual_curvature: ClassVar[float] = 1.0
 
-    def slopes_at(self, labels, Z, at, k, weight, R):
+    def gradient_at(self, labels, Z, at, k, weight, R):
         """Write weight·∇ℓ(Z[at : at+k]) to R[at : at+k], in the precision of Z."""
         label, top = at + np.uintp(labels[0]), Z[at]
         for r in range(k):
@@ -140,23 +140,23 @@ class Softmax(SimplexLoss, Fieldless):
 def simplex_from_the_right(k, z, old, q, best):
     """Write p with log p + q·p = z + q·old + τ in every column, for the τ with Σ p = 1; returns Σ p.
 
-    Every p is a convex, growing function of τ, with the slope p/(1 + q·p): Newton steps from a τ that is too large come
-    down to the right one. At τ = q − max(z + q·old) the largest p is one.
+    Every p is a convex, increasing function of τ with derivative p/(1 + q·p): Newton steps from a τ that is too large
+    decrease to the right one. At τ = q − max(z + q·old) the largest p is one.
     """
     top = wide(z[0]) + wide(q) * wide(old[0])
     for r in range(k):
         top = max(top, wide(z[r]) + wide(q) * wide(old[r]))
     tau, total = wide(q), 0.0
     for _ in range(100):
-        total, slope = 0.0, 0.0
+        total, derivative = 0.0, 0.0
         for r in range(k):
             p = root_of_log(wide(z[r]) + wide(q) * wide(old[r]) - top + tau, wide(q))
             best[r] = p
             total += p
-            slope += p / (1.0 + wide(q) * p)
+            derivative += p / (1.0 + wide(q) * p)
         if abs(total - 1.0) < 1e-7:
             break
-        tau -= (total - 1.0) / slope
+        tau -= (total - 1.0) / derivative
     return total
 
 

@@ -52,7 +52,7 @@ class Squared(MarginLoss, Fieldless):
         """No shift."""
         return np.zeros((1, k))
 
-    def repair(self, sums: np.ndarray, class_weights: np.ndarray, hub: int) -> np.ndarray | None:
+    def repair(self, sums: np.ndarray, class_weights: np.ndarray, references: int) -> np.ndarray | None:
         """Minus the mean derivative of each column."""
         return -(sums[0] + sums[1])[None, :]
 

@@ -90,9 +90,9 @@ def truncated_cg(
             s, r, p = (np.ascontiguousarray(a[:, keep]) for a in (s, r, p))
         Hp = system.product(p)
         count += 1
-        bend = dots(p, Hp)
-        live &= bend > 0.0  # a direction without curvature has no minimum to go to
-        a = np.where(live, rz / np.where(live, bend, 1.0), 0.0)
+        curvature = dots(p, Hp)
+        live &= curvature > 0.0  # a direction without curvature has no minimum to go to
+        a = np.where(live, rz / np.where(live, curvature, 1.0), 0.0)
         beyond = live & (sMs + 2.0 * a * sMp + a * a * pMp > radius[where] ** 2)
         if beyond.any():
             room = np.where(beyond, radius[where] ** 2 - sMs, 0.0)

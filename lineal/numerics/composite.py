@@ -135,7 +135,7 @@ class Composite:
         regulariser, out = self.objective.regulariser, np.empty_like(theta)
         (d, k), length = self.engine.shape[1:] + theta.shape[1:], 1.0 / curvature
         slopes = gradient.sums[d].astype(np.float64) if self.objective.fit_intercept else np.zeros(k)
-        if regulariser.blocks.features.size or regulariser.centre is not None:
+        if regulariser.groups.features.size or regulariser.centre is not None:
             sums = self._step_by_groups(theta, gradient.sums, slopes, length, previous, out)
         else:
             tasks = [
@@ -285,9 +285,9 @@ def _step(penalty, strengths, length, means, slopes, theta, gradient, previous, 
         mean, strength = means[j], strengths[j]
         for r in range(k):
             out[j, r] = theta[j, r] - length * (gradient[j, r] - mean * slopes[r])
-        penalty.block_prox(out[j], length * strength, out[j])
+        penalty.group_prox(out[j], length * strength, out[j])
         if strength > 0.0:
-            value += strength * penalty.block_value(out[j])
+            value += strength * penalty.group_value(out[j])
         for r in range(k):
             w = np.float64(out[j, r])
             move = w - theta[j, r]

@@ -317,11 +317,11 @@ def _separate_trial(loss, targets, weights, Z, Y, steps, R, columns, k, D, start
             t = signs[columns[r]]
             y = wide(Y[i, r])
             z = wide(Z[i, r]) + steps[r] * y
-            value, slope = loss.value_and_derivative(t, z)
-            R[i, r] = weight * slope
-            D[i, r] = weight * loss.curvature_beside(t, z, slope)
+            value, derivative = loss.value_and_derivative(t, z)
+            R[i, r] = weight * derivative
+            D[i, r] = weight * loss.curvature_beside(t, z, derivative)
             sums[0, r] += weight * value
-            sums[1, r] += weight * slope * y
+            sums[1, r] += weight * derivative * y
     return sums
 
 

@@ -1,6 +1,6 @@
 """Penalties Ω(W) = Σ_g f_g ω(W_g): one file a penalty; a new file in this folder is a new penalty.
 
-A block g is one row of W (the weights of one feature) or, for the group penalties, the rows of a group of features.
+A group g is one row of W (the weights of one feature) or, for the group penalties, the rows of a group of features.
 Listing the names imports nothing; `get` imports the one file that it needs.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 from lineal.errors import OptionError, unknown_value
 
 #: Files of this folder that are not penalties.
-SUPPORT = frozenset({"base", "block_loops", "groups", "regulariser"})
+SUPPORT = frozenset({"base", "group_loops", "groups", "regulariser"})
 
 _MIXED_NORM = re.compile(r"(l(?:\d+|inf))_(l(?:\d+|inf))")
 

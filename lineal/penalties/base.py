@@ -1,20 +1,19 @@
 """What penalties share: the methods that follow from others, and the scalar steps of their formulas.
 
-A penalty ω is a function of one block w of weights, a vector. Its methods are called inside kernels with
+A penalty ω is a function of one group of weights, the vector w. Its methods are called inside kernels with
 ``strength`` = α·f_g ≥ 0, on float32 or float64 vectors; they compute in float64.
 
 ========================  ==========================================================================================
-block_value               ω(w)
-block_prox                argmin_x ½‖x − v‖² + strength·ω(x); `out` may be `v`
-block_conjugate           (strength·ω)*(v) = sup_w v'w − strength·ω(w)
-block_dual_scale          the largest c in [0, 1] with (strength·ω)*(c·v) < ∞
-block_violation           distance of −g to strength·∂ω(w): zero where w is optimal, g the gradient of the loss
-block_critical_strength   the smallest strength with v in strength·∂ω(0): the dual norm, where ω is a norm
-block_gradient            strength·∇ω(w), smooth penalties only
-block_slope               the same with `has_bend`, for w ≠ 0, by the weights that are free to move there
-block_bend                strength·∇²ω(w)·v by those weights
-block_stiffness           a number like the diagonal of that
-block_is_zero             whether w = 0
+group_value               ω(w)
+group_prox                argmin_x ½‖x − v‖² + strength·ω(x); `out` may be `v`
+group_conjugate           (strength·ω)*(v) = sup_w v'w − strength·ω(w)
+group_dual_scale          the largest c in [0, 1] with (strength·ω)*(c·v) < ∞
+group_violation           distance of −g to strength·∂ω(w): zero where w is optimal, g the gradient of the loss
+group_critical_strength   the smallest strength with v in strength·∂ω(0): the dual norm, where ω is a norm
+group_gradient            strength·∇ω(w) with respect to the free weights, see `has_curvature`
+group_curvature           strength·∇²ω(w)·v with respect to the free weights
+group_typical_curvature   one number of the size of the diagonal of that Hessian
+group_is_zero             whether w = 0
 ========================  ==========================================================================================
 """
 
@@ -41,34 +40,34 @@ class Penalty(abc.ABC):
 
     __slots__ = ()
     name: ClassVar[str]
-    is_group: ClassVar[bool] = False  # a block may be a group of features given by the user
+    is_group: ClassVar[bool] = False  # a group may hold several features, as given by the user
     is_smooth: ClassVar[bool] = False  # has a gradient everywhere
     is_norm: ClassVar[bool] = False  # positively homogeneous: ω(c·w) = c·ω(w)
     is_additive: ClassVar[bool] = False  # the prox of one strength after another is that of their sum
     is_separable: ClassVar[bool] = False  # a sum over single weights, see `SeparablePenalty`
-    is_radial: ClassVar[bool] = False  # a function of ‖w‖₂ that needs no blocks: has `radial_conjugate`
-    has_bend: ClassVar[bool] = False  # twice differentiable by the weights of w ≠ 0 that are free to move
-    frees_all: ClassVar[bool] = False  # all weights of a block w ≠ 0 are free to move, else those that are not zero
+    is_radial: ClassVar[bool] = False  # a function of ‖w‖₂ that needs no groups: has `radial_conjugate`
+    has_curvature: ClassVar[bool] = False  # twice differentiable in the free weights of w ≠ 0
+    frees_all: ClassVar[bool] = False  # all weights of a group w ≠ 0 are free, else those that are not zero
 
     @abc.abstractmethod
-    def block_value(self, w: Any) -> float: ...
+    def group_value(self, w: Any) -> float: ...
 
     @abc.abstractmethod
-    def block_prox(self, v: Any, strength: float, out: Any) -> None: ...
+    def group_prox(self, v: Any, strength: float, out: Any) -> None: ...
 
     @abc.abstractmethod
-    def block_conjugate(self, v: Any, strength: float) -> float: ...
+    def group_conjugate(self, v: Any, strength: float) -> float: ...
 
     @abc.abstractmethod
-    def block_dual_scale(self, v: Any, strength: float) -> float: ...
+    def group_dual_scale(self, v: Any, strength: float) -> float: ...
 
     @abc.abstractmethod
-    def block_violation(self, w: Any, g: Any, strength: float) -> float: ...
+    def group_violation(self, w: Any, g: Any, strength: float) -> float: ...
 
     @abc.abstractmethod
-    def block_critical_strength(self, v: Any) -> float: ...
+    def group_critical_strength(self, v: Any) -> float: ...
 
-    def block_is_zero(self, w: Any) -> bool:
+    def group_is_zero(self, w: Any) -> bool:
         for r in range(w.shape[0]):  # noqa: SIM110 (kernels know no generators)
             if w[r] != 0.0:
                 return False
@@ -95,14 +94,14 @@ class NormPenalty(Penalty):
     is_additive = True
 
     def dual_norm_factor(self, size: int) -> float:
-        """How many times the 2-norm the dual norm of a block of this size can be: once, where ω ≥ ‖·‖₂."""
+        """How many times the 2-norm the dual norm of a group of this size can be: once, where ω ≥ ‖·‖₂."""
         return 1.0
 
-    def block_conjugate(self, v: Any, strength: float) -> float:
-        return ball_indicator(self.block_critical_strength(v), strength)
+    def group_conjugate(self, v: Any, strength: float) -> float:
+        return ball_indicator(self.group_critical_strength(v), strength)
 
-    def block_dual_scale(self, v: Any, strength: float) -> float:
-        return ball_scale(self.block_critical_strength(v), strength)
+    def group_dual_scale(self, v: Any, strength: float) -> float:
+        return ball_scale(self.group_critical_strength(v), strength)
 
 
 class _L1RatioField(NamedTuple):
@@ -154,7 +153,7 @@ def over_norm(x: float, norm: float) -> float:
 
 
 @kernel
-def norm_bend(w: Any, v: Any, strength: float, out: Any) -> None:
+def norm_curvature(w: Any, v: Any, strength: float, out: Any) -> None:
     """out = strength·∇²‖w‖₂·v, for w ≠ 0."""
     size = norm2(w)
     along = 0.0

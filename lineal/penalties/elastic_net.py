@@ -16,25 +16,25 @@ class ElasticNet(SeparablePenalty, L1Ratio):
 
     __slots__ = ()
     name = "elastic_net"
-    has_bend = True
+    has_curvature = True
 
     @property
     def l1_share(self) -> float:
         """As the user chose it."""
         return self.l1_ratio
 
-    def block_value(self, w: Any) -> float:
+    def group_value(self, w: Any) -> float:
         size = norm2(w)
         return self.l1_ratio * norm1(w) + 0.5 * (1.0 - self.l1_ratio) * size * size
 
-    def block_prox(self, v: Any, strength: float, out: Any) -> None:
+    def group_prox(self, v: Any, strength: float, out: Any) -> None:
         """soft_threshold(v, ρ·strength) / (1 + (1 − ρ)·strength)."""
         threshold = self.l1_ratio * strength
         curvature = (1.0 - self.l1_ratio) * strength
         for r in range(v.shape[0]):
             out[r] = soft_threshold(wide(v[r]), threshold) / (1.0 + curvature)
 
-    def block_conjugate(self, v: Any, strength: float) -> float:
+    def group_conjugate(self, v: Any, strength: float) -> float:
         """‖soft_threshold(v, ρ·strength)‖² / (2(1 − ρ)·strength)."""
         threshold = self.l1_ratio * strength
         curvature = (1.0 - self.l1_ratio) * strength
@@ -43,12 +43,12 @@ class ElasticNet(SeparablePenalty, L1Ratio):
         size = soft_norm2(v, threshold)
         return 0.5 * size * (size / curvature)
 
-    def block_dual_scale(self, v: Any, strength: float) -> float:
+    def group_dual_scale(self, v: Any, strength: float) -> float:
         if (1.0 - self.l1_ratio) * strength > 0.0:
             return 1.0
         return ball_scale(norm_inf(v), self.l1_ratio * strength)
 
-    def block_violation(self, w: Any, g: Any, strength: float) -> float:
+    def group_violation(self, w: Any, g: Any, strength: float) -> float:
         """As for l1, with the gradient (1 − ρ)·strength·w of the square added to g."""
         threshold = self.l1_ratio * strength
         curvature = (1.0 - self.l1_ratio) * strength
@@ -59,18 +59,18 @@ class ElasticNet(SeparablePenalty, L1Ratio):
             total += residual * residual
         return math.sqrt(total)
 
-    def block_slope(self, w: Any, strength: float, out: Any) -> None:
+    def group_gradient(self, w: Any, strength: float, out: Any) -> None:
         """strength·(ρ·sign(w) + (1 − ρ)·w)."""
         for r in range(w.shape[0]):
             out[r] = strength * (self.l1_ratio * sign(wide(w[r])) + (1.0 - self.l1_ratio) * wide(w[r]))
 
-    def block_bend(self, w: Any, v: Any, strength: float, out: Any) -> None:
+    def group_curvature(self, w: Any, v: Any, strength: float, out: Any) -> None:
         """strength·(1 − ρ)·v."""
         for r in range(w.shape[0]):
             out[r] = strength * (1.0 - self.l1_ratio) * wide(v[r])
 
-    def block_stiffness(self, w: Any, strength: float) -> float:
+    def group_typical_curvature(self, w: Any, strength: float) -> float:
         return strength * (1.0 - self.l1_ratio)
 
-    def block_critical_strength(self, v: Any) -> float:
+    def group_critical_strength(self, v: Any) -> float:
         return norm_inf(v) / self.l1_ratio

@@ -11,19 +11,19 @@ import numpy as np
 from lineal.errors import OptionError
 
 
-class Blocks(NamedTuple):
-    """Group g holds the rows ``features[offsets[g]:offsets[g + 1]]``; without features every row is its own block."""
+class Groups(NamedTuple):
+    """Group g holds the rows ``features[offsets[g]:offsets[g + 1]]``; without features every row is its own group."""
 
     offsets: np.ndarray
     features: np.ndarray
 
 
-def rows_as_blocks() -> Blocks:
-    """Every row of W is a block: no arrays as long as the rows, and no copies in the kernels."""
-    return Blocks(np.zeros(1, np.int64), np.zeros(0, np.int64))
+def rows_as_groups() -> Groups:
+    """Every row of W is a group: no arrays as long as the rows, and no copies in the kernels."""
+    return Groups(np.zeros(1, np.int64), np.zeros(0, np.int64))
 
 
-def parse_groups(groups: Any, n_features: int) -> Blocks:
+def parse_groups(groups: Any, n_features: int) -> Groups:
     """Check groups, given as a list of index lists or as one group number per feature: a partition of the features."""
     if isinstance(groups, np.ndarray) and groups.ndim == 1 and groups.dtype != object:
         return _from_numbers(groups, n_features)
@@ -36,7 +36,7 @@ def parse_groups(groups: Any, n_features: int) -> Blocks:
     return _from_lists(groups, n_features)
 
 
-def _from_numbers(numbers_: np.ndarray, n_features: int) -> Blocks:
+def _from_numbers(numbers_: np.ndarray, n_features: int) -> Groups:
     if not np.issubdtype(numbers_.dtype, np.integer):
         raise OptionError(f"feature_groups: group numbers must be integers, not {numbers_.dtype}")
     if numbers_.shape[0] != n_features:
@@ -57,10 +57,10 @@ def _from_numbers(numbers_: np.ndarray, n_features: int) -> Blocks:
             f"feature_groups: group {empty[0]} is empty, but feature {later} has group number {numbers_[later]}; "
             "number the groups without holes"
         )
-    return Blocks(_offsets(sizes), np.argsort(numbers_, kind="stable").astype(np.int64))
+    return Groups(_offsets(sizes), np.argsort(numbers_, kind="stable").astype(np.int64))
 
 
-def _from_lists(groups: Any, n_features: int) -> Blocks:
+def _from_lists(groups: Any, n_features: int) -> Groups:
     members = [_indices(group, g) for g, group in enumerate(groups)]
     sizes = np.array([len(member) for member in members], np.int64)
     features = np.concatenate([np.zeros(0, np.int64), *members])
@@ -86,7 +86,7 @@ def _from_lists(groups: Any, n_features: int) -> Blocks:
             f"feature_groups: feature {missing[0]} is in no group ({missing.size} such); "
             f"give it a group of its own: [{missing[0]}]"
         )
-    return Blocks(_offsets(sizes), features)
+    return Groups(_offsets(sizes), features)
 
 
 def _indices(group: Any, g: int) -> np.ndarray:

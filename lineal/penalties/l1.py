@@ -16,22 +16,22 @@ class L1(NormPenalty, SeparablePenalty, Fieldless):
 
     __slots__ = ()
     name = "l1"
-    has_bend = True
+    has_curvature = True
 
     @property
     def l1_share(self) -> float:
         """All of it."""
         return 1.0
 
-    def block_value(self, w: Any) -> float:
+    def group_value(self, w: Any) -> float:
         return norm1(w)
 
-    def block_prox(self, v: Any, strength: float, out: Any) -> None:
+    def group_prox(self, v: Any, strength: float, out: Any) -> None:
         """sign(v)·max(|v| − strength, 0)."""
         for r in range(v.shape[0]):
             out[r] = soft_threshold(wide(v[r]), strength)
 
-    def block_violation(self, w: Any, g: Any, strength: float) -> float:
+    def group_violation(self, w: Any, g: Any, strength: float) -> float:
         """Per weight |g + strength·sign(w)|, or max(|g| − strength, 0) where w = 0."""
         total = 0.0
         for r in range(w.shape[0]):
@@ -39,18 +39,18 @@ class L1(NormPenalty, SeparablePenalty, Fieldless):
             total += residual * residual
         return math.sqrt(total)
 
-    def block_slope(self, w: Any, strength: float, out: Any) -> None:
+    def group_gradient(self, w: Any, strength: float, out: Any) -> None:
         """strength·sign(w)."""
         for r in range(w.shape[0]):
             out[r] = strength * sign(wide(w[r]))
 
-    def block_bend(self, w: Any, v: Any, strength: float, out: Any) -> None:
+    def group_curvature(self, w: Any, v: Any, strength: float, out: Any) -> None:
         """None."""
         for r in range(w.shape[0]):
             out[r] = 0.0
 
-    def block_stiffness(self, w: Any, strength: float) -> float:
+    def group_typical_curvature(self, w: Any, strength: float) -> float:
         return 0.0
 
-    def block_critical_strength(self, v: Any) -> float:
+    def group_critical_strength(self, v: Any) -> float:
         return norm_inf(v)

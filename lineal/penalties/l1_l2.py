@@ -1,4 +1,4 @@
-"""ω(w) = ‖w‖₂: the group lasso (Yuan & Lin, 2006). Sets whole blocks to zero: features leave all classes at once."""
+"""ω(w) = ‖w‖₂: the group lasso (Yuan & Lin, 2006). Sets whole groups to zero: features leave all classes at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from lineal.core.maths import norm2, wide
 from lineal.core.protocol import Fieldless, protocol
-from lineal.penalties.base import NormPenalty, norm_bend, over_norm
+from lineal.penalties.base import NormPenalty, norm_curvature, over_norm
 
 
 @protocol
@@ -17,20 +17,20 @@ class L1L2(NormPenalty, Fieldless):
     __slots__ = ()
     name = "l1/l2"
     is_group = True
-    has_bend = True
+    has_curvature = True
     frees_all = True
 
-    def block_value(self, w: Any) -> float:
+    def group_value(self, w: Any) -> float:
         return norm2(w)
 
-    def block_prox(self, v: Any, strength: float, out: Any) -> None:
+    def group_prox(self, v: Any, strength: float, out: Any) -> None:
         """max(1 − strength/‖v‖, 0)·v."""
         size = norm2(v)
         shrink = (size - strength) / size if size > strength else 0.0
         for r in range(v.shape[0]):
             out[r] = shrink * wide(v[r])
 
-    def block_violation(self, w: Any, g: Any, strength: float) -> float:
+    def group_violation(self, w: Any, g: Any, strength: float) -> float:
         """‖g + strength·w/‖w‖‖, or max(‖g‖ − strength, 0) where w = 0."""
         size = norm2(w)
         if size == 0.0:
@@ -41,18 +41,18 @@ class L1L2(NormPenalty, Fieldless):
             total += residual * residual
         return math.sqrt(total)
 
-    def block_slope(self, w: Any, strength: float, out: Any) -> None:
+    def group_gradient(self, w: Any, strength: float, out: Any) -> None:
         """strength·w/‖w‖."""
         size = norm2(w)
         for r in range(w.shape[0]):
             out[r] = strength * over_norm(wide(w[r]), size)
 
-    def block_bend(self, w: Any, v: Any, strength: float, out: Any) -> None:
+    def group_curvature(self, w: Any, v: Any, strength: float, out: Any) -> None:
         """strength·(v − w·w'v/‖w‖²)/‖w‖."""
-        norm_bend(w, v, strength, out)
+        norm_curvature(w, v, strength, out)
 
-    def block_stiffness(self, w: Any, strength: float) -> float:
+    def group_typical_curvature(self, w: Any, strength: float) -> float:
         return strength / norm2(w)
 
-    def block_critical_strength(self, v: Any) -> float:
+    def group_critical_strength(self, v: Any) -> float:
         return norm2(v)

@@ -1,4 +1,4 @@
-"""ω(w) = ‖w‖∞: the l1/l∞ penalty (Turlach, Venables & Wright, 2005). Zero blocks, and ties at the largest weight."""
+"""ω(w) = ‖w‖∞: the l1/l∞ penalty (Turlach, Venables & Wright, 2005). Zero groups, and ties at the largest weight."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class L1Linf(NormPenalty, Fieldless):
         """‖v‖₁ ≤ √size·‖v‖₂."""
         return math.sqrt(size)
 
-    def block_value(self, w: Any) -> float:
+    def group_value(self, w: Any) -> float:
         return norm_inf(w)
 
-    def block_prox(self, v: Any, strength: float, out: Any) -> None:
+    def group_prox(self, v: Any, strength: float, out: Any) -> None:
         """v minus its projection onto {‖x‖₁ ≤ strength} (Moreau): v clipped to [−τ, τ]."""
         tau = clip_level(v, strength)
         for r in range(v.shape[0]):
             out[r] = min(max(wide(v[r]), -tau), tau)
 
-    def block_violation(self, w: Any, g: Any, strength: float) -> float:
+    def group_violation(self, w: Any, g: Any, strength: float) -> float:
         """Distance of −g to the l1 ball where w = 0, else to its face {Σ_r u_r = strength, u ≥ 0}.
 
         On the face u_r = −g_r·sign(w_r) runs over the largest weights; all other coordinates of the face are zero.
@@ -52,7 +52,7 @@ class L1Linf(NormPenalty, Fieldless):
             total += residual * residual
         return math.sqrt(total)
 
-    def block_critical_strength(self, v: Any) -> float:
+    def group_critical_strength(self, v: Any) -> float:
         return norm1(v)
 
 

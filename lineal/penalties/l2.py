@@ -18,7 +18,7 @@ class L2(SeparablePenalty, Fieldless):
     name = "l2"
     is_smooth = True
     is_radial = True
-    has_bend = True
+    has_curvature = True
     frees_all = True
 
     @property
@@ -26,21 +26,16 @@ class L2(SeparablePenalty, Fieldless):
         """None."""
         return 0.0
 
-    def block_value(self, w: Any) -> float:
+    def group_value(self, w: Any) -> float:
         size = norm2(w)
         return 0.5 * size * size
 
-    def block_gradient(self, w: Any, strength: float, out: Any) -> None:
-        """strength·w."""
-        for r in range(w.shape[0]):
-            out[r] = strength * wide(w[r])
-
-    def block_prox(self, v: Any, strength: float, out: Any) -> None:
+    def group_prox(self, v: Any, strength: float, out: Any) -> None:
         """v / (1 + strength)."""
         for r in range(v.shape[0]):
             out[r] = wide(v[r]) / (1.0 + strength)
 
-    def block_conjugate(self, v: Any, strength: float) -> float:
+    def group_conjugate(self, v: Any, strength: float) -> float:
         """‖v‖² / (2·strength)."""
         if strength == 0.0:
             return ball_indicator(norm_inf(v), 0.0)
@@ -50,10 +45,10 @@ class L2(SeparablePenalty, Fieldless):
         """(strength·ω)* of any vector of this norm, for strength > 0."""
         return 0.5 * size * (size / strength)
 
-    def block_dual_scale(self, v: Any, strength: float) -> float:
-        return 1.0 if strength > 0.0 or self.block_is_zero(v) else 0.0
+    def group_dual_scale(self, v: Any, strength: float) -> float:
+        return 1.0 if strength > 0.0 or self.group_is_zero(v) else 0.0
 
-    def block_violation(self, w: Any, g: Any, strength: float) -> float:
+    def group_violation(self, w: Any, g: Any, strength: float) -> float:
         """‖g + strength·w‖."""
         total = 0.0
         for r in range(w.shape[0]):
@@ -61,19 +56,19 @@ class L2(SeparablePenalty, Fieldless):
             total += residual * residual
         return math.sqrt(total)
 
-    def block_slope(self, w: Any, strength: float, out: Any) -> None:
+    def group_gradient(self, w: Any, strength: float, out: Any) -> None:
         """strength·w."""
         for r in range(w.shape[0]):
             out[r] = strength * wide(w[r])
 
-    def block_bend(self, w: Any, v: Any, strength: float, out: Any) -> None:
+    def group_curvature(self, w: Any, v: Any, strength: float, out: Any) -> None:
         """strength·v."""
         for r in range(w.shape[0]):
             out[r] = strength * wide(v[r])
 
-    def block_stiffness(self, w: Any, strength: float) -> float:
+    def group_typical_curvature(self, w: Any, strength: float) -> float:
         return strength
 
-    def block_critical_strength(self, v: Any) -> float:
+    def group_critical_strength(self, v: Any) -> float:
         """No strength holds a weight at zero against a gradient."""
-        return 0.0 if self.block_is_zero(v) else math.inf
+        return 0.0 if self.group_is_zero(v) else math.inf

@@ -1,7 +1,7 @@
 """αΩ(W) = Σ_g α·f_g·ω(W_g) over a whole weight matrix: value, prox, conjugate, optimality.
 
-The loops over blocks are compiled once per penalty; a row as a block is used in place, a group of rows is copied to a
-scratch vector of its own size. Nothing of W's size is allocated but what is returned.
+The loops over groups are compiled once per penalty. A group of one row is used in place; a group of several rows is
+copied to a scratch vector of its own size. Nothing of W's size is allocated but what is returned.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 
 from lineal import penalties
 from lineal.errors import DataError, OptionError
-from lineal.penalties import block_loops
-from lineal.penalties.groups import Blocks, parse_groups, rows_as_blocks
+from lineal.penalties import group_loops
+from lineal.penalties.groups import Groups, parse_groups, rows_as_groups
 
 
 class Regulariser:
@@ -30,16 +30,16 @@ class Regulariser:
     n_features : int
         Number of rows of W.
     factors : array, optional
-        f_g ≥ 0, one per feature, or one per group if `groups` are given; 1 by default. 0 leaves a block unpenalised.
+        f_g ≥ 0, one per feature, or one per group if `groups` are given; 1 by default. 0 leaves a group unpenalised.
     groups : list of lists of feature numbers, or one group number per feature, optional
-        A partition of the features into blocks, for the group penalties. By default every feature is a block.
+        A partition of the features into groups, for the group penalties. By default each feature is one group.
     centre : (n_features, k) array, optional
         V: the penalty is αΩ(W − V), so that it pulls towards V instead of zero; smooth penalties only.
 
     Attributes
     ----------
     strengths : float64 array
-        α·f_g of every block.
+        α·f_g of every group.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class Regulariser:
         self.penalty: Any = penalty
         self.alpha: float = float(alpha)
         self.n_features: int = n_features
-        self.blocks: Blocks = rows_as_blocks() if groups is None else parse_groups(groups, n_features)
-        self.n_blocks: int = n_features if groups is None else len(self.blocks.offsets) - 1
-        self.factors: np.ndarray = _check_factors(factors, self.n_blocks, "feature" if groups is None else "group")
+        self.groups: Groups = rows_as_groups() if groups is None else parse_groups(groups, n_features)
+        self.n_groups: int = n_features if groups is None else len(self.groups.offsets) - 1
+        self.factors: np.ndarray = _check_factors(factors, self.n_groups, "feature" if groups is None else "group")
         self.strengths: np.ndarray = self.alpha * self.factors
         if centre is not None:
             if not penalty.is_smooth:
@@ -73,8 +73,8 @@ class Regulariser:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether every feature is a block of its own, all with the same strength."""
-        return not self.blocks.features.size and self.n_blocks > 0 and bool(np.all(self.factors == self.factors[0]))
+        """Whether every feature is a group of its own, all with the same strength."""
+        return not self.groups.features.size and self.n_groups > 0 and bool(np.all(self.factors == self.factors[0]))
 
     @property
     def is_radial(self) -> bool:
@@ -109,14 +109,14 @@ class Regulariser:
         self._check(W)
         moved = W if self.centre is None else np.subtract(W, self.centre, dtype=np.float64)
         strengths, (W,) = self._whole(moved)
-        return block_loops.value(self.penalty, strengths, *self.blocks, W)
+        return group_loops.value(self.penalty, strengths, *self.groups, W)
 
     def prox(self, W: np.ndarray, step: float, out: np.ndarray | None = None) -> np.ndarray:
         """argmin_X ½‖X − W‖² + step·αΩ(X), into `out` (which may be W) if given."""
         out = np.empty_like(W) if out is None else out
         self._check(W, out)
         strengths, (moved, whole) = self._whole(self._from_centre(W), out)
-        block_loops.prox(self.penalty, step, strengths, *self.blocks, moved, whole)
+        group_loops.prox(self.penalty, step, strengths, *self.groups, moved, whole)
         if self.centre is not None:
             out += self.centre
         return out
@@ -132,7 +132,7 @@ class Regulariser:
         out = np.empty_like(V) if out is None else out
         self._check(V, out)
         strengths, (V, whole) = self._whole(V, out)
-        block_loops.gradient(self.penalty, strengths, *self.blocks, V, whole)
+        group_loops.gradient(self.penalty, strengths, *self.groups, V, whole)
         return out
 
     def conjugate(self, V: np.ndarray, scale: float = 1.0) -> float:
@@ -142,121 +142,121 @@ class Regulariser:
             return 0.0  # no penalty is negative, and all are zero at zero
         shift = 0.0 if self.centre is None else scale * float(np.einsum("jr,jr->", V, self.centre, dtype=np.float64))
         strengths, (V,) = self._whole(V)
-        return block_loops.conjugate(self.penalty, scale, strengths, *self.blocks, V) + shift
+        return group_loops.conjugate(self.penalty, scale, strengths, *self.groups, V) + shift
 
     def dual_scale(self, V: np.ndarray) -> float:
         """The largest c in [0, 1] with (αΩ)*(c·V) < ∞."""
         self._check(V)
         strengths, (V,) = self._whole(V)
-        return block_loops.dual_scale(self.penalty, strengths, *self.blocks, V)
+        return group_loops.dual_scale(self.penalty, strengths, *self.groups, V)
 
     def violation(self, W: np.ndarray, G: np.ndarray) -> np.ndarray:
-        """Distance of −G to the subdifferential of αΩ at W, per block: all zero where W is optimal.
+        """Distance of −G to the subdifferential of αΩ at W, per group: all zero where W is optimal.
 
         G is the gradient of the loss term at W.
         """
         self._check(W, G)
-        out = np.empty(self.n_blocks)
-        block_loops.violation(self.penalty, self.strengths, *self.blocks, self._from_centre(W), G, out)
+        out = np.empty(self.n_groups)
+        group_loops.violation(self.penalty, self.strengths, *self.groups, self._from_centre(W), G, out)
         return out
 
     def critical_alpha(self, G: np.ndarray) -> float:
         """The smallest α at which W = 0 is optimal, for the loss gradient G at W = 0.
 
-        Unpenalised blocks are left out, since no α holds them at zero: with some, give the G of a fit to them alone.
+        Unpenalised groups are left out, since no α holds them at zero: with some, give the G of a fit to them alone.
         """
         if self.penalty.is_smooth:
             raise OptionError(f"penalty {self.penalty.name!r} sets no weights to zero and has no critical alpha")
         strengths, factors = self.critical_strengths(G), self.factors
         return float(np.max(strengths[factors > 0.0] / factors[factors > 0.0], initial=0.0))
 
-    def by_block(self, numbers: np.ndarray) -> np.ndarray:
-        """Sums of one number a feature over the features of every block."""
-        if not self.blocks.features.size:
+    def by_group(self, numbers: np.ndarray) -> np.ndarray:
+        """Sum per group of one number per feature."""
+        if not self.groups.features.size:
             return numbers
-        return np.add.reduceat(numbers[self.blocks.features], self.blocks.offsets[:-1])
+        return np.add.reduceat(numbers[self.groups.features], self.groups.offsets[:-1])
 
     def critical_strengths(self, V: np.ndarray) -> np.ndarray:
-        """Per block the smallest strength that would hold it at zero against the gradient V."""
+        """Per group the smallest strength that would hold it at zero against the gradient V."""
         self._check(V)
-        out = np.empty(self.n_blocks)
-        block_loops.critical_strengths(self.penalty, *self.blocks, V, out)
+        out = np.empty(self.n_groups)
+        group_loops.critical_strengths(self.penalty, *self.groups, V, out)
         return out
 
     def restricted(self, features: np.ndarray) -> Regulariser:
-        """The same penalty of some features (ascending numbers), which must be whole blocks."""
+        """The same penalty of some features (ascending numbers), which must be whole groups."""
         other = copy.copy(self)
         other.n_features, other.centre = len(features), None if self.centre is None else self.centre[features]
-        if self.blocks.features.size:
+        if self.groups.features.size:
             place = np.full(self.n_features, -1, np.int64)
             place[features] = np.arange(len(features))
-            sizes = np.diff(self.blocks.offsets)
-            kept = place[self.blocks.features[self.blocks.offsets[:-1]]] >= 0
-            members = place[self.blocks.features[np.repeat(kept, sizes)]]
-            other.blocks = Blocks(np.concatenate([[0], np.cumsum(sizes[kept])]), members)
+            sizes = np.diff(self.groups.offsets)
+            kept = place[self.groups.features[self.groups.offsets[:-1]]] >= 0
+            members = place[self.groups.features[np.repeat(kept, sizes)]]
+            other.groups = Groups(np.concatenate([[0], np.cumsum(sizes[kept])]), members)
         else:
             kept = features
         other.factors, other.strengths = self.factors[kept], self.strengths[kept]
-        other.n_blocks = len(other.factors)
+        other.n_groups = len(other.factors)
         return other
 
-    def features_of(self, blocks: np.ndarray) -> np.ndarray:
-        """Mask of the features of some blocks, from a mask of those."""
-        if not self.blocks.features.size:
-            return blocks
+    def features_of(self, groups: np.ndarray) -> np.ndarray:
+        """Mask of the features of some groups, given as a mask of the groups."""
+        if not self.groups.features.size:
+            return groups
         rows = np.empty(self.n_features, bool)
-        rows[self.blocks.features] = np.repeat(blocks, np.diff(self.blocks.offsets))
+        rows[self.groups.features] = np.repeat(groups, np.diff(self.groups.offsets))
         return rows
 
-    def live_features(self, W: np.ndarray) -> np.ndarray:
-        """Mask of the features in blocks that are not zero, whole blocks; of all, where the penalty is smooth."""
+    def nonzero_features(self, W: np.ndarray) -> np.ndarray:
+        """Mask of the features whose group is not zero; all features where the penalty is smooth."""
         if self.penalty.is_smooth:
             return np.ones(self.n_features, bool)
-        return self.features_of(~self.zero_blocks(W))
+        return self.features_of(~self.zero_groups(W))
 
     def free_weights(self, W: np.ndarray) -> np.ndarray:
-        """Mask of the weights by which αΩ is differentiable at W, for penalties with a bend."""
+        """Mask of the weights in which αΩ is differentiable at W, for penalties with `has_curvature`."""
         if not self.penalty.frees_all:
             return W != 0.0
-        return np.broadcast_to(self.live_features(W)[:, None], W.shape)
+        return np.broadcast_to(self.nonzero_features(W)[:, None], W.shape)
 
-    def slope(self, W: np.ndarray) -> np.ndarray:
-        """Gradient of αΩ at W by the weights that are free there; no block may be zero."""
+    def free_gradient(self, W: np.ndarray) -> np.ndarray:
+        """Gradient of αΩ at W with respect to its free weights; no group may be zero."""
         self._check(W)
         out = np.empty_like(W)
-        block_loops.slope(self.penalty, self.strengths, *self.blocks, W, out)
+        group_loops.gradient(self.penalty, self.strengths, *self.groups, W, out)
         return out
 
-    def bend(self, W: np.ndarray, V: np.ndarray) -> np.ndarray:
-        """∇²(αΩ)(W)·V by the weights that are free at W; no block may be zero."""
+    def free_curvature(self, W: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """∇²(αΩ)(W)·V with respect to the free weights of W; no group may be zero."""
         self._check(W, V)
         out = np.empty_like(W)
-        block_loops.bend(self.penalty, self.strengths, *self.blocks, W, V, out)
+        group_loops.curvature(self.penalty, self.strengths, *self.groups, W, V, out)
         return out
 
-    def stiffness(self, W: np.ndarray) -> np.ndarray:
-        """About the diagonal of ∇²(αΩ)(W), one number a feature."""
+    def typical_curvatures(self, W: np.ndarray) -> np.ndarray:
+        """One number per feature, of the size of the diagonal of ∇²(αΩ)(W)."""
         self._check(W)
-        out = np.empty(self.n_blocks)
-        block_loops.stiffness(self.penalty, self.strengths, *self.blocks, W, out)
-        if not self.blocks.features.size:
+        out = np.empty(self.n_groups)
+        group_loops.typical_curvatures(self.penalty, self.strengths, *self.groups, W, out)
+        if not self.groups.features.size:
             return out
         by_feature = np.empty(self.n_features)
-        by_feature[self.blocks.features] = np.repeat(out, np.diff(self.blocks.offsets))
+        by_feature[self.groups.features] = np.repeat(out, np.diff(self.groups.offsets))
         return by_feature
 
-    def zero_blocks(self, W: np.ndarray) -> np.ndarray:
-        """Mask of the blocks that are entirely zero."""
+    def zero_groups(self, W: np.ndarray) -> np.ndarray:
+        """Mask of the groups that are entirely zero."""
         self._check(W)
-        live: np.ndarray = np.asarray(W.any(axis=1))
-        if self.blocks.features.size:
-            live = np.logical_or.reduceat(live[self.blocks.features], self.blocks.offsets[:-1])
-        return ~live
+        nonzero: np.ndarray = np.asarray(W.any(axis=1))
+        if self.groups.features.size:
+            nonzero = np.logical_or.reduceat(nonzero[self.groups.features], self.groups.offsets[:-1])
+        return ~nonzero
 
     def _whole(self, *matrices: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
         """Strengths and matrices as the kernels get them.
 
-        Where weights are penalised one by one and alike, all of W is one block: short rows cost more than they hold.
+        Where weights are penalised one by one and alike, all of W is one group: short rows cost more than they hold.
         """
         if not (self.penalty.is_separable and self.is_uniform):
             return self.strengths, matrices
@@ -274,16 +274,16 @@ class Regulariser:
                 raise DataError(f"expected weights in C order, float32 or float64, but got {W.dtype}, {W.strides=}")
 
 
-def _check_factors(factors: Any, n_blocks: int, block: str) -> np.ndarray:
+def _check_factors(factors: Any, n_groups: int, group: str) -> np.ndarray:
     if factors is None:
-        return np.ones(n_blocks)
+        return np.ones(n_groups)
     try:
         factors = np.array(factors, np.float64)
     except (TypeError, ValueError):
         raise OptionError(f"penalty_factors={factors!r} are not numbers") from None
-    if factors.shape != (n_blocks,):
-        raise OptionError(f"penalty_factors has shape {factors.shape}, expected one per {block}: ({n_blocks},)")
+    if factors.shape != (n_groups,):
+        raise OptionError(f"penalty_factors has shape {factors.shape}, expected one per {group}: ({n_groups},)")
     bad = np.flatnonzero(~((factors >= 0.0) & np.isfinite(factors)))
     if bad.size:
-        raise OptionError(f"penalty_factors: {block} {bad[0]} has {factors[bad[0]]}, expected a finite number ≥ 0")
+        raise OptionError(f"penalty_factors: {group} {bad[0]} has {factors[bad[0]]}, expected a finite number ≥ 0")
     return factors

@@ -1,4 +1,4 @@
-"""ω(w) = ρ‖w‖₁ + (1 − ρ)‖w‖₂: the sparse group lasso (Simon et al., 2013). Zero blocks, and zeros inside the others."""
+"""ω(w) = ρ‖w‖₁ + (1 − ρ)‖w‖₂: the sparse group lasso (Simon et al., 2013). Zero groups, and zeros inside the others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from lineal.core.maths import norm1, norm2, norm_inf, sign, soft_norm2, soft_threshold, wide
 from lineal.core.protocol import protocol
-from lineal.penalties.base import L1Ratio, NormPenalty, l1_residual, norm_bend, over_norm
+from lineal.penalties.base import L1Ratio, NormPenalty, l1_residual, norm_curvature, over_norm
 
 #: Newton from the left of a convex function: far more steps than it ever takes.
 MAX_NEWTON_STEPS = 100
@@ -20,13 +20,13 @@ class SparseGroup(NormPenalty, L1Ratio):
     __slots__ = ()
     name = "sparse_group"
     is_group = True
-    has_bend = True
+    has_curvature = True
     is_additive = False  # shrinking by ‖w‖₂ in between changes what is then cut off
 
-    def block_value(self, w: Any) -> float:
+    def group_value(self, w: Any) -> float:
         return self.l1_ratio * norm1(w) + (1.0 - self.l1_ratio) * norm2(w)
 
-    def block_prox(self, v: Any, strength: float, out: Any) -> None:
+    def group_prox(self, v: Any, strength: float, out: Any) -> None:
         """The l1/l2 prox of the l1 prox: max(1 − (1 − ρ)·strength/‖u‖, 0)·u with u = soft_threshold(v, ρ·strength)."""
         threshold = self.l1_ratio * strength
         radius = (1.0 - self.l1_ratio) * strength
@@ -35,7 +35,7 @@ class SparseGroup(NormPenalty, L1Ratio):
         for r in range(v.shape[0]):
             out[r] = shrink * soft_threshold(wide(v[r]), threshold)
 
-    def block_violation(self, w: Any, g: Any, strength: float) -> float:
+    def group_violation(self, w: Any, g: Any, strength: float) -> float:
         """As for l1, with (1 − ρ)·strength·w/‖w‖ added to g; max(‖soft(g, ρ·s)‖ − (1 − ρ)·s, 0) where w = 0."""
         threshold = self.l1_ratio * strength
         radius = (1.0 - self.l1_ratio) * strength
@@ -49,21 +49,21 @@ class SparseGroup(NormPenalty, L1Ratio):
             total += residual * residual
         return math.sqrt(total)
 
-    def block_slope(self, w: Any, strength: float, out: Any) -> None:
+    def group_gradient(self, w: Any, strength: float, out: Any) -> None:
         """strength·(ρ·sign(w) + (1 − ρ)·w/‖w‖)."""
         size = norm2(w)
         for r in range(w.shape[0]):
             weight = wide(w[r])
             out[r] = strength * (self.l1_ratio * sign(weight) + (1.0 - self.l1_ratio) * over_norm(weight, size))
 
-    def block_bend(self, w: Any, v: Any, strength: float, out: Any) -> None:
+    def group_curvature(self, w: Any, v: Any, strength: float, out: Any) -> None:
         """That of the l1/l2 part."""
-        norm_bend(w, v, (1.0 - self.l1_ratio) * strength, out)
+        norm_curvature(w, v, (1.0 - self.l1_ratio) * strength, out)
 
-    def block_stiffness(self, w: Any, strength: float) -> float:
+    def group_typical_curvature(self, w: Any, strength: float) -> float:
         return (1.0 - self.l1_ratio) * strength / norm2(w)
 
-    def block_critical_strength(self, v: Any) -> float:
+    def group_critical_strength(self, v: Any) -> float:
         """The dual norm: the root s of h(s) = ‖soft_threshold(v, ρ·s)‖₂ − (1 − ρ)·s.
 
         h is convex and falling and ‖v‖∞ is not above its root (ω ≤ ‖·‖₁), so that Newton's method climbs to the root

@@ -93,8 +93,8 @@ def primal_and_bound(
     loss, engine = objective.loss, objective.engine
     states = (scores or scores_of(objective, W),)
 
-    def balance(reference: int) -> np.ndarray:
-        return engine.sum(steps.GradientBalance(loss, reference), b, states=states)[0]
+    def balance(references: np.ndarray) -> np.ndarray:
+        return engine.sum(steps.GradientBalance(loss), b, references, states=states)[0]
 
     def sums_of(repair: np.ndarray, scale: float) -> DualSums:
         return DualSums(*engine.sum(steps.GradientDual(loss), b, repair, scale, states=states))
@@ -113,8 +113,8 @@ def dual_value(objective: Objective, U: Any, W: np.ndarray, b: np.ndarray, prima
     """
     loss, engine, states = objective.loss, objective.engine, (objective.engine.cut(U),)
 
-    def balance(reference: int) -> np.ndarray:
-        return engine.sum(steps.GivenBalance(loss, reference), states=states)[0]
+    def balance(references: np.ndarray) -> np.ndarray:
+        return engine.sum(steps.GivenBalance(loss), references, states=states)[0]
 
     def sums_of(repair: np.ndarray, scale: float) -> DualSums:
         return DualSums(*engine.sum(steps.GivenDual(loss), repair, scale, states=states))
@@ -123,17 +123,17 @@ def dual_value(objective: Objective, U: Any, W: np.ndarray, b: np.ndarray, prima
     return -math.inf if repair is None else _dual_bound(objective, sums_of, repair, W, b, primal)[1].value
 
 
-def _repair(objective: Objective, balance: Callable[[int], np.ndarray]) -> np.ndarray | None:
+def _repair(objective: Objective, balance: Callable[[np.ndarray], np.ndarray]) -> np.ndarray | None:
     """What makes a dual point such as a free intercept allows; None where nothing does.
 
-    `balance` sums up the dual point, with the flows of all classes through a reference class.
+    `balance` sums up the dual point, with what flows through the reference classes.
     """
     loss = objective.loss
     if not objective.fit_intercept:
         return loss.identity_repair(objective.engine.n_columns)
     class_weights = objective.class_weights()
-    reference = loss.hub(class_weights)
-    return loss.repair(balance(reference), class_weights, reference)
+    references = loss.reference_classes(class_weights)
+    return loss.repair(balance(references), class_weights, references)
 
 
 def _dual_bound(

@@ -67,15 +67,15 @@ def curvatures(loss: Any, block: Block, Z: np.ndarray, Y: np.ndarray) -> None:
 def intercept_curvature(loss: Any, block: Block, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Σ s·∇ℓ and Σ s·∇²ℓ."""
     k = Z.shape[1]
-    slope, bend = np.zeros(k), np.zeros((k, k))
-    _intercept_curvature(loss, block.targets, block.weights, Z, loss.is_direct, slope, bend)
-    return slope, bend
+    gradient, curvature = np.zeros(k), np.zeros((k, k))
+    _intercept_curvature(loss, block.targets, block.weights, Z, loss.is_direct, gradient, curvature)
+    return gradient, curvature
 
 
-def balance(loss: Any, block: Block, U: np.ndarray, hub: int) -> np.ndarray:
+def balance(loss: Any, block: Block, U: np.ndarray, references: int) -> np.ndarray:
     """What `repair` of the loss needs to know of dual points U."""
     sums = np.zeros((loss.n_sums, U.shape[1]))
-    _balances(loss, block.targets, block.weights, U, hub, sums)
+    _balances(loss, block.targets, block.weights, U, references, sums)
     return sums
 
 
@@ -152,7 +152,7 @@ def _curvatures(loss, targets, weights, Z, Y, start, stop):
 
 
 @kernel
-def _intercept_curvature(loss, targets, weights, Z, is_direct, slope, bend):
+def _intercept_curvature(loss, targets, weights, Z, is_direct, gradient, curvature):
     """Σ s·∇ℓ and Σ s·∇²ℓ; of losses that treat each column alone only the diagonal, from one product."""
     k = Z.shape[1]
     work, unit, out = np.empty(k), np.ones(k), np.empty(k)
@@ -160,22 +160,22 @@ def _intercept_curvature(loss, targets, weights, Z, is_direct, slope, bend):
         labels = targets.labels(i)
         loss.row_gradient(labels, Z[i], work, out)
         for q in range(k):
-            slope[q] += weights[i] * out[q]
+            gradient[q] += weights[i] * out[q]
         for r in range(k if is_direct else 1):
             if is_direct:
                 unit[:] = 0.0
                 unit[r] = 1.0
             loss.row_curvature(labels, Z[i], unit, work, out)
             for q in range(k):
-                bend[q, r if is_direct else q] += weights[i] * out[q]
+                curvature[q, r if is_direct else q] += weights[i] * out[q]
 
 
 @kernel
-def _balances(loss, targets, weights, U, hub, sums):
+def _balances(loss, targets, weights, U, references, sums):
     work = np.empty(U.shape[1], np.float64)
     for i in range(U.shape[0]):
         if weights[i] > 0.0:
-            loss.row_balance(targets.labels(i), U[i], weights[i], hub, work, sums)
+            loss.row_balance(targets.labels(i), U[i], weights[i], references, work, sums)
 
 
 @kernel(inline="always")

@@ -145,13 +145,12 @@ class GradientBalance:
     """What `repair` of the loss needs to know of the dual point ∇ℓ, at the scores of a state plus an intercept."""
 
     loss: Any
-    reference: int
 
-    def __call__(self, block: Block, scores: Piece, b: np.ndarray) -> tuple[np.ndarray]:
+    def __call__(self, block: Block, scores: Piece, b: np.ndarray, references: np.ndarray) -> tuple[np.ndarray]:
         Z = scores["Z"] + b
         U = np.empty_like(Z)
         row_sums.gradients(self.loss, block, np.ones(block.n), Z, U)
-        return (row_sums.balance(self.loss, block, U, self.reference),)
+        return (row_sums.balance(self.loss, block, U, references),)
 
 
 @dataclass(frozen=True)
@@ -169,10 +168,9 @@ class GivenBalance:
     """What `repair` of the loss needs to know of a dual point that a solver gives."""
 
     loss: Any
-    reference: int
 
-    def __call__(self, block: Block, point: Piece) -> tuple[np.ndarray]:
-        return (row_sums.balance(self.loss, block, point["rows"], self.reference),)
+    def __call__(self, block: Block, point: Piece, references: np.ndarray) -> tuple[np.ndarray]:
+        return (row_sums.balance(self.loss, block, point["rows"], references),)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from lineal.linear.fit import fit, held_out_folds, prepare
 from lineal.linear.held_out import HeldOutScores, held_out_scores
 from lineal.linear.options import TrainOptions
 from lineal.linear.search.estimator import LinearClassifierCV
+from lineal.models.thresholds import label_sets
 from lineal.problem.monitor import Monitor
 from lineal.problem.targets import encode
 
@@ -158,7 +159,7 @@ def test_a_learned_threshold_of_a_ranking_does_not_see_what_all_scores_of_a_row_
     plain, found = (thresholds.learned([(z, truth, np.ones(50))], 3, is_ranking=True) for z in (Z, Z + noise))
     np.testing.assert_allclose(found, plain, atol=1e-6)
     for shift in (noise, 7.0):
-        np.testing.assert_array_equal(thresholds.label_sets(plain, Z + shift), thresholds.label_sets(plain, Z))
+        np.testing.assert_array_equal(label_sets(plain, Z + shift), label_sets(plain, Z))
     # Where rows share nothing it is the threshold of any other loss.
     other = thresholds.learned([(Z, truth, np.ones(50))], 3)
     np.testing.assert_allclose(Z @ other[:3] + other[3], Z @ plain[:3] + plain[3], atol=1e-6)

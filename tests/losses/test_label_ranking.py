@@ -97,7 +97,7 @@ def test_gradient_by_finite_differences_of_label_sets():
 @pytest.mark.core
 @pytest.mark.parametrize("scale", [1.0, 0.4])
 def test_dual_points_carry_what_the_repair_says(scale):
-    """Pairs with the amounts added by hand, to the first hub that a row lacks and from the first that it has."""
+    """The amounts are added by hand, to the first reference class that a row lacks and from the first that it has."""
     rng = np.random.default_rng(3)
     Y, Z = rng.random((200, 5)) < 0.5, rng.normal(size=(200, 5))
     repair = np.zeros((3, 5))
@@ -105,7 +105,7 @@ def test_dual_points_carry_what_the_repair_says(scale):
     repair[0, 2] = repair[1, 2] = 0.0
     A = 2.0 * twin.pair_gaps(Y, Z)
     for i, row in enumerate(Y):
-        absent, present = ([hub for hub in (2, 0, 3, 1) if row[hub] == has] for has in (False, True))
+        absent, present = ([c for c in (2, 0, 3, 1) if row[c] == has] for has in (False, True))
         for r in range(5):
             if not row[r] and present and (present[0] == 2 or r == 4):
                 A[i, present[0], r] += repair[1, r]
@@ -133,9 +133,9 @@ def best(X, Y, alpha):
 
     def both(flat):
         theta = flat.reshape(d + 1, k)
-        slopes = twin.objective_gradient("label_ranking", Y, X, theta[:d], theta[d], s, alpha)
+        gradient = twin.objective_gradient("label_ranking", Y, X, theta[:d], theta[d], s, alpha)
         value = twin.objective("label_ranking", Y, X, theta[:d], theta[d], s, alpha)
-        return value, np.vstack(slopes).ravel()
+        return value, np.vstack(gradient).ravel()
 
     found = minimize(
         both,

@@ -111,8 +111,8 @@ def test_gradient_by_finite_differences(name):
         up, down = Z.copy(), Z.copy()
         up[:, r] += step
         down[:, r] -= step
-        slope = (gradients(name, targets, up)[0] - gradients(name, targets, down)[0]) / (2 * step)
-        np.testing.assert_allclose(slope, G[:, r], atol=1e-5)
+        derivative = (gradients(name, targets, up)[0] - gradients(name, targets, down)[0]) / (2 * step)
+        np.testing.assert_allclose(derivative, G[:, r], atol=1e-5)
 
 
 @pytest.mark.parametrize("name", SMOOTH)
@@ -123,8 +123,8 @@ def test_curvature_by_finite_differences_and_its_bound(name):
     HV = np.empty_like(Z)
     all_curvatures(loss, targets, Z, V, HV)
     step = 1e-6
-    slope = (gradients(name, targets, Z + step * V)[1] - gradients(name, targets, Z - step * V)[1]) / (2 * step)
-    np.testing.assert_allclose(slope, HV, atol=1e-4)
+    derivative = (gradients(name, targets, Z + step * V)[1] - gradients(name, targets, Z - step * V)[1]) / (2 * step)
+    np.testing.assert_allclose(derivative, HV, atol=1e-4)
     bound = loss.lipschitz(Z.shape[1])
     assert np.all((V * HV).sum(1) >= -1e-12)
     assert np.all((V * HV).sum(1) <= bound * (V**2).sum(1) * (1 + 1e-12))
@@ -217,8 +217,8 @@ def test_start_intercept_minimises_the_model_without_features(name):
     y = rng.integers(0, 3, 50)
     Y = twin.indicator(y, 3)
     b = losses.get(name).start_intercept(Y.mean(0))
-    slope = twin.gradients(name, Y, np.tile(b, (50, 1))).mean(0)
-    np.testing.assert_allclose(slope, 0.0, atol=1e-9)
+    derivative = twin.gradients(name, Y, np.tile(b, (50, 1))).mean(0)
+    np.testing.assert_allclose(derivative, 0.0, atol=1e-9)
 
 
 def test_float32_scores_are_summed_in_float64():

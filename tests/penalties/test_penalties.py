@@ -46,12 +46,12 @@ def vectors(draw, count=1, elements=weight):
 
 def prox(penalty, v, s):
     out = np.full_like(v, np.nan)
-    penalty.block_prox(v, s, out)
+    penalty.group_prox(v, s, out)
     return out
 
 
 def prox_objective(penalty, x, v, s):
-    return 0.5 * np.sum((x - v) ** 2) + s * penalty.block_value(x)
+    return 0.5 * np.sum((x - v) ** 2) + s * penalty.group_value(x)
 
 
 VALUES = {
@@ -68,15 +68,15 @@ VALUES = {
 @quick
 @given(w=vectors(), c=st.floats(0, 3))
 def test_value_and_flags(penalty, w, c):
-    value = penalty.block_value(w)
+    value = penalty.group_value(w)
     rho = getattr(penalty, "l1_ratio", None)
     if penalty.name in VALUES:
         assert value == pytest.approx(VALUES[penalty.name](w, rho), rel=1e-13)
-    assert penalty.block_is_zero(w) == (not w.any()) == (value == 0)
+    assert penalty.group_is_zero(w) == (not w.any()) == (value == 0)
     if penalty.is_norm:
-        assert penalty.block_value(c * w) == pytest.approx(c * value, rel=1e-12)
+        assert penalty.group_value(c * w) == pytest.approx(c * value, rel=1e-12)
     if penalty.is_separable:
-        assert value == pytest.approx(sum(penalty.block_value(w[i : i + 1]) for i in range(len(w))), rel=1e-12)
+        assert value == pytest.approx(sum(penalty.group_value(w[i : i + 1]) for i in range(len(w))), rel=1e-12)
         mixed = penalty.l1_share * np.abs(w).sum() + 0.5 * (1.0 - penalty.l1_share) * (w * w).sum()
         assert value == pytest.approx(mixed, rel=1e-12)
 
@@ -94,7 +94,7 @@ def test_prox_is_the_minimiser(penalty, vx, s):
             gain = prox_objective(penalty, x, v, s) - lowest - 0.5 * np.sum((x - p) ** 2)
             assert gain >= -1e-12 * (1 + lowest)
     in_place = v.copy()
-    penalty.block_prox(in_place, s, in_place)
+    penalty.group_prox(in_place, s, in_place)
     np.testing.assert_array_equal(in_place, p)
 
 
@@ -125,14 +125,14 @@ def test_prox_is_non_expansive(penalty, uv, s):
 def test_fenchel_young(penalty, uw, s):
     """(sω)*(v) + sω(w) ≥ v'w, with equality where v is a subgradient, such as u − prox(u) at prox(u) (Moreau)."""
     u, w = uw
-    assert penalty.block_conjugate(u, s) + s * penalty.block_value(w) >= u @ w - 1e-12
+    assert penalty.group_conjugate(u, s) + s * penalty.group_value(w) >= u @ w - 1e-12
     p = prox(penalty, u, s)
     v = u - p
     if s == 0.0:
         np.testing.assert_array_equal(p, u)
-        assert penalty.block_conjugate(v, s) == 0.0
-    conjugate = penalty.block_conjugate(v * (1 - 1e-12), s)  # u − p rounds: a hair inside the bound
-    assert conjugate + s * penalty.block_value(p) == pytest.approx(v @ p, rel=1e-9, abs=1e-9)
+        assert penalty.group_conjugate(v, s) == 0.0
+    conjugate = penalty.group_conjugate(v * (1 - 1e-12), s)  # u − p rounds: a hair inside the bound
+    assert conjugate + s * penalty.group_value(p) == pytest.approx(v @ p, rel=1e-9, abs=1e-9)
 
 
 @every_penalty
@@ -140,10 +140,10 @@ def test_fenchel_young(penalty, uw, s):
 @given(v=vectors(), s=strength)
 def test_infinite_conjugates_have_a_witness(penalty, v, s):
     """With p = prox(v), v'p = sω(p) + ‖p‖² for a norm: along p the supremum of v'w − sω(w) is infinite."""
-    if penalty.block_conjugate(v * (1 - 1e-9), s) == math.inf:
+    if penalty.group_conjugate(v * (1 - 1e-9), s) == math.inf:
         p = prox(penalty, v, s)
         direction = p / np.linalg.norm(p)  # p itself is tiny near the bound
-        assert v @ direction > s * penalty.block_value(direction)
+        assert v @ direction > s * penalty.group_value(direction)
         assert s == 0.0 or penalty.is_norm or penalty.l1_ratio == 1.0
 
 
@@ -153,13 +153,13 @@ def test_infinite_conjugates_have_a_witness(penalty, v, s):
 @example(v=np.zeros(3), s=0.0)
 @example(v=np.array([1.0, 1.0, -1.0]), s=1.0)
 def test_dual_scale_is_feasible_and_largest(penalty, v, s):
-    c = penalty.block_dual_scale(v, s)
+    c = penalty.group_dual_scale(v, s)
     assert 0.0 <= c <= 1.0
-    assert penalty.block_conjugate(c * v, s) < math.inf
+    assert penalty.group_conjugate(c * v, s) < math.inf
     if c < 1.0:
         assert v.any()
         longer = c * (1 + 1e-9) if c > 0 else 1e-9
-        assert penalty.block_conjugate(longer * v, s) == math.inf
+        assert penalty.group_conjugate(longer * v, s) == math.inf
         assert (c == 0.0) == (s == 0.0)
 
 
@@ -170,8 +170,8 @@ def test_violation_is_zero_at_the_prox_and_only_there(penalty, vx, s):
     """The subgradients of the 1-strongly convex prox objective at x are at least ‖x − prox(v)‖ long."""
     v, x = vx
     p = prox(penalty, v, s)
-    assert penalty.block_violation(p, p - v, s) <= 1e-13 * (1 + s + np.linalg.norm(v))
-    assert penalty.block_violation(x, x - v, s) >= np.linalg.norm(x - p) * (1 - 1e-9) - 1e-13
+    assert penalty.group_violation(p, p - v, s) <= 1e-13 * (1 + s + np.linalg.norm(v))
+    assert penalty.group_violation(x, x - v, s) >= np.linalg.norm(x - p) * (1 - 1e-9) - 1e-13
 
 
 @every_penalty
@@ -182,7 +182,7 @@ def test_violation_is_the_limit_of_prox_steps(penalty, wg, s):
     w, g = wg
     t = 1e-7
     step = np.linalg.norm(w - prox(penalty, w - t * g, t * s)) / t
-    assert penalty.block_violation(w, g, s) == pytest.approx(step, rel=1e-5, abs=1e-5)
+    assert penalty.group_violation(w, g, s) == pytest.approx(step, rel=1e-5, abs=1e-5)
 
 
 def subdifferential_distance(penalty, w, g, s):
@@ -230,7 +230,7 @@ def test_violation_against_a_quadratic_program(penalty, w):
     for _ in range(4):
         g, s = rng.normal(size=3), rng.uniform(0.2, 2)
         expected = subdifferential_distance(penalty, w, g, s)
-        assert penalty.block_violation(w, g, s) == pytest.approx(expected, rel=1e-4, abs=2e-5)
+        assert penalty.group_violation(w, g, s) == pytest.approx(expected, rel=1e-4, abs=2e-5)
 
 
 EXTREME = [0.0, -0.0, 1e15, -1e15, 1e-300, -1e-300, 5e-324, 1.0]
@@ -241,15 +241,15 @@ EXTREME = [0.0, -0.0, 1e15, -1e15, 1e-300, -1e-300, 5e-324, 1.0]
 @given(wg=vectors(2, st.sampled_from(EXTREME)), s=st.sampled_from([0.0, 1e-300, 1.0, 1e15]))
 def test_extreme_values_stay_finite(penalty, wg, s):
     w, g = wg
-    assert math.isfinite(penalty.block_value(w))
+    assert math.isfinite(penalty.group_value(w))
     assert np.isfinite(prox(penalty, w, s)).all()
     assert (prox(penalty, w, s) * w >= 0).all()
     assert (abs(prox(penalty, w, s)) <= abs(w)).all()
-    assert math.isfinite(penalty.block_violation(w, g, s))
-    assert not math.isnan(penalty.block_conjugate(g, s))
-    assert 0 <= penalty.block_dual_scale(g, s) <= 1
+    assert math.isfinite(penalty.group_violation(w, g, s))
+    assert not math.isnan(penalty.group_conjugate(g, s))
+    assert 0 <= penalty.group_dual_scale(g, s) <= 1
     if w.any():
-        assert penalty.block_value(w) > 0 or not penalty.is_norm or abs(w).max() < 1e-320
+        assert penalty.group_value(w) > 0 or not penalty.is_norm or abs(w).max() < 1e-320
 
 
 @every_penalty
@@ -258,9 +258,9 @@ def test_extreme_values_stay_finite(penalty, wg, s):
 def test_float32_computes_in_float64(penalty, wg, s):
     w, g = (vector.astype(np.float32) for vector in wg)
     W, G = w.astype(float), g.astype(float)
-    assert penalty.block_value(w) == penalty.block_value(W)
-    assert penalty.block_violation(w, g, s) == penalty.block_violation(W, G, s)
-    assert penalty.block_conjugate(w, s) == penalty.block_conjugate(W, s)
+    assert penalty.group_value(w) == penalty.group_value(W)
+    assert penalty.group_violation(w, g, s) == penalty.group_violation(W, G, s)
+    assert penalty.group_conjugate(w, s) == penalty.group_conjugate(W, s)
     np.testing.assert_array_equal(prox(penalty, w, s), prox(penalty, W, s).astype(np.float32))
 
 

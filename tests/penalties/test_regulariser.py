@@ -36,15 +36,15 @@ def naive(penalty, strengths, blocks, W, G, step=0.7):
     vectors = [W[rows].ravel() for rows in blocks]
     for rows, w, s in zip(blocks, vectors, strengths):
         block = np.empty_like(w)
-        penalty.block_prox(w, step * s, block)
+        penalty.group_prox(w, step * s, block)
         out[rows] = block.reshape(len(rows), -1)
     return {
-        "value": sum(s * penalty.block_value(w) for w, s in zip(vectors, strengths)),
+        "value": sum(s * penalty.group_value(w) for w, s in zip(vectors, strengths)),
         "prox": out,
-        "conjugate": sum(penalty.block_conjugate(w, s) for w, s in zip(vectors, strengths)),
-        "dual_scale": min(penalty.block_dual_scale(w, s) for w, s in zip(vectors, strengths)),
-        "violation": [penalty.block_violation(w, G[rows].ravel(), s) for w, rows, s in zip(vectors, blocks, strengths)],
-        "zero": [penalty.block_is_zero(w) for w in vectors],
+        "conjugate": sum(penalty.group_conjugate(w, s) for w, s in zip(vectors, strengths)),
+        "dual_scale": min(penalty.group_dual_scale(w, s) for w, s in zip(vectors, strengths)),
+        "violation": [penalty.group_violation(w, G[rows].ravel(), s) for w, rows, s in zip(vectors, blocks, strengths)],
+        "zero": [penalty.group_is_zero(w) for w in vectors],
     }
 
 
@@ -56,7 +56,7 @@ def assert_agrees(regulariser, expected, W, G, step=0.7):
         assert regulariser.value(W) == pytest.approx(expected["value"], rel=1e-12)
         assert regulariser.conjugate(W) == pytest.approx(expected["conjugate"], rel=1e-12)
         assert regulariser.dual_scale(W) == pytest.approx(expected["dual_scale"], rel=1e-12)
-    np.testing.assert_array_equal(regulariser.zero_blocks(W), expected["zero"])
+    np.testing.assert_array_equal(regulariser.zero_groups(W), expected["zero"])
 
 
 @every_name
@@ -91,7 +91,7 @@ def test_groups_of_one_row_are_rows_in_any_order(name):
     assert groups.dual_scale(W) == rows.dual_scale(W)
     np.testing.assert_allclose(groups.prox(W, 0.7), rows.prox(W, 0.7), rtol=1e-14)
     np.testing.assert_allclose(groups.violation(W, G), rows.violation(W, G)[order], rtol=1e-14)
-    np.testing.assert_array_equal(groups.zero_blocks(W), rows.zero_blocks(W)[order])
+    np.testing.assert_array_equal(groups.zero_groups(W), rows.zero_groups(W)[order])
 
 
 @every_name
@@ -172,8 +172,8 @@ def test_gradient(name):
     gradient = regulariser.gradient(W, out=np.empty_like(W))
     np.testing.assert_allclose(regulariser.violation(W, -gradient), 0.0, atol=1e-15)
     direction = weights(1)
-    slope = (regulariser.value(W + 1e-5 * direction) - regulariser.value(W - 1e-5 * direction)) / 2e-5
-    assert np.sum(gradient * direction) == pytest.approx(slope, rel=1e-8)
+    derivative = (regulariser.value(W + 1e-5 * direction) - regulariser.value(W - 1e-5 * direction)) / 2e-5
+    assert np.sum(gradient * direction) == pytest.approx(derivative, rel=1e-8)
 
 
 def test_read_only_weights_are_read():
@@ -251,8 +251,8 @@ def test_features_of_blocks():
     W = np.zeros((D, 2))
     W[5, 1] = 1.0
     sparse_group = Regulariser(penalties.get("sparse_group"), 0.6, D, None, np.array([0, 1, 0, 2, 2, 0, 2]))
-    np.testing.assert_array_equal(np.flatnonzero(sparse_group.live_features(W)), [0, 2, 5])
+    np.testing.assert_array_equal(np.flatnonzero(sparse_group.nonzero_features(W)), [0, 2, 5])
     np.testing.assert_array_equal(np.flatnonzero(sparse_group.free_weights(W)), [11])
     rows = Regulariser(penalties.get("l1"), 0.6, D)
-    np.testing.assert_array_equal(np.flatnonzero(rows.live_features(W)), [5])
-    assert Regulariser(penalties.get("l2"), 0.6, D).live_features(W).all()
+    np.testing.assert_array_equal(np.flatnonzero(rows.nonzero_features(W)), [5])
+    assert Regulariser(penalties.get("l2"), 0.6, D).nonzero_features(W).all()

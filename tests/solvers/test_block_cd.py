@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import twin
 from conftest import random_problem
-from objectives import UnequalBlocks
 from scipy import optimize, sparse
+from served_rows import ServedRows
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
@@ -340,8 +340,8 @@ def test_what_it_cannot_honour_is_refused_by_name():
     with pytest.raises(OptionError, match=r"'hinge'.*'squared_hinge'"):
         block_cd.solve(problem(X, y, "hinge"))
     objective = problem(X, y, "logistic")
-    elsewhere = replace(objective, engine=UnequalBlocks(objective.engine, (60,)))
-    with pytest.raises(OptionError, match="UnequalBlocks"):
+    elsewhere = replace(objective, engine=ServedRows(objective.engine, (60,)))
+    with pytest.raises(OptionError, match="ServedRows"):
         block_cd.solve(elsewhere)
 
 

@@ -546,7 +546,7 @@ def test_options_that_cannot_be_honoured_are_refused(options, message):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_slopes_and_diagonals_of_a_row_are_those_of_the_loss(loss):
-    """`slopes_at` is the gradient, `add_diagonal` the diagonal of what `row_curvature` multiplies by."""
+    """`gradient_at` is the gradient, `add_diagonal` the diagonal of what `row_curvature` multiplies by."""
     kind, rng = losses.get(loss), np.random.default_rng(25)
     for labels in ([2], [0, 3]) if loss in ("squared_hinge", "logistic", "label_ranking") else ([2], [0]):
         labels, Z = np.array(labels, np.int32), 2.0 * rng.normal(size=15)
@@ -565,7 +565,7 @@ def _see(loss, labels, Z, wanted, found, diagonal):
     """Of the middle row of three, with weight ½."""
     k = np.uintp(5)
     loss.row_gradient(labels, Z[5:10], np.empty(5), wanted)
-    loss.slopes_at(labels, Z, k, k, 0.5, found)
+    loss.gradient_at(labels, Z, k, k, 0.5, found)
     loss.add_diagonal(labels, Z, k, k, 0.5, diagonal)
 
 

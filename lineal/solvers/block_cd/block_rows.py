@@ -35,7 +35,7 @@ class BlockRows:
         self.W, b = objective.split(theta)
         self.b = b if objective.fit_intercept else np.empty(0, theta.dtype)
         n, k = engine.shape[0], engine.n_columns
-        self.squares = self.target.by_block(objective.moments[1][:, 0])
+        self.squares = self.target.by_group(objective.moments[1][:, 0])
         self.unit = objective.unit
         # No loss holds a weight of an empty block: a start may have some, and no step would see a curvature there.
         self.W[self.target.features_of((self.squares == 0.0) & (self.target.strengths > 0.0))] = 0.0

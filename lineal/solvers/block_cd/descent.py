@@ -45,7 +45,7 @@ def expand(loss, targets, rows, k, start, stop):
     """Gradients of some rows from their scores."""
     k = np.uintp(k)
     for i in range(np.uintp(start), np.uintp(stop)):
-        loss.slopes_at(targets.labels(i), rows.Z, i * k, k, rows.weights[i], rows.R)
+        loss.gradient_at(targets.labels(i), rows.Z, i * k, k, rows.weights[i], rows.R)
 
 
 @kernel
@@ -106,7 +106,7 @@ def _visit(
         j = features[f] if grouped else f
         for r in range(k):
             old[np.uintp(f - first) * k + r] = W[j, r]
-    violation = penalty.block_violation(old, slope, strengths[g])
+    violation = penalty.group_violation(old, slope, strengths[g])
     if violation <= enough or curvatures[g] == 0.0:
         return violation
     seen = scratch[3][:size]
@@ -114,7 +114,7 @@ def _visit(
         length = 1.0 / curvatures[g]
         for r in range(size):
             new[r] = old[r] - length * slope[r]
-        penalty.block_prox(new, length * strengths[g], new)
+        penalty.group_prox(new, length * strengths[g], new)
         square = 0.0
         for r in range(size):
             step[r] = new[r] - old[r]  # rounded as it will be added
@@ -170,7 +170,7 @@ def expand_block(loss, layout, targets, rows, features, grouped, first, last, k)
                 if rows.stamps[i + np.uintp(1)] == rows.stamps[0]:
                     continue
                 rows.stamps[i + np.uintp(1)] = rows.stamps[0]
-            loss.slopes_at(targets.labels(i), rows.Z, i * k, k, rows.weights[i], rows.R)
+            loss.gradient_at(targets.labels(i), rows.Z, i * k, k, rows.weights[i], rows.R)
 
 
 @kernel

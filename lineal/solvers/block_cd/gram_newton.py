@@ -74,7 +74,7 @@ class GramNewton(ChosenFeatures):
             slope -= cross * (gradient[p] / total)
         W = np.ascontiguousarray(self.theta[:p], np.float64)
         w, regulariser = W[:, 0].copy(), self.regulariser
-        blocks = regulariser.blocks
+        blocks = regulariser.groups
         violation = minimise(
             regulariser.penalty, blocks.offsets, blocks.features, regulariser.strengths, H, slope.copy(), w,
             MODEL_SHARE, MAX_SWEEPS,
@@ -131,13 +131,13 @@ def _visit(penalty, strength, H, slope, w, members, scratch, enough):
         for other in range(size):
             row += abs(H[members[f], members[other]])
         bound = max(bound, row)  # of the largest eigenvalue
-    violation = penalty.block_violation(old, pull, strength)
+    violation = penalty.group_violation(old, pull, strength)
     if violation <= enough or not bound > 0.0:
         return violation
     for _ in range(BLOCK_STEPS):
         for f in range(size):
             trial[f] = new[f] - pull[f] / bound
-        penalty.block_prox(trial, strength / bound, trial)
+        penalty.group_prox(trial, strength / bound, trial)
         moved = 0.0
         for f in range(size):
             moved = max(moved, abs(trial[f] - new[f]))

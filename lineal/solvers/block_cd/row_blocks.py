@@ -55,10 +55,10 @@ class RowBlocks(BlockRows):
         n, k = self.Z.shape
         sizes = np.full(self.X.shape[1], n) if self.X.is_dense else np.diff(self.X.layout.indptr)
         self.entries = sizes.astype(np.int64)
-        self.sizes = self.target.by_block(self.entries)
+        self.sizes = self.target.by_group(self.entries)
         self.least = int(LEAST * self.sizes.sum())
         self.curvatures = self.loss.typical_curvature(k) * self.squares
-        self.is_zero = np.zeros(self.target.n_blocks, bool)  # proven
+        self.is_zero = np.zeros(self.target.n_groups, bool)  # proven
         self.largest, self.first = 0.0, 0.0
         self.found: tuple[float, Certificate] | None = None
         self.copied: tuple[np.ndarray, Design] | None = None  # features that were last stepped on, by rows
@@ -79,7 +79,7 @@ class RowBlocks(BlockRows):
         """Violations of all blocks, and the next working set."""
         W = np.ascontiguousarray(self.W)
         violations = self.regulariser.violation(W, self.gradient())
-        is_free = ~self.regulariser.zero_blocks(W) | (self.regulariser.strengths == 0.0)
+        is_free = ~self.regulariser.zero_groups(W) | (self.regulariser.strengths == 0.0)
         violations[self.is_zero & ~is_free] = 0.0
         largest = float(violations.max(initial=0.0))
         self.largest = max(largest, self.off_balance())
@@ -116,7 +116,7 @@ class RowBlocks(BlockRows):
     def improve(self) -> None:
         """Steps on the working set by its small Hessian; else Newton on what is not zero, then sweeps over the set."""
         if not self._proximal_newton():
-            if self.regulariser.penalty.has_bend:
+            if self.regulariser.penalty.has_curvature:
                 self._newton()
             self._descend(self.chosen, SET_SHARE * self.largest, SWEEPS)
         if self.regulariser is not self.target:
@@ -124,7 +124,7 @@ class RowBlocks(BlockRows):
 
     def _proximal_newton(self) -> bool:
         """Whether the working set is one whose Hessian is worth its price."""
-        is_chosen = np.zeros(self.target.n_blocks, bool)
+        is_chosen = np.zeros(self.target.n_groups, bool)
         is_chosen[self.chosen] = True
         features = np.flatnonzero(self.target.features_of(is_chosen))
         entries = int(self.entries[features].sum())
@@ -138,7 +138,7 @@ class RowBlocks(BlockRows):
 
     def _newton(self) -> None:
         W = np.ascontiguousarray(self.W)
-        features = np.flatnonzero(self.regulariser.live_features(W))
+        features = np.flatnonzero(self.regulariser.nonzero_features(W))
         if not len(features) or not self._can_copy(int(self.entries[features].sum())):
             return
         newton = SupportNewton(*self._part(features))
@@ -162,7 +162,7 @@ class RowBlocks(BlockRows):
     def _descend(self, chosen: np.ndarray, goal: float, sweeps: int) -> None:
         regulariser: Regulariser = self.regulariser
         descend(
-            self.loss, regulariser.penalty, self.X.layout, self.engine.targets, self.rows, regulariser.blocks.offsets,
-            regulariser.blocks.features, regulariser.strengths, chosen, self.curvatures, self.W, self.b, self.bend,
+            self.loss, regulariser.penalty, self.X.layout, self.engine.targets, self.rows, regulariser.groups.offsets,
+            regulariser.groups.features, regulariser.strengths, chosen, self.curvatures, self.W, self.b, self.bend,
             self.unit, goal, sweeps,
         )  # fmt: skip

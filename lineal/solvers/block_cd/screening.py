@@ -23,7 +23,7 @@ def safe_zeros(objective: Objective, theta: np.ndarray) -> np.ndarray:
     """
     regulariser, k = objective.regulariser, objective.engine.n_columns
     lipschitz = objective.loss.lipschitz(k) if objective.loss.is_smooth else None
-    nothing = np.zeros(regulariser.n_blocks, bool)
+    nothing = np.zeros(regulariser.n_groups, bool)
     if lipschitz is None or not regulariser.penalty.is_norm or not np.all(regulariser.strengths > 0.0):
         return nothing
     W, b = objective.split(theta)
@@ -31,8 +31,8 @@ def safe_zeros(objective: Objective, theta: np.ndarray) -> np.ndarray:
     if bound.pull is None or not math.isfinite(bound.value):
         return nothing
     radius = math.sqrt(2.0 * lipschitz * max(primal - bound.value, 0.0))
-    sizes = regulariser.by_block(objective.moments[1][:, 0])
-    members = regulariser.by_block(np.ones(regulariser.n_features)).astype(np.int64)
+    sizes = regulariser.by_group(objective.moments[1][:, 0])
+    members = regulariser.by_group(np.ones(regulariser.n_features)).astype(np.int64)
     factors = np.array([regulariser.penalty.dual_norm_factor(int(count) * k) for count in np.unique(members)])
     factors = factors[np.searchsorted(np.unique(members), members)]
     reach = bound.scale * regulariser.critical_strengths(bound.pull) + factors * radius * np.sqrt(sizes)

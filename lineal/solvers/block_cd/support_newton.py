@@ -38,11 +38,11 @@ class SupportNewton(ChosenFeatures):
         value, unit = self.value(0.0, self.theta), self.part.unit
         for _ in range(steps):
             W = np.ascontiguousarray(self.theta[: self.d])
-            if self.regulariser.zero_blocks(W).any():  # the last step ended there, and nothing is smooth any more
+            if self.regulariser.zero_groups(W).any():  # the last step ended there, and nothing is smooth any more
                 break
             free = self.regulariser.free_weights(W)
             gradient = self.rows.gradient()
-            gradient[: self.d] += self.regulariser.slope(W)
+            gradient[: self.d] += self.regulariser.free_gradient(W)
             gradient[: self.d] *= free
             measured = gradient.astype(np.float64)
             measured[self.d :] *= unit
@@ -61,7 +61,7 @@ class SupportNewton(ChosenFeatures):
         squares = self.part.moments[1][:, 0]
         squares = np.append(squares, 1.0) if self.part.fit_intercept else squares
         diagonal = np.outer(squares, rows.mean_curvature(0))
-        diagonal[:d] += self.regulariser.stiffness(W)[:, None]
+        diagonal[:d] += self.regulariser.typical_curvatures(W)[:, None]
         if not diagonal.any():  # no row counts, and nothing else bends
             return np.zeros_like(gradient)
         units = np.where(squares > 0.0, squares, 1.0)[:, None]
@@ -70,7 +70,7 @@ class SupportNewton(ChosenFeatures):
 
         def product(V: np.ndarray) -> np.ndarray:
             out = rows.product(V)
-            out[:d] += self.regulariser.bend(W, np.ascontiguousarray(V[:d]))
+            out[:d] += self.regulariser.free_curvature(W, np.ascontiguousarray(V[:d]))
             out[:d] *= free
             return out
 

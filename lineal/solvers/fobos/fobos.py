@@ -73,7 +73,7 @@ def check(loss: Any, penalty: Any) -> None:
 
 def check_objective(objective: Objective) -> None:
     """Refuse groups of features, and penalties with a centre."""
-    if objective.regulariser.blocks.features.size:
+    if objective.regulariser.groups.features.size:
         raise OptionError("fobos does not take groups of features: use fista, sparsa or block_cd")
     if objective.regulariser.centre is not None:
         raise OptionError("fobos does not take a penalty with a centre: use lbfgs or newton")

@@ -51,14 +51,14 @@ def _pay(penalty, strengths, parts, is_separable, clock, paid, W, j):
     """Pull the weights of feature j by all steps since it was met last."""
     due = (clock[1] - paid[j]) * strengths[j]
     paid[j] = clock[1]
-    if due == 0.0 or penalty.block_is_zero(W[j]):
+    if due == 0.0 or penalty.group_is_zero(W[j]):
         return
     m = 1
     if parts > 1:
         share = due if is_separable else due / norm2(W[j])
         m = int(min(1.0 + PARTS * share * share, parts))
     for _ in range(m):
-        penalty.block_prox(W[j], due / m, W[j])
+        penalty.group_prox(W[j], due / m, W[j])
 
 
 @kernel

@@ -149,7 +149,7 @@ class PaperSweeps(BlockRows):
     def _sweep(self, blocks: np.ndarray, slack: float) -> tuple[float, float]:
         target = self.target
         what = (self.loss, target.penalty, self.X.layout, self.engine.targets, self.rows)
-        how = (target.blocks.offsets, target.blocks.features, target.strengths)
+        how = (target.groups.offsets, target.groups.features, target.strengths)
         if self.method != "parallel":
             return sweep(*what, *how, blocks, self.curvatures, self.searches, slack, self.active, self.W)
         sums, tops = 0.0, 0.0
@@ -166,8 +166,8 @@ class PaperSweeps(BlockRows):
         return sums, tops
 
     def _largest_block(self) -> int:
-        offsets = self.target.blocks.offsets
-        widest = int(np.diff(offsets).max()) if self.target.blocks.features.size else 1
+        offsets = self.target.groups.offsets
+        widest = int(np.diff(offsets).max()) if self.target.groups.features.size else 1
         return widest * self.W.shape[1]
 
 

@@ -34,7 +34,7 @@ def _model_step(penalty, old, slope, strength, curvature, step):
     moved = np.empty(old.shape[0])
     for r in range(old.shape[0]):
         moved[r] = old[r] - slope[r] / curvature
-    penalty.block_prox(moved, strength / curvature, moved)
+    penalty.group_prox(moved, strength / curvature, moved)
     square = 0.0
     for r in range(old.shape[0]):
         step[r] = moved[r] - old[r]
@@ -92,12 +92,12 @@ def sweep(
         old, slope, step, moved = np.empty(size), np.empty(size), np.empty(size, W.dtype), np.empty(size)
         _load(features, grouped, first, last, W, old)
         slopes(layout, rows, features, grouped, first, last, slope, k)
-        violation = penalty.block_violation(old, slope, strengths[g])
+        violation = penalty.group_violation(old, slope, strengths[g])
         sums += violation
         tops = max(tops, violation)
         if violation == 0.0:
-            room = strengths[g] - penalty.block_critical_strength(slope)
-            if room > slack and penalty.block_is_zero(old):
+            room = strengths[g] - penalty.group_critical_strength(slope)
+            if room > slack and penalty.group_is_zero(old):
                 active[g] = False
             continue
         curvature = curvatures[g]
@@ -122,19 +122,19 @@ def _search(loss, penalty, layout, targets, rows, features, grouped, first, last
     """Shorten the step until the objective falls enough, with the scores moved along; False where it never does."""
     k = np.uintp(rows.Z.shape[0] // rows.weights.shape[0])
     before = _block_loss(loss, layout, targets, rows, features, grouped, first, last, k)
-    old_penalty = penalty.block_value(old)
+    old_penalty = penalty.group_value(old)
     promised, new = 0.0, np.empty(old.shape[0])
     for r in range(old.shape[0]):
         new[r] = old[r] + step[r]
         promised += slope[r] * step[r]
-    promised += strength * (penalty.block_value(new) - old_penalty)
+    promised += strength * (penalty.group_value(new) - old_penalty)
     share, back = 1.0, np.empty_like(step)
     move(layout, rows, features, grouped, first, last, step, k)
     for _ in range(MAX_TRIALS):
         for r in range(old.shape[0]):
             new[r] = old[r] + step[r]
         change = _block_loss(loss, layout, targets, rows, features, grouped, first, last, k) - before
-        if change + strength * (penalty.block_value(new) - old_penalty) <= SIGMA * share * promised:
+        if change + strength * (penalty.group_value(new) - old_penalty) <= SIGMA * share * promised:
             return True
         for r in range(old.shape[0]):
             back[r] = (OMEGA - 1.0) * step[r]
@@ -162,7 +162,7 @@ def steps_of(
         old, slope = np.empty(size), np.empty(size)
         _load(features, grouped, first, last, W, old)
         slopes(layout, rows, features, grouped, first, last, slope, k)
-        violation = penalty.block_violation(old, slope, strengths[g])
+        violation = penalty.group_violation(old, slope, strengths[g])
         sums += violation
         tops = max(tops, violation)
         if violation > 0.0 and curvatures[g] > 0.0:
@@ -193,4 +193,4 @@ def take_steps(loss, penalty, layout, targets, rows, offsets, features, blocks, 
                 i = layout.column_index(j, p)
                 if rows.stamps[i + np.uintp(1)] != rows.stamps[0]:
                     rows.stamps[i + np.uintp(1)] = rows.stamps[0]
-                    loss.slopes_at(targets.labels(i), rows.Z, i * k, k, rows.weights[i], rows.R)
+                    loss.gradient_at(targets.labels(i), rows.Z, i * k, k, rows.weights[i], rows.R)

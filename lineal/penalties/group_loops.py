@@ -1,8 +1,9 @@
-"""Loops over the blocks of a matrix, for the methods of `Regulariser`.
+"""Loops over the groups of a weight matrix, for the methods of `Regulariser`.
 
-Every loop sees block g of a matrix W as ``blocks[row][:size]``. For rows as blocks, ``blocks`` is W itself; for groups
-it is a scratch matrix of one row, into which `_load` copies the group. `_load` is not called for rows: a call that
-takes arrays makes Numba count references on every row, which costs ten times the work on a short one.
+Every loop sees group g of a matrix W as ``groups[row][:size]``. Where every row of W is a group, ``groups`` is W. Where
+the user gave groups of features, it is a scratch matrix of one row, into which `_load` copies the group. `_load`
+is not called for single rows: a call that takes arrays makes Numba count references on every row, which costs ten times
+the work on a short one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from lineal.core.jit import kernel
 
 @kernel
 def _scratch(offsets: Any, W: Any) -> Any:
-    """Room for the largest group of rows of W, as a matrix of one row; none is needed where rows are blocks."""
+    """Room for the largest group of rows of W, as a matrix of one row; empty where every row is a group."""
     largest = 0
     for g in range(offsets.shape[0] - 1):
         largest = max(largest, offsets[g + 1] - offsets[g])
@@ -51,12 +52,12 @@ def _store(g: int, offsets: Any, features: Any, scratch: Any, out: Any) -> None:
 def value(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any) -> float:
     grouped = features.shape[0] > 0
     scratch = _scratch(offsets, W)
-    blocks = scratch if grouped else W
+    groups = scratch if grouped else W
     total = 0.0
     for g in range(strengths.shape[0]):
         if strengths[g] > 0.0:
             row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
-            total += strengths[g] * penalty.block_value(blocks[row][:size])
+            total += strengths[g] * penalty.group_value(groups[row][:size])
     return total
 
 
@@ -64,12 +65,12 @@ def value(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any) -> 
 def prox(penalty: Any, step: float, strengths: Any, offsets: Any, features: Any, W: Any, out: Any) -> None:
     grouped = features.shape[0] > 0
     scratch = _scratch(offsets, W)
-    blocks = scratch if grouped else W
+    groups = scratch if grouped else W
     result_scratch = _scratch(offsets, out)
     results = result_scratch if grouped else out
     for g in range(strengths.shape[0]):
         row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
-        penalty.block_prox(blocks[row][:size], step * strengths[g], results[row][:size])
+        penalty.group_prox(groups[row][:size], step * strengths[g], results[row][:size])
         if grouped:
             _store(g, offsets, features, result_scratch, out)
 
@@ -78,12 +79,12 @@ def prox(penalty: Any, step: float, strengths: Any, offsets: Any, features: Any,
 def gradient(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any, out: Any) -> None:
     grouped = features.shape[0] > 0
     scratch = _scratch(offsets, W)
-    blocks = scratch if grouped else W
+    groups = scratch if grouped else W
     result_scratch = _scratch(offsets, out)
     results = result_scratch if grouped else out
     for g in range(strengths.shape[0]):
         row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
-        penalty.block_gradient(blocks[row][:size], strengths[g], results[row][:size])
+        penalty.group_gradient(groups[row][:size], strengths[g], results[row][:size])
         if grouped:
             _store(g, offsets, features, result_scratch, out)
 
@@ -93,11 +94,11 @@ def conjugate(penalty: Any, scale: float, strengths: Any, offsets: Any, features
     """Σ (s_g ω)*(c·V_g) = c·Σ (s_g/c·ω)*(V_g): scaling the strengths needs no scaled copy of V."""
     grouped = features.shape[0] > 0
     scratch = _scratch(offsets, V)
-    blocks = scratch if grouped else V
+    groups = scratch if grouped else V
     total = 0.0
     for g in range(strengths.shape[0]):
         row, size = (0, _load(g, offsets, features, V, scratch)) if grouped else (g, V.shape[1])
-        total += scale * penalty.block_conjugate(blocks[row][:size], strengths[g] / scale)
+        total += scale * penalty.group_conjugate(groups[row][:size], strengths[g] / scale)
         if total == math.inf:
             break
     return total
@@ -107,11 +108,11 @@ def conjugate(penalty: Any, scale: float, strengths: Any, offsets: Any, features
 def dual_scale(penalty: Any, strengths: Any, offsets: Any, features: Any, V: Any) -> float:
     grouped = features.shape[0] > 0
     scratch = _scratch(offsets, V)
-    blocks = scratch if grouped else V
+    groups = scratch if grouped else V
     scale = 1.0
     for g in range(strengths.shape[0]):
         row, size = (0, _load(g, offsets, features, V, scratch)) if grouped else (g, V.shape[1])
-        scale = min(scale, penalty.block_dual_scale(blocks[row][:size], strengths[g]))
+        scale = min(scale, penalty.group_dual_scale(groups[row][:size], strengths[g]))
     return scale
 
 
@@ -119,58 +120,46 @@ def dual_scale(penalty: Any, strengths: Any, offsets: Any, features: Any, V: Any
 def violation(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any, G: Any, out: Any) -> None:
     grouped = features.shape[0] > 0
     scratch = _scratch(offsets, W)
-    blocks = scratch if grouped else W
+    groups = scratch if grouped else W
     gradient_scratch = _scratch(offsets, G)
     gradients = gradient_scratch if grouped else G
     for g in range(strengths.shape[0]):
         row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
         if grouped:
             _load(g, offsets, features, G, gradient_scratch)
-        out[g] = penalty.block_violation(blocks[row][:size], gradients[row][:size], strengths[g])
+        out[g] = penalty.group_violation(groups[row][:size], gradients[row][:size], strengths[g])
 
 
 @kernel
 def critical_strengths(penalty: Any, offsets: Any, features: Any, G: Any, out: Any) -> None:
     grouped = features.shape[0] > 0
     scratch = _scratch(offsets, G)
-    blocks = scratch if grouped else G
+    groups = scratch if grouped else G
     for g in range(out.shape[0]):
         row, size = (0, _load(g, offsets, features, G, scratch)) if grouped else (g, G.shape[1])
-        out[g] = penalty.block_critical_strength(blocks[row][:size])
+        out[g] = penalty.group_critical_strength(groups[row][:size])
 
 
 @kernel
-def slope(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any, out: Any) -> None:
+def curvature(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any, V: Any, out: Any) -> None:
     grouped = features.shape[0] > 0
-    scratch, result_scratch = _scratch(offsets, W), _scratch(offsets, W)
-    blocks, results = scratch if grouped else W, result_scratch if grouped else out
-    for g in range(strengths.shape[0]):
-        row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
-        penalty.block_slope(blocks[row][:size], strengths[g], results[row][:size])
-        if grouped:
-            _store(g, offsets, features, result_scratch, out)
-
-
-@kernel
-def bend(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any, V: Any, out: Any) -> None:
-    grouped = features.shape[0] > 0
-    scratch, moved_scratch, result_scratch = _scratch(offsets, W), _scratch(offsets, W), _scratch(offsets, W)
-    blocks, moves = scratch if grouped else W, moved_scratch if grouped else V
+    scratch, direction_scratch, result_scratch = _scratch(offsets, W), _scratch(offsets, W), _scratch(offsets, W)
+    groups, directions = scratch if grouped else W, direction_scratch if grouped else V
     results = result_scratch if grouped else out
     for g in range(strengths.shape[0]):
         row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
         if grouped:
-            _load(g, offsets, features, V, moved_scratch)
-        penalty.block_bend(blocks[row][:size], moves[row][:size], strengths[g], results[row][:size])
+            _load(g, offsets, features, V, direction_scratch)
+        penalty.group_curvature(groups[row][:size], directions[row][:size], strengths[g], results[row][:size])
         if grouped:
             _store(g, offsets, features, result_scratch, out)
 
 
 @kernel
-def stiffness(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any, out: Any) -> None:
+def typical_curvatures(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any, out: Any) -> None:
     grouped = features.shape[0] > 0
     scratch = _scratch(offsets, W)
-    blocks = scratch if grouped else W
+    groups = scratch if grouped else W
     for g in range(strengths.shape[0]):
         row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
-        out[g] = penalty.block_stiffness(blocks[row][:size], strengths[g])
+        out[g] = penalty.group_typical_curvature(groups[row][:size], strengths[g])
