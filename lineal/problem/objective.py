@@ -56,7 +56,7 @@ class Objective:
     def split(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """θ as weights (d, k) and intercept (k,): views, or zeros for an intercept that is not fitted."""
         d = self.engine.shape[1]
-        return theta[:d], theta[d] if self.fit_intercept else np.zeros(self.shape[1], theta.dtype)
+        return theta[:d], theta[d] if self.fit_intercept else np.zeros(theta.shape[1], theta.dtype)
 
     def with_alpha(self, alpha: float) -> Objective:
         """The same rows and loss with another strength of the penalty; what is known of the columns is kept."""

@@ -72,7 +72,7 @@ def intercept_curvature(loss: Any, block: Block, Z: np.ndarray) -> tuple[np.ndar
     return gradient, curvature
 
 
-def balance(loss: Any, block: Block, U: np.ndarray, references: int) -> np.ndarray:
+def balance(loss: Any, block: Block, U: np.ndarray, references: np.ndarray) -> np.ndarray:
     """What `repair` of the loss needs to know of dual points U."""
     sums = np.zeros((loss.n_sums, U.shape[1]))
     _balances(loss, block.targets, block.weights, U, references, sums)
