@@ -48,7 +48,7 @@ def capable(task: Task) -> list[str]:
 def default(X: Any, y: np.ndarray, task: Task, alpha: float) -> str:
     """The solver that "auto" stands for on this data."""
     problem = prepare(X, y, TrainOptions(loss=task.loss, penalty=task.penalty, alpha=alpha, fit_intercept=False))
-    return str(solvers.pick("auto", problem.objective, GRID[0]).__name__.rpartition(".")[2])
+    return solvers.pick("auto", problem.objective, GRID[0]).name
 
 
 def run(X: Any, y: np.ndarray, task: Task, **options: Any) -> tuple[float, Model, Solution]:

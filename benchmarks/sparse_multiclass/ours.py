@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
@@ -63,16 +62,15 @@ def blas_for(X: Any, n_jobs: int | None) -> AbstractContextManager[Any]:
 
 def algorithms() -> dict[str, Callable[..., Solution]]:
     """Those of the figures that this version has, by the paper's names; constant steps are the largest safe ones."""
-    found: dict[str, Callable[..., Solution]] = {
+    return {
+        "BCD-LS": cyclic(),
+        "BCD-CST": randomised(),
         "working sets": block_cd.solve,
         "FISTA-LS": partial(fista.solve, step="line_search"),
         "FISTA-CST": partial(fista.solve, step="constant", constant="spectral"),
         "SpaRSA": sparsa.solve,
         "FOBOS": fobos.solve,
     }
-    if "method" in inspect.signature(block_cd.solve).parameters:
-        found = {"BCD-LS": cyclic(), "BCD-CST": randomised(), **found}
-    return found
 
 
 def cyclic(**options: Any) -> Callable[..., Solution]:
@@ -83,11 +81,6 @@ def cyclic(**options: Any) -> Callable[..., Solution]:
 def randomised(**options: Any) -> Callable[..., Solution]:
     """The paper's block coordinate descent with a constant step."""
     return partial(block_cd.solve, method="random", step="constant", **{"constant": "tight", **options})
-
-
-def has_methods() -> bool:
-    """Whether block_cd has the paper's two methods."""
-    return "method" in inspect.signature(block_cd.solve).parameters
 
 
 def warm_up(X: Any, y: np.ndarray, alpha: float, solve: Callable[..., Solution] = block_cd.solve, **kind: Any) -> float:

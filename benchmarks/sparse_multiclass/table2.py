@@ -67,12 +67,10 @@ def rows_of(plan: Plan) -> tuple[list[Table], dict[str, Any]]:
 
 def _methods() -> dict[str, Callable[[str], Callable[..., Solution]]]:
     """What minimises a loss, by the name of the method."""
-    ways: dict[str, Callable[[str], Callable[..., Solution]]] = {
-        "working sets": lambda loss: ours.algorithms()["working sets"]
+    return {
+        "working sets": lambda loss: ours.algorithms()["working sets"],
+        "the paper's": lambda loss: ours.randomised(rule="sum") if loss == "softmax" else ours.cyclic(rule="sum"),
     }
-    if ours.has_methods():
-        ways["the paper's"] = lambda loss: ours.randomised(rule="sum") if loss == "softmax" else ours.cyclic(rule="sum")
-    return ways
 
 
 def _path(plan: Plan, rows: Rows, loss: str, solve: Callable[..., Solution]) -> list[dict[str, float]]:

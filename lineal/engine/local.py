@@ -18,7 +18,6 @@ import numpy as np
 from lineal.design import Design
 from lineal.engine.base import Block, Summands, add_along_tree
 from lineal.engine.state import Moving, RowState, StateCache, States, arrive, cut_rows
-from lineal.errors import OptionError
 
 #: Bytes of scores that a block of sparse rows may need.
 SCORE_BYTES = 64 << 20
@@ -137,10 +136,3 @@ class LocalEngine:
     def cut(self, array: Any) -> RowState:
         """The rows of an array, (n, …), as row state, without a copy."""
         return RowState(cut_rows, (array,), -1.0)
-
-
-def local_rows(solver: str, engine: Any, advice: str) -> LocalEngine:
-    """The engine, if its rows are in this process; `advice` names a solver that needs them nowhere."""
-    if not isinstance(engine, LocalEngine):
-        raise OptionError(f"{solver} needs all rows in this process, not {type(engine).__name__}: {advice}")
-    return engine

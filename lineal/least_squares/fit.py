@@ -92,8 +92,8 @@ def _generalized(
     if isinstance(problem.objective, LinkObjective) and method == "quasi_newton":
         method = "accelerated" if options.link.potential is None else method  # a line search needs values
     solution = minimise(
-        least_squares, problem.objective, tol=tol, max_iter=1000 if options.max_iter is None else options.max_iter,
-        max_time=options.max_time, callbacks=callbacks, n_jobs=options.n_jobs, method=method,
+        least_squares.solve, problem.objective, tol=tol, max_time=options.max_time, callbacks=callbacks,
+        max_iter=1000 if options.max_iter is None else options.max_iter, n_jobs=options.n_jobs, method=method,
     )  # fmt: skip
     return replace(problem.model_of(solution), options=options.to_json()), solution
 

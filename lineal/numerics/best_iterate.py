@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from lineal.numerics.composite import Composite
-from lineal.problem.monitor import Monitor, explain
+from lineal.problem.monitor import Monitor
 from lineal.problem.solution import Certificate, Solution
 
 #: Iterations between certificates: so many at least, and a share of those that have been.
@@ -31,9 +31,9 @@ class Descent(Protocol):
         ...
 
 
-def descend(descent: Descent, monitor: Monitor, tol: float) -> Solution:
+def descend(descent: Descent, monitor: Monitor) -> Solution:
     """Steps until a certificate meets `tol`, the monitor ends them, or nothing is gained any more."""
-    composite, best = descent.composite, Best(descent.composite, tol)
+    composite, best = descent.composite, Best(descent.composite, monitor.budget.tol)
 
     def record(iteration: int) -> str | None:
         best.offer(iteration, descent.theta, descent.value)
@@ -48,10 +48,7 @@ def descend(descent: Descent, monitor: Monitor, tol: float) -> Solution:
         iteration += 1
         status = record(iteration)
     certificate = best.certificate()
-    status = "converged" if certificate.meets(tol) else status or "stalled"
-    monitor.history[-1].update(objective=certificate.primal, gap=certificate.value)
-    W, b = composite.objective.split(best.answer())
-    return Solution(W, b, certificate, monitor.history, status, explain(status, certificate, tol, monitor.max_iter))
+    return monitor.finish(*composite.objective.split(best.answer()), certificate, status)
 
 
 class LowerBound:

@@ -8,7 +8,6 @@ best iterate before that, with a status and a message that say so. A minimum at 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,12 +16,14 @@ import numpy as np
 from lineal.design.matrix import in_float64
 from lineal.engine.local import LocalEngine
 from lineal.errors import DataError
+from lineal.problem.budget import Budget
 from lineal.problem.conditioned import conditioned
-from lineal.problem.monitor import Callback
 from lineal.problem.objective import Objective
 from lineal.problem.solution import Certificate, Snapshot, Solution
+from lineal.problem.solver import Solver, Start
 from lineal.problem.steps import SeparableColumns
 from lineal.system import memory
+from lineal.system.solver_options import SolverOptions
 
 #: How far scores are stretched to see whether classes are separable: beyond what any exponential distinguishes.
 STRETCH = 1e300
@@ -36,40 +37,39 @@ AT_INFINITY = (
 )
 
 
-def minimise(
-    solver: Any,
-    objective: Objective,
-    *,
-    tol: float,
-    callbacks: Iterable[Callback] = (),
-    start: np.ndarray | Solution | None = None,
-    **options: Any,
-) -> Solution:
-    """The answer of a solver (a module of `lineal.solvers`) to an objective; `options` are those of its `solve`."""
+@dataclass(frozen=True)
+class _Fit:
+    """A solver with its options, on one objective, from one start."""
+
+    solver: Solver
+    options: SolverOptions | None
+    objective: Objective
+    start: Start
+
+    def run(self, budget: Budget) -> Solution:
+        return self.solver.run(self.objective, budget, self.start, self.options)
+
+
+def minimise(solver: Solver, objective: Objective, *, start: Start = None, **keywords: Any) -> Solution:
+    """The answer of a solver to an objective; keywords are those of the solver: of `Budget` and of its own options."""
+    budget, options = solver.sort(keywords)
     moved = conditioned(objective)
     if moved is None:
-        return _finite(solver, objective, tol, tuple(callbacks), start, options)
-    inside = tuple(moved.callback(callback) for callback in callbacks)
-    return moved.solution(_finite(solver, moved.inside, tol, inside, moved.start(start), options), tol)
+        return _finite(_Fit(solver, options, objective, start), budget)
+    inside = replace(budget, callbacks=[moved.callback(callback) for callback in budget.callbacks])
+    return moved.solution(_finite(_Fit(solver, options, moved.inside, moved.start(start)), inside), budget.tol)
 
 
-def _finite(
-    solver: Any,
-    objective: Objective,
-    tol: float,
-    callbacks: tuple[Callback, ...],
-    start: np.ndarray | Solution | None,
-    options: dict[str, Any],
-) -> Solution:
+def _finite(fit: _Fit, budget: Budget) -> Solution:
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what overflows is dealt with here
-        found = solver.solve(objective, tol=tol, callbacks=callbacks, start=start, **options)
-        if not _is_finite(objective, found):
-            found = _best_finite(solver, objective, tol, start, options, found)
+        found = fit.run(budget)
+        if not _is_finite(fit.objective, found):
+            found = _best_finite(fit, budget, found)
         if found.status != "converged" or found.certificate.kind == "violation":
-            found = _no_worse_than_start(objective, found, tol, start)
-        if _needs_float64(objective, found, tol):
-            found = _carried_on(solver, objective, tol, callbacks, options, found)
-        if is_at_infinity(objective, found):
+            found = _no_worse_than_start(fit.objective, found, budget.tol, fit.start)
+        if _needs_float64(fit.objective, found, budget.tol):
+            found = _carried_on(fit, budget, found)
+        if is_at_infinity(fit.objective, found):
             return replace(found, message=f"{found.message}; {AT_INFINITY}", has_minimum=False)
     return found
 
@@ -95,17 +95,10 @@ class _Keeper:
         return False
 
 
-def _best_finite(
-    solver: Any,
-    objective: Objective,
-    tol: float,
-    start: np.ndarray | Solution | None,
-    options: dict[str, Any],
-    broken: Solution,
-) -> Solution:
+def _best_finite(fit: _Fit, budget: Budget, broken: Solution) -> Solution:
     """The best iterate of a fit whose numbers overflowed: solvers repeat themselves, so the fit is run once more."""
-    keeper = _Keeper()
-    again = solver.solve(objective, tol=tol, callbacks=(keeper,), start=start, **{**options, "max_time": None})
+    keeper, objective, tol = _Keeper(), fit.objective, budget.tol
+    again = fit.run(replace(budget, callbacks=[keeper], max_time=None))
     if keeper.theta is None:
         raise DataError(
             "the objective at the starting point is not finite: X has values too large for its precision; scale the "
@@ -127,9 +120,7 @@ def _best_finite(
     )  # fmt: skip
 
 
-def _no_worse_than_start(
-    objective: Objective, found: Solution, tol: float, start: np.ndarray | Solution | None
-) -> Solution:
+def _no_worse_than_start(objective: Objective, found: Solution, tol: float, start: Start) -> Solution:
     """The answer, or the starting point where that has a lower objective: dual methods may end above it."""
     if not objective.has_values:
         return found
@@ -157,34 +148,23 @@ def _needs_float64(objective: Objective, found: Solution, tol: float) -> bool:
     return found.certificate.value > max(tol, COARSE) and memory.has_room(2 * engine.X.nbytes)
 
 
-def _carried_on(
-    solver: Any,
-    objective: Objective,
-    tol: float,
-    callbacks: tuple[Callback, ...],
-    options: dict[str, Any],
-    found: Solution,
-) -> Solution:
+def _carried_on(fit: _Fit, budget: Budget, found: Solution) -> Solution:
     """The fit carried on in float64 from where it came to, within what is left of its iterations and its time."""
     done, seconds = int(found.history[-1]["iteration"]), found.history[-1]["seconds"]
-    left = dict(options)
-    if "max_iter" in left:
-        left["max_iter"] = max(int(left["max_iter"] - done), 0)
-    if left.get("max_time") is not None:
-        left["max_time"] = max(left["max_time"] - seconds, 1e-3)
-    engine: Any = objective.engine
+    max_time = None if budget.max_time is None else max(budget.max_time - seconds, 1e-3)
+    engine: Any = fit.objective.engine
     if "float64" not in engine.X.copies:
         engine.X.copies["float64"] = in_float64(engine.X)
     X = engine.X.copies["float64"]
     offsets = None if engine.offsets is None else engine.offsets.astype(np.float64)
-    wide = replace(objective, engine=replace(engine, X=X, offsets=offsets))
+    wide = replace(fit.objective, engine=replace(engine, X=X, offsets=offsets))
 
     def later(snapshot: Snapshot) -> Snapshot:
         return replace(snapshot, iteration=snapshot.iteration + done, seconds=snapshot.seconds + seconds)
 
-    shown = tuple(lambda snapshot, callback=callback: callback(later(snapshot)) for callback in callbacks)
-    start = replace(found, dual_point=None)
-    further = solver.solve(wide, tol=tol, callbacks=shown, start=start, **left)
+    shown = [lambda snapshot, callback=callback: callback(later(snapshot)) for callback in budget.callbacks]
+    left = replace(budget, max_iter=max(int(budget.max_iter - done), 0), max_time=max_time, callbacks=shown)
+    further = replace(fit, objective=wide, start=replace(found, dual_point=None)).run(left)
     if not _is_finite(wide, further) or not further.certificate.value < found.certificate.value:
         return found
     rows = [

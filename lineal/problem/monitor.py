@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
@@ -14,7 +15,8 @@ import numpy as np
 from lineal.core.jit import is_compiling
 from lineal.core.maths import count_live_rows
 from lineal.errors import OptionError
-from lineal.problem.solution import Snapshot
+from lineal.problem.budget import Budget
+from lineal.problem.solution import Certificate, Snapshot, Solution
 
 #: A callback sees every iteration; returning True ends the fit.
 Callback = Callable[[Snapshot], Any]
@@ -28,8 +30,8 @@ class Monitor:
     there is no iterate yet (`has_answer`).
     """
 
-    def __init__(self, max_iter: int, max_time: float | None = None, callbacks: Iterable[Callback] = ()) -> None:
-        self.max_iter, self.max_time, self.callbacks = max_iter, max_time, tuple(callbacks)
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
         self.history: list[dict[str, Any]] = []
         self.has_answer = False
         self._interrupted = False
@@ -68,7 +70,7 @@ class Monitor:
         snapshot = Snapshot(iteration, self.seconds, objective, gap, live, _frozen(weights), _frozen(intercept))
         self.history.append(snapshot.row())
         self.has_answer = True
-        answers = [callback(snapshot) for callback in self.callbacks]  # every callback sees every iteration
+        answers = [callback(snapshot) for callback in self.budget.callbacks]  # every callback sees every iteration
         if any(isinstance(answer, bool | np.bool_) and answer for answer in answers):
             return "stopped"
         return self.must_end(iteration)
@@ -84,9 +86,33 @@ class Monitor:
         """The status with which the loop must end, or None."""
         if self._interrupted:
             return "interrupted"
-        if self.max_time is not None and self.seconds >= self.max_time:
+        max_time = self.budget.max_time
+        if max_time is not None and self.seconds >= max_time:
             return "max_time"
-        return "max_iter" if iteration >= self.max_iter else None
+        return "max_iter" if iteration >= self.budget.max_iter else None
+
+    def finish(
+        self,
+        weights: np.ndarray,
+        intercept: np.ndarray,
+        certificate: Certificate,
+        status: str | None,
+        *,
+        is_met: bool | None = None,
+        dual_point: Any = None,
+    ) -> Solution:
+        """The solution of a loop that has ended with `status`; the last row of the history describes it.
+
+        A loop that ends by itself (None) has converged or, where its certificate does not meet the tolerance, cannot
+        get any further. `is_met` is for solvers that can end by another rule than the certificate.
+        """
+        if is_met is None:
+            is_met = certificate.meets(self.budget.tol)
+        status = "converged" if is_met else status or "stalled"
+        primal = None if math.isnan(certificate.primal) else certificate.primal
+        self.history[-1].update(objective=primal, gap=certificate.value, nonzero_rows=count_live_rows(weights))
+        message = explain(status, certificate, self.budget.tol, self.budget.max_iter)
+        return Solution(weights, intercept, certificate, self.history, status, message, dual_point)
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:
@@ -95,7 +121,7 @@ def _frozen(array: np.ndarray) -> np.ndarray:
     return view
 
 
-def explain(status: str, certificate: Any, tol: float, max_iter: int) -> str:
+def explain(status: str, certificate: Certificate, tol: float, max_iter: int) -> str:
     """One sentence about how a run ended, with what would help."""
     reached = f"reached {certificate}"
     wanted = f"asked for {tol:g}"

@@ -1,9 +1,8 @@
-"""One file an algorithm. A solver takes an `Objective` and returns a `Solution` (but see `OF_THEIR_OWN`).
+"""One file or one folder per algorithm. A solver takes an `Objective` and returns a `Solution`, but see `NO_SOLVERS`.
 
-Each file has `check(loss, penalty)`, which refuses by name what the algorithm cannot honour, `memory(n, d, k, size)`,
-the bytes that it takes besides X in the precision of `size` bytes a number, and `solve`. One that reads X in a certain
-order says so: `ORDER`, "rows" or "columns". One that needs more of a problem than its loss and penalty tell has
-`check_objective(objective)`.
+Each file has a `solve` that is decorated with `lineal.problem.solver.solver`, which says what a solver can tell about
+itself. Solvers may import `numerics`, `problem` and what is below. To add one, add its file; `CONTRIBUTING.md` has an
+example.
 """
 
 from __future__ import annotations
@@ -11,18 +10,22 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lineal.errors import OptionError
 from lineal.system import memory
 
-#: Algorithms that minimise no `Objective`: their estimators call them.
-OF_THEIR_OWN = ("calibrated", "stagewise")
+if TYPE_CHECKING:
+    from lineal.design import Design
+    from lineal.problem.solver import Solver
+
+#: Files here that are no solvers: algorithms that minimise no `Objective`, which their estimators call, and options.
+NO_SOLVERS = ("calibrated", "stagewise", "options")
 
 
 def names() -> list[str]:
     """Names of the solvers, read off the folder without importing them (so that help texts need no Numba)."""
-    return [name for name in _files(*__path__) if name not in OF_THEIR_OWN]
+    return [name for name in _files(*__path__) if name not in NO_SOLVERS]
 
 
 @cache
@@ -30,12 +33,12 @@ def _files(*folders: str) -> tuple[str, ...]:
     return tuple(module.name for module in pkgutil.iter_modules(folders))
 
 
-def choose(name: str, loss: Any, penalty: Any) -> Any:
+def choose(name: str, loss: Any, penalty: Any) -> Solver:
     """The solver called `name`, or for "auto" some that can honour the loss and the penalty; refuses where none can."""
     return _first_able([name] if name != "auto" else names(), loss, penalty, None)
 
 
-def pick(name: str, objective: Any, tol: float) -> Any:
+def pick(name: str, objective: Any, tol: float) -> Solver:
     """The solver called `name`, or for "auto" the one that is likely to be the fastest for these rows."""
     order = [name] if name != "auto" else [*_by_speed(objective, tol), *names()]
     return _first_able(order, objective.loss, objective.regulariser.penalty, objective)
@@ -61,10 +64,10 @@ def _by_speed(objective: Any, tol: float) -> list[str]:
     """
     loss, regulariser, engine = objective.loss, objective.regulariser, objective.engine
     if not regulariser.penalty.is_smooth:
-        return ["block_cd", "fista"]
+        return ["block_cd", "sparsa", "fista"]
     if not loss.is_smooth:
         return ["dual_cd"]
-    (n, d), X = engine.shape, getattr(engine, "X", None)
+    (n, d), X = engine.shape, _local_rows(objective)
     is_sparse = X is not None and not X.is_dense
     few = d <= FEW_FEATURES if is_sparse else d <= FEW_FEATURES // 4
     if few and not loss.is_direct and engine.n_columns * d <= 64 * FEW_FEATURES:
@@ -75,29 +78,40 @@ def _by_speed(objective: Any, tol: float) -> list[str]:
     return ["lbfgs"] if loss.is_direct else ["newton"] if is_sparse and engine.n_columns == 1 else ["lbfgs"]
 
 
-def check_memory(solver: Any, objective: Any) -> None:
+def check_memory(solver: Solver, objective: Any) -> None:
     """Refuse a fit that does not fit into memory, before it takes any. The certificate adds 3 parameter arrays."""
     (n, d), k = objective.engine.shape, objective.engine.n_columns
-    formula = getattr(solver, "memory", None)  # a solver of the user's may have none
-    needed = (formula(n, d, k, objective.engine.dtype.itemsize) if formula is not None else 0) + 24 * d * k
-    X, order = getattr(objective.engine, "X", None), getattr(solver, "ORDER", None)
-    if X is not None and order is not None:
+    needed = solver.memory(n, d, k, objective.engine.dtype.itemsize) + 24 * d * k
+    X = _local_rows(objective)
+    if X is not None and solver.order is not None:
         from lineal.design.orders import copied_bytes
 
-        needed += copied_bytes(X, order)
-    memory.check_fit(solver.__name__.rpartition(".")[2], needed, (n, d), k)
+        needed += copied_bytes(X, solver.order)
+    memory.check_fit(solver.name, needed, (n, d), k)
 
 
-def _first_able(order: list[str], loss: Any, penalty: Any, objective: Any) -> Any:
+def get(name: str) -> Solver:
+    """The solver called `name`."""
+    found: Solver = importlib.import_module(f"{__name__}.{name}").solve
+    return found
+
+
+def _local_rows(objective: Any) -> Design | None:
+    """X where it is held in this process."""
+    from lineal.engine.local import LocalEngine
+
+    return objective.engine.X if isinstance(objective.engine, LocalEngine) else None
+
+
+def _first_able(order: list[str], loss: Any, penalty: Any, objective: Any) -> Solver:
     """The first solver of an order that takes the loss and the penalty and, where it is known, the objective."""
     refusals: dict[str, str] = {}
     for candidate in order:
-        solver = importlib.import_module(f"{__name__}.{candidate}")
-        further = getattr(solver, "check_objective", None)  # a solver of the user's may have none
+        solver = get(candidate)
         try:
             solver.check(loss, penalty)
-            if objective is not None and further is not None:
-                further(objective)
+            if objective is not None:
+                solver.check_objective(objective)
         except OptionError as refusal:
             refusals[candidate] = str(refusal)
         else:

@@ -27,6 +27,7 @@ from lineal.errors import DataError
 from lineal.numerics.basis import Function, expand
 from lineal.numerics.projections import PROJECTIONS
 from lineal.numerics.second_moment import Factor, without_constants
+from lineal.problem.budget import Budget
 from lineal.problem.monitor import Callback, Monitor
 from lineal.problem.solution import Run
 
@@ -69,7 +70,7 @@ def solve(
     predictions = np.zeros_like(Y)
     error = first = _error(Y, predictions, weights)
     kept: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-    with Monitor(max_iter, max_time, callbacks) as monitor:
+    with Monitor(Budget(max_iter=max_iter, max_time=max_time, callbacks=tuple(callbacks))) as monitor:
         status = monitor.record(0, error, np.nan, np.zeros((X.shape[1], Y.shape[1])), np.zeros(Y.shape[1]))
         while status is None and error > NOTHING_LEFT * first:
             W, b = step.fit(Y - predictions)

@@ -15,26 +15,21 @@ Memory: six θ and five times the scores.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from lineal.core import threads as pool
 from lineal.engine.state import RowState
-from lineal.errors import OptionError, unknown_value
 from lineal.numerics.best_iterate import descend
 from lineal.numerics.composite import Composite, Step
 from lineal.numerics.smooth_only import check_smooth_loss
 from lineal.numerics.vectors import beyond
-from lineal.problem.monitor import Callback, Monitor
+from lineal.problem.budget import Budget
+from lineal.problem.monitor import Monitor
 from lineal.problem.objective import Objective, check_finite
 from lineal.problem.solution import Solution
-
-STEPS = ("line_search", "constant")
-
-#: Constants of a constant step: the spectrum of X, or the paper's trace.
-CONSTANTS = ("spectral", "trace")
+from lineal.problem.solver import Start, solver
+from lineal.solvers.options import FistaOptions
 
 
 def check(loss: Any, penalty: Any) -> None:
@@ -47,40 +42,19 @@ def memory(n: int, d: int, k: int, size: int) -> int:
     return (6 * d + 5 * n) * k * size
 
 
-def solve(
-    objective: Objective,
-    *,
-    tol: float = 1e-3,
-    max_iter: int = 1000,
-    max_time: float | None = None,
-    callbacks: Iterable[Callback] = (),
-    start: np.ndarray | Solution | None = None,
-    n_jobs: int | None = None,
-    seed: int = 0,
-    step: str = "line_search",
-    constant: str = "spectral",
-) -> Solution:
-    """Minimise the objective to a relative duality gap of `tol`; the answer is the best iterate.
-
-    Draws no random numbers: `seed` changes nothing.
-    """
-    check(objective.loss, objective.regulariser.penalty)
-    if step not in STEPS:
-        raise unknown_value("step", step, list(STEPS))
-    if constant not in CONSTANTS:
-        raise unknown_value("constant", constant, list(CONSTANTS))
-    if step == "line_search" and constant != "spectral":
-        raise OptionError("constant has no meaning with step='line_search': use step='constant'")
-    with Monitor(max_iter, max_time, callbacks) as monitor:
-        composite = Composite(objective, pool.thread_count(n_jobs))
-        return descend(_Descent(composite, objective.theta_of(start), step, constant), monitor, tol)
+@solver(check=check, memory=memory, options=FistaOptions)
+def solve(objective: Objective, budget: Budget, start: Start, options: FistaOptions) -> Solution:
+    """Minimise the objective to a relative duality gap of `tol`; the answer is the best iterate."""
+    with Monitor(budget) as monitor:
+        composite = Composite(objective, budget.threads)
+        return descend(_Descent(composite, objective.theta_of(start), options), monitor)
 
 
 class _Descent:
     """The iterate θ and the point y from which it moves, with their scores, and the curvature L."""
 
-    def __init__(self, composite: Composite, theta: np.ndarray, step: str, constant: str) -> None:
-        self.composite, self.searches = composite, step == "line_search"
+    def __init__(self, composite: Composite, theta: np.ndarray, options: FistaOptions) -> None:
+        self.composite, self.searches, self.restarts = composite, options.step == "line_search", options.restart
         self.theta = self.y = composite.inside(theta)
         self.shift = composite.shift(self.theta)
         self.scores = self.scores_of_y = composite.scores(self.theta, self.shift)
@@ -90,7 +64,8 @@ class _Descent:
         if self.searches:
             self.curvature = composite.least_curvature()
         else:
-            self.curvature = composite.spectral_curvature() if constant == "spectral" else composite.trace_curvature()
+            is_spectral = options.constant == "spectral"
+            self.curvature = composite.spectral_curvature() if is_spectral else composite.trace_curvature()
 
     def advance(self) -> bool:
         """One step; False where none can be had in this precision."""
@@ -117,7 +92,7 @@ class _Descent:
         return True
 
     def _extrapolate(self, found: Step, scores: RowState, may_flatten: bool) -> None:
-        if found.uphill > 0.0:  # there is where the momentum leads
+        if self.restarts and found.uphill > 0.0:  # there is where the momentum leads
             self.momentum = 1.0
             if may_flatten:
                 self.curvature *= 0.5

@@ -20,33 +20,31 @@ Memory: 16d² bytes, 4 parameter arrays (24 for quasi_newton) and two blocks of 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from lineal.core import threads as pool
 from lineal.design.products import gram_rounding
-from lineal.errors import unknown_value
 from lineal.numerics.centred import Centred
 from lineal.numerics.gap_estimate import GapEstimate
 from lineal.numerics.precondition import ridge_of, second_moment
 from lineal.numerics.second_moment import Factor
 from lineal.numerics.smooth_only import check_smooth
 from lineal.numerics.vectors import beyond, dot
-from lineal.problem.monitor import Callback, Monitor, explain
+from lineal.problem.budget import Budget
+from lineal.problem.monitor import Monitor
 from lineal.problem.objective import Objective, check_finite
 from lineal.problem.solution import Solution
+from lineal.problem.solver import Start, solver
 from lineal.solvers.lbfgs import lbfgs
+from lineal.solvers.options import LeastSquaresSolverOptions
 
 #: How far the curvature may be off before the matrix is factorised anew.
 WORTH_A_FACTOR = 3.0
 
 #: Rows of a sample of Σ̂, for each feature, and in all at least.
 SAMPLED_ROWS, MIN_SAMPLED_ROWS = 4, 8192
-
-METHODS = ("plain", "accelerated", "quasi_newton")
 
 
 def check(loss: Any, penalty: Any) -> None:
@@ -59,38 +57,22 @@ def memory(n: int, d: int, k: int, size: int) -> int:
     return 16 * d * d + (2 * lbfgs.MEMORY + 4) * d * k * size
 
 
-def solve(
-    objective: Objective,
-    *,
-    tol: float = 1e-3,
-    max_iter: int = 1000,
-    max_time: float | None = None,
-    callbacks: Iterable[Callback] = (),
-    start: np.ndarray | Solution | None = None,
-    n_jobs: int | None = None,
-    seed: int = 0,
-    method: str = "quasi_newton",
-) -> Solution:
+@solver(check=check, memory=memory, options=LeastSquaresSolverOptions)
+def solve(objective: Objective, budget: Budget, start: Start, options: LeastSquaresSolverOptions) -> Solution:
     """Minimise the objective to a relative duality gap of `tol` (a relative violation where α = 0).
 
-    `seed` is that of the sample of quasi_newton; the other methods draw no random numbers.
+    The seed is that of the sample of quasi_newton; the other methods draw no random numbers.
     """
-    check(objective.loss, objective.regulariser.penalty)
-    if method not in METHODS:
-        raise unknown_value("method", method, METHODS)
-    if method == "quasi_newton":
-        return lbfgs.solve(
-            objective, tol=tol, max_iter=max_iter, max_time=max_time, callbacks=callbacks, start=start, n_jobs=n_jobs,
-            seed=seed, metric=partial(_Adaptive, seed=seed),
-        )  # fmt: skip
-    threads = pool.thread_count(n_jobs)
+    if options.method == "quasi_newton":
+        return lbfgs.descend(objective, budget, start, partial(_Adaptive, seed=budget.seed))
+    threads = budget.threads
     centred = Centred(objective)
     point = centred.inside(objective.theta_of(start))
-    with Monitor(max_iter, max_time, callbacks) as monitor:
+    with Monitor(budget) as monitor:
         value, gradient = centred.value_and_gradient(point)
         if not math.isnan(value):  # of a link whose potential nobody knows
             check_finite(value, "the objective at the starting point")
-        factor, gap = _majorant(centred), GapEstimate(centred, tol)
+        factor, gap = _majorant(centred), GapEstimate(centred, budget.tol)
 
         def record(iteration: int) -> str | None:
             estimate = gap.estimate(value, gradient)
@@ -103,7 +85,7 @@ def solve(
             if not np.isfinite(landed).all():
                 status = "stalled"
                 break
-            if method == "plain":
+            if options.method == "plain":
                 point = landed
             else:
                 age = 1.0 if dot(gradient, landed - reached, threads) > 0.0 else age
@@ -113,10 +95,7 @@ def solve(
             iteration += 1
             status = record(iteration)
         certificate = gap.certificate(point)
-    status = "converged" if certificate.meets(tol) else status or "stalled"
-    monitor.history[-1]["gap"] = certificate.value
-    W, b = objective.split(centred.outside(point))
-    return Solution(W, b, certificate, monitor.history, status, explain(status, certificate, tol, max_iter))
+    return monitor.finish(*objective.split(centred.outside(point)), certificate, status)
 
 
 class _Matrix:

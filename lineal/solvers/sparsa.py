@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from lineal.core import threads as pool
 from lineal.numerics.best_iterate import descend
 from lineal.numerics.composite import Composite
 from lineal.numerics.smooth_only import check_smooth_loss
-from lineal.problem.monitor import Callback, Monitor
+from lineal.problem.budget import Budget
+from lineal.problem.monitor import Monitor
 from lineal.problem.objective import Objective, check_finite
 from lineal.problem.solution import Solution
+from lineal.problem.solver import Start, solver
 
 #: Objectives before the last that a new one is compared with.
 REMEMBERED = 5
@@ -48,26 +48,15 @@ def memory(n: int, d: int, k: int, size: int) -> int:
     return (5 * d + 6 * n) * k * size
 
 
-def solve(
-    objective: Objective,
-    *,
-    tol: float = 1e-3,
-    max_iter: int = 1000,
-    max_time: float | None = None,
-    callbacks: Iterable[Callback] = (),
-    start: np.ndarray | Solution | None = None,
-    n_jobs: int | None = None,
-    seed: int = 0,
-) -> Solution:
+@solver(check=check, memory=memory)
+def solve(objective: Objective, budget: Budget, start: Start) -> Solution:
     """Minimise the objective to a relative duality gap of `tol`.
 
-    Draws no random numbers: `seed` changes nothing. The objective need not fall at every iteration; the answer is the
-    best iterate.
+    The objective need not fall at every iteration; the answer is the best iterate.
     """
-    check(objective.loss, objective.regulariser.penalty)
-    with Monitor(max_iter, max_time, callbacks) as monitor:
-        composite = Composite(objective, pool.thread_count(n_jobs))
-        return descend(_Descent(composite, objective.theta_of(start)), monitor, tol)
+    with Monitor(budget) as monitor:
+        composite = Composite(objective, budget.threads)
+        return descend(_Descent(composite, objective.theta_of(start)), monitor)
 
 
 class _Descent:

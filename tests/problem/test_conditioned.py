@@ -113,7 +113,9 @@ def test_another_unit_of_all_features_changes_nothing(penalty, scale):
     X, y = rows()
     power = 2 if penalty == "l2" else 1
     solver = lbfgs if penalty == "l2" else fista
-    found = [minimise(solver, objective(c * X, y, "squared", penalty, 1e-2 * c**power), tol=1e-6) for c in (1.0, scale)]
+    found = [
+        minimise(solver.solve, objective(c * X, y, "squared", penalty, 1e-2 * c**power), tol=1e-6) for c in (1.0, scale)
+    ]
     assert [one.status for one in found] == ["converged", "converged"]
     np.testing.assert_allclose(scale * found[1].weights, found[0].weights, rtol=1e-9, atol=1e-12)
     assert found[0].certificate.primal == pytest.approx(found[1].certificate.primal, rel=1e-9)
@@ -124,17 +126,17 @@ def test_callbacks_and_starts_are_those_of_the_given_rows():
     X[:, 1] += 2.0**20
     seen = []
     outside = objective(X, y)
-    first = minimise(lbfgs, outside, tol=1e-8, callbacks=[seen.append])
+    first = minimise(lbfgs.solve, outside, tol=1e-8, callbacks=[seen.append])
     last = seen[-1]
     np.testing.assert_array_equal(last.weights, first.weights)
     np.testing.assert_array_equal(last.intercept, first.intercept)
     assert abs(last.intercept[0]) > 1e5  # it takes up the shift
     with pytest.raises(ValueError, match="read-only"):
         last.weights[0, 0] = 1.0
-    again = minimise(lbfgs, outside, tol=1e-8, start=first)
+    again = minimise(lbfgs.solve, outside, tol=1e-8, start=first)
     assert len(again.history) == 1
     theta = np.vstack([first.weights, first.intercept[None, :]])
-    assert len(minimise(lbfgs, outside, tol=1e-8, start=theta).history) == 1
+    assert len(minimise(lbfgs.solve, outside, tol=1e-8, start=theta).history) == 1
 
 
 def test_the_copy_is_kept_and_made_anew_for_other_weights_of_the_rows():
@@ -161,6 +163,6 @@ def test_rounded_rows_have_the_certificate_of_the_given_ones():
     outside = objective(X, y, alpha=1e-3, weights=weights)
     rows_ = conditioned(outside).rows
     assert not rows_.is_exact
-    found = minimise(lbfgs, outside, tol=1e-4)
+    found = minimise(lbfgs.solve, outside, tol=1e-4)
     theta = np.vstack([found.weights, found.intercept[None, :]]).astype(np.float64)
     assert found.certificate.primal == pytest.approx(outside.value(theta, np.float64), rel=1e-12)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,8 +14,8 @@ from lineal import LinearClassifier
 from lineal.dropin import LogisticRegression
 from lineal.errors import DataError
 from lineal.problem.minimise import AT_INFINITY, minimise
-from lineal.problem.monitor import Monitor, explain
-from lineal.problem.solution import Solution
+from lineal.problem.monitor import Monitor
+from lineal.problem.solver import solver as make_solver
 from lineal.solvers import fista
 from lineal.solvers.block_cd import block_cd
 from lineal.solvers.fobos import fobos
@@ -27,20 +26,20 @@ from lineal.solvers.newton import newton
 def solver(weights, status="stalled", seen=None):
     """A solver whose iterates are the given vectors, for an objective of one score column."""
 
-    def solve(objective, *, tol, callbacks=(), start=None, max_iter=100, max_time=None):
+    @make_solver(check=lambda loss, penalty: None)
+    def solve(objective, budget, start):
         if seen is not None:
-            seen.append((objective.engine.dtype, start, max_iter))
-        with Monitor(max_iter, max_time, callbacks) as monitor:
+            seen.append((objective.engine.dtype, start, budget.max_iter))
+        with Monitor(budget) as monitor:
             for iteration, w in enumerate(weights):
                 theta = np.append(np.asarray(w, objective.engine.dtype), 0.0)[:, None].astype(objective.engine.dtype)
                 W, b = objective.split(theta)
                 ended = monitor.record(iteration, objective.value(theta), math.inf, W, b)
                 if ended:
                     break
-        certificate = objective.certificate(theta, tol)
-        return Solution(W, b, certificate, monitor.history, ended or status, explain(status, certificate, tol, 100))
+        return monitor.finish(W, b, objective.certificate(theta, budget.tol), ended or status)
 
-    return SimpleNamespace(solve=solve)
+    return solve
 
 
 GOOD, BETTER, BAD = [0.1, -0.1, 0, 0], [0.5, -0.5, 0, 0], [-50.0, 50.0, 0, 0]
@@ -107,7 +106,7 @@ def separable():
 def test_a_minimum_at_infinity_is_named(kind, loss):
     X, y = separable()
     X[:, 0] += np.where(y == 1, 1.0, -1.0)
-    found = minimise(kind, objective(X, y, loss, alpha=0.0), tol=1e-3)
+    found = minimise(kind.solve, objective(X, y, loss, alpha=0.0), tol=1e-3)
     assert AT_INFINITY in found.message
     assert np.isfinite(found.weights).all()
 
@@ -137,9 +136,9 @@ def test_the_user_is_told_of_a_minimum_at_infinity():
 def test_a_minimum_that_is_not_at_infinity_is_not_named():
     X, y = rows()
     for loss, alpha in (("logistic", 0.0), ("logistic", 1e-3), ("squared", 0.0)):
-        assert "infinity" not in minimise(newton, objective(X, y, loss, alpha=alpha), tol=1e-3).message
+        assert "infinity" not in minimise(newton.solve, objective(X, y, loss, alpha=alpha), tol=1e-3).message
     X, y = separable()
-    assert "infinity" not in minimise(newton, objective(X, y, "squared_hinge", alpha=0.0), tol=1e-3).message
+    assert "infinity" not in minimise(newton.solve, objective(X, y, "squared_hinge", alpha=0.0), tol=1e-3).message
 
 
 @pytest.mark.parametrize("kind", [fista, fobos])
@@ -147,5 +146,5 @@ def test_overflow_warns_nobody(kind):
     X, y = rows()
     X = (X * 1e15).astype(np.float32)
     with np.errstate(all="raise"):
-        found = minimise(kind, objective(X, y, alpha=1.0, fit_intercept=False), tol=1e-3, max_iter=20)
+        found = minimise(kind.solve, objective(X, y, alpha=1.0, fit_intercept=False), tol=1e-3, max_iter=20)
     assert np.isfinite(found.weights).all()

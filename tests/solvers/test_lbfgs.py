@@ -19,6 +19,7 @@ from lineal import losses
 from lineal.errors import DataError, OptionError
 from lineal.linear.fit import fit
 from lineal.linear.options import TrainOptions
+from lineal.problem.budget import Budget
 from lineal.problem.monitor import Monitor
 from lineal.solvers.lbfgs import lbfgs
 
@@ -326,15 +327,15 @@ def test_labels_that_no_or_all_rows_have():
 def test_ctrl_c_while_compiling_needs_an_answer(monkeypatch):
     """Without an iterate there is nothing to wait for; with one, the first Ctrl-C asks the loop to end."""
     monkeypatch.setattr("lineal.problem.monitor.is_compiling", lambda: True)
-    with pytest.raises(KeyboardInterrupt), Monitor(10):
+    with pytest.raises(KeyboardInterrupt), Monitor(Budget(max_iter=10)):
         signal.raise_signal(signal.SIGINT)
-    with Monitor(10) as monitor:
+    with Monitor(Budget(max_iter=10)) as monitor:
         monitor.count(0, 1.0)
         signal.raise_signal(signal.SIGINT)
         assert monitor.must_end(0) == "interrupted"
-    with Monitor(10) as outer:
+    with Monitor(Budget(max_iter=10)) as outer:
         outer.has_answer = True
-        with Monitor(10) as inner:
+        with Monitor(Budget(max_iter=10)) as inner:
             signal.raise_signal(signal.SIGINT)
             assert inner.must_end(0) == "interrupted"
         assert outer.must_end(0) == "interrupted"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -370,7 +371,14 @@ class Elsewhere:
         return getattr(self.engine, name)
 
 
-@pytest.mark.parametrize("solver", [fista, sparsa, fobos])
+def test_fobos_refuses_rows_held_elsewhere_and_says_what_runs_there():
+    objective = problem(*telling_problem(13), "softmax", alpha=0.1)
+    far = replace(objective, engine=Elsewhere(objective.engine))
+    with pytest.raises(OptionError, match="Elsewhere holds them: use solver='sparsa' or 'fista'"):
+        fobos.solve(far)
+
+
+@pytest.mark.parametrize("solver", [fista, sparsa])
 def test_rows_held_elsewhere_are_refused_by_name(solver):
     objective = problem(*telling_problem(13), "softmax", alpha=0.1)
     far = Objective(Elsewhere(objective.engine), objective.loss, objective.regulariser)
@@ -412,7 +420,7 @@ def test_auto_takes_proximal_solvers_only_where_nothing_else_can():
     X, y = random_problem(20, n=40, d=5, k=3)
     for penalty in PENALTIES:
         for loss in [*SMOOTH, "hinge", "crammer_singer"]:
-            name = solvers.pick("auto", problem(X, y, loss, penalty, alpha=0.1), 1e-3).__name__.rpartition(".")[2]
+            name = solvers.pick("auto", problem(X, y, loss, penalty, alpha=0.1), 1e-3).name
             if losses.get(loss).is_smooth:
                 assert name not in ("fobos", "sparsa")
             else:

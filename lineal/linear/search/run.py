@@ -28,6 +28,7 @@ from lineal.linear.search import measures
 from lineal.linear.search.names import LESS_IS_BETTER
 from lineal.linear.search.options import WITHIN, PathOptions
 from lineal.linear.search.result import Search, choose
+from lineal.problem.budget import Budget
 from lineal.problem.monitor import Callback, Monitor, checked_callbacks
 from lineal.problem.progress import Steps
 from lineal.problem.row_weights import row_weights
@@ -95,7 +96,7 @@ def search(
         )
         tried = run.find_alphas(total_weight)
         total = len(tried) * (len(parts) + 1)
-        run.monitor = stack.enter_context(Monitor(total + 1, options.max_time))
+        run.monitor = stack.enter_context(Monitor(Budget(max_iter=total + 1, max_time=options.max_time)))
         run.steps = stack.enter_context(Steps(options.verbose, "searching", total))
         run.go(tried)
         return run.finish(name)

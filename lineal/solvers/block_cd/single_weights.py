@@ -41,7 +41,7 @@ class SingleWeights:
     def __init__(self, objective: Objective, engine: LocalEngine, theta: np.ndarray, tol: float, threads: int) -> None:
         self.theta, self.tol, self.threads = theta, tol, threads
         self.X = by_columns(engine.X, threads)
-        self.objective_by_columns = replace(objective, engine=replace(engine, X=self.X, threads=threads))
+        self.by_columns = replace(objective, engine=replace(engine, X=self.X, threads=threads))
         self.loss, self.fit_intercept = objective.loss, objective.fit_intercept
         self.W, self.b = objective.split(theta)
         self.weights, self.offsets = engine.weights, engine.offsets
@@ -105,7 +105,7 @@ class SingleWeights:
                 score_columns.dual_column(self.loss, self._signs(r), self.Z[r], scales[r], dual_point, r)
 
             self._each(fill, every=True)
-        return self.objective_by_columns.certificate(self.theta, self.tol, dual_point)
+        return self.by_columns.certificate(self.theta, self.tol, dual_point)
 
     def look(self) -> None:
         """Gradients, violations and gaps of the open columns; those that are good enough are closed."""

@@ -15,7 +15,7 @@ from lineal.core.rng import generator, shuffle
 from lineal.design.orders import by_rows
 from lineal.design.products import matmul, row_norms, scale_columns
 from lineal.engine.local import LocalEngine
-from lineal.errors import OptionError
+from lineal.numerics.local_only import local_rows
 from lineal.numerics.vectors import dot
 from lineal.problem.objective import Objective, check_finite
 from lineal.problem.solution import Solution
@@ -64,7 +64,8 @@ class Ascent:
     def __init__(
         self, objective: Objective, start: np.ndarray | Solution | None, threads: int, seed: int, shrinking: bool
     ) -> None:
-        engine, self.objective, self.threads, self.shrinking = _local(objective), objective, threads, shrinking
+        engine, self.objective = local_rows("dual_cd", objective), objective
+        self.threads, self.shrinking = threads, shrinking
         strengths = objective.regulariser.strengths if engine.shape[1] else np.array([objective.regulariser.alpha])
         self.alpha = float(strengths.max())
         self.stretch = np.sqrt(strengths / self.alpha) if strengths.min() < self.alpha else None
@@ -215,12 +216,6 @@ class Ascent:
         if self.stretch is not None:
             W /= self.stretch[:, None].astype(W.dtype)
         return theta
-
-
-def _local(objective: Objective) -> LocalEngine:
-    if not isinstance(objective.engine, LocalEngine):
-        raise OptionError("dual_cd needs all rows in this process: use lbfgs or newton for rows held elsewhere")
-    return objective.engine
 
 
 def _pieces(k: int, threads: int) -> int:

@@ -22,22 +22,20 @@ order (CSC, Fortran order) or its columns have different penalty factors.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from lineal.core import threads as pool
-from lineal.core.maths import count_live_rows
 from lineal.errors import OptionError
-from lineal.problem.monitor import Callback, Monitor, explain
+from lineal.numerics.local_only import local_rows
+from lineal.problem.budget import Budget
+from lineal.problem.monitor import Monitor
 from lineal.problem.objective import Objective
 from lineal.problem.solution import Certificate, Solution
+from lineal.problem.solver import Start, solver
 from lineal.solvers.dual_cd.ascent import Ascent
 from lineal.solvers.dual_cd.simplex import KEPT_CLASSES
-
-#: How X is read; a copy is made where it is stored otherwise.
-ORDER = "rows"
+from lineal.solvers.options import DualOptions
 
 #: Passes without any gain after which rounding is to blame.
 PATIENCE = 3
@@ -52,7 +50,8 @@ def check(loss: Any, penalty: Any) -> None:
 
 
 def check_objective(objective: Objective) -> None:
-    """Refuse weights without a penalty: the dual has no bound in their direction."""
+    """Refuse rows that are held elsewhere, and weights without a penalty: the dual has no bound in their direction."""
+    local_rows("dual_cd", objective)
     if not np.all(objective.regulariser.strengths > 0.0):
         other = "lbfgs or newton" if objective.loss.is_smooth else "fobos"
         raise OptionError(f"dual_cd needs a penalty on every weight, alpha and all factors > 0: use {other}")
@@ -63,32 +62,19 @@ def memory(n: int, d: int, k: int, size: int) -> int:
     return (n * k + 3 * d * k + 5 * n) * size + 4 * (1 + KEPT_CLASSES) * n
 
 
-def solve(
-    objective: Objective,
-    *,
-    tol: float = 1e-3,
-    max_iter: int = 1000,
-    max_time: float | None = None,
-    callbacks: Iterable[Callback] = (),
-    start: np.ndarray | Solution | None = None,
-    n_jobs: int | None = None,
-    seed: int = 0,
-    shrinking: bool = True,
-) -> Solution:
+@solver(check=check, check_objective=check_objective, memory=memory, order="rows", options=DualOptions)
+def solve(objective: Objective, budget: Budget, start: Start, options: DualOptions) -> Solution:
     """Minimise the objective to a relative duality gap of `tol`; an iteration is a pass over the rows.
 
     The objective costs half a pass, so `history` has it (instead of None) where the gap was checked and, if there are
     callbacks to see it, at every pass.
     """
-    check(objective.loss, objective.regulariser.penalty)
-    check_objective(objective)
-    callbacks = tuple(callbacks)
-    with Monitor(max_iter, max_time, callbacks) as monitor:
-        ascent = Ascent(objective, start, pool.thread_count(n_jobs), seed, shrinking)
-        gap = _Gap(objective, tol)
+    with Monitor(budget) as monitor:
+        ascent = Ascent(objective, start, budget.threads, budget.seed, options.shrinking)
+        gap = _Gap(objective, budget.tol)
 
         def record(iteration: int) -> str | None:
-            if not callbacks:
+            if not budget.callbacks:
                 return monitor.count(iteration, gap.estimate(ascent))
             theta = ascent.theta()
             return monitor.record(iteration, objective.value(theta), gap.estimate(ascent), *objective.split(theta))
@@ -102,11 +88,7 @@ def solve(
             iteration += 1
             status = record(iteration)
         theta, certificate = gap.last(ascent)
-    status = "converged" if certificate.meets(tol) else status or "stalled"
-    W, b = objective.split(theta)
-    monitor.history[-1].update(objective=certificate.primal, gap=certificate.value, nonzero_rows=count_live_rows(W))
-    message = explain(status, certificate, tol, max_iter)
-    return Solution(W, b, certificate, monitor.history, status, message, ascent.U)
+    return monitor.finish(*objective.split(theta), certificate, status, dual_point=ascent.U)
 
 
 class _Gap:

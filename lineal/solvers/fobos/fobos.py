@@ -30,26 +30,22 @@ read in order (CSC, Fortran order).
 from __future__ import annotations
 
 import math
-import numbers
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from lineal.core import threads as pool
-from lineal.core.maths import count_live_rows
 from lineal.core.rng import generator, shuffle
 from lineal.design.orders import by_rows
-from lineal.engine.local import local_rows
-from lineal.errors import OptionError, unknown_value
+from lineal.errors import OptionError
 from lineal.numerics.best_iterate import LowerBound
-from lineal.problem.monitor import Callback, Monitor, explain
+from lineal.numerics.local_only import local_rows
+from lineal.problem.budget import Budget
+from lineal.problem.monitor import Monitor
 from lineal.problem.objective import Objective
 from lineal.problem.solution import Certificate, Solution
+from lineal.problem.solver import Start, solver
 from lineal.solvers.fobos.subgradient_pass import MAX_PARTS, mean_loss, visit
-
-#: How X is read; a copy is made where it is stored otherwise.
-ORDER = "rows"
+from lineal.solvers.options import FobosOptions
 
 #: η₀ that are tried where none is given.
 RATES = tuple(10.0**exponent for exponent in range(-3, 4))
@@ -60,9 +56,6 @@ TRIED_ROWS, HELD_OUT, MAX_TRIALS = 20_000, 5, 50
 #: Share of the best rate's fall of the objective that another may miss and still be as good.
 MISSED = 0.01
 
-#: Lengths of the steps: no longer than the curvature of the loss allows, or η₀/√t from the first one on.
-SCHEDULES = ("bounded", "plain")
-
 #: Growth of the number of passes from one certificate to the next.
 GROWTH = 1.5
 
@@ -72,7 +65,8 @@ def check(loss: Any, penalty: Any) -> None:
 
 
 def check_objective(objective: Objective) -> None:
-    """Refuse groups of features, and penalties with a centre."""
+    """Refuse rows that are held elsewhere, groups of features, and penalties with a centre."""
+    local_rows("fobos", objective)
     if objective.regulariser.groups.features.size:
         raise OptionError("fobos does not take groups of features: use fista, sparsa or block_cd")
     if objective.regulariser.centre is not None:
@@ -84,40 +78,21 @@ def memory(n: int, d: int, k: int, size: int) -> int:
     return (2 * d + max(2 * n, d)) * k * size + 16 * (d + n)
 
 
-def solve(
-    objective: Objective,
-    *,
-    tol: float = 1e-3,
-    max_iter: int = 1000,
-    max_time: float | None = None,
-    callbacks: Iterable[Callback] = (),
-    start: np.ndarray | Solution | None = None,
-    n_jobs: int | None = None,
-    seed: int = 0,
-    rate: float | None = None,
-    schedule: str = "bounded",
-) -> Solution:
+@solver(check=check, check_objective=check_objective, memory=memory, order="rows", options=FobosOptions)
+def solve(objective: Objective, budget: Budget, start: Start, options: FobosOptions) -> Solution:
     """Minimise the objective to a relative duality gap of `tol`, which a method with falling steps reaches slowly.
 
-    `rate` is η₀, and `schedule` says what it means: see above. The objective costs half a pass, so `history` has it
-    (instead of None) where the gap was checked and, if there are callbacks to see it, at every pass. The answer is the
-    best iterate of those.
+    The objective costs half a pass, so `history` has it (instead of None) where the gap was checked and, if there are
+    callbacks to see it, at every pass. The answer is the best iterate of those.
     """
-    check(objective.loss, objective.regulariser.penalty)
-    check_objective(objective)
-    if rate is not None and not (isinstance(rate, numbers.Real) and 0.0 < float(rate) < math.inf):
-        raise OptionError(f"rate={rate!r} is not a positive number")
-    if schedule not in SCHEDULES:
-        raise unknown_value("schedule", schedule, list(SCHEDULES))
-    pool.thread_count(n_jobs)
-    callbacks = tuple(callbacks)
-    with Monitor(max_iter, max_time, callbacks) as monitor:
+    with Monitor(budget) as monitor:
         theta = objective.theta_of(start)
-        passes = _Passes(objective, theta, seed, None if rate is None else float(rate), schedule)
-        best = _Best(objective, tol, passes)
+        rate = None if options.rate is None else float(options.rate)
+        passes = _Passes(objective, theta, budget.seed, rate, options.schedule)
+        best = _Best(objective, budget.tol, passes)
 
         def record(iteration: int) -> str | None:
-            if not callbacks:
+            if not budget.callbacks:
                 return monitor.count(iteration, best.estimate)
             value = objective.value(theta)
             best.offer(theta, value)
@@ -130,10 +105,7 @@ def solve(
             status = record(iteration)
         best.certify(theta)
     theta, certificate = best.answer()
-    status = "converged" if certificate.meets(tol) else status or "stalled"
-    W, b = objective.split(theta)
-    monitor.history[-1].update(objective=certificate.primal, gap=certificate.value, nonzero_rows=count_live_rows(W))
-    return Solution(W, b, certificate, monitor.history, status, explain(status, certificate, tol, max_iter))
+    return monitor.finish(*objective.split(theta), certificate, status)
 
 
 class _Best:
@@ -198,7 +170,7 @@ class _Passes:
         schedule: str,
         rows: np.ndarray | None = None,
     ) -> None:
-        engine = local_rows("fobos", objective.engine, "use solver='fista' for smooth losses")
+        engine = local_rows("fobos", objective)
         self.objective, self.X, self.rate, self.schedule = objective, by_rows(engine.X), rate, schedule
         self.rows = np.flatnonzero(engine.weights > 0.0) if rows is None else rows
         self.weights = engine.weights * (len(self.rows) / engine.weights[self.rows].sum())  # one on average
@@ -244,7 +216,7 @@ class _Passes:
 
 def _best_rate(objective: Objective, theta: np.ndarray, seed: int, schedule: str) -> float:
     """The η₀ with the lowest loss on rows held out, of those that come near the lowest objective on the others."""
-    engine = local_rows("fobos", objective.engine, "use solver='fista' for smooth losses")
+    engine = local_rows("fobos", objective)
     rows = np.flatnonzero(engine.weights > 0.0)
     shuffle(generator(seed, 1), rows)
     rows = rows[:TRIED_ROWS]

@@ -12,21 +12,22 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from lineal.core import threads as pool
 from lineal.numerics.centred import Centred
 from lineal.numerics.gap_estimate import GapEstimate
 from lineal.numerics.precondition import Metric, metric
 from lineal.numerics.smooth_only import check_smooth
 from lineal.numerics.vectors import add_scaled, dot
-from lineal.problem.monitor import Callback, Monitor, explain
+from lineal.problem.budget import Budget
+from lineal.problem.monitor import Monitor
 from lineal.problem.objective import Objective, check_finite
 from lineal.problem.solution import Solution
+from lineal.problem.solver import Start, solver
 from lineal.solvers.lbfgs.line_search import Trial, wolfe_search
 
 #: Pairs of steps and gradient changes that are remembered.
@@ -43,32 +44,23 @@ def memory(n: int, d: int, k: int, size: int) -> int:
     return (2 * MEMORY + 4) * d * k * size
 
 
-def solve(
-    objective: Objective,
-    *,
-    tol: float = 1e-3,
-    max_iter: int = 1000,
-    max_time: float | None = None,
-    callbacks: Iterable[Callback] = (),
-    start: np.ndarray | Solution | None = None,
-    n_jobs: int | None = None,
-    seed: int = 0,
-    metric: Callable[[Centred], Metric] = metric,
-) -> Solution:
-    """Minimise the objective to a relative duality gap of `tol` (a relative violation where α = 0).
+@solver(check=check, memory=memory)
+def solve(objective: Objective, budget: Budget, start: Start) -> Solution:
+    """Minimise the objective to a relative duality gap of `tol` (a relative violation where α = 0)."""
+    return descend(objective, budget, start, metric)
 
-    `metric` makes what stands in for the Hessian at first. Draws no random numbers: `seed` changes nothing.
-    """
-    check(objective.loss, objective.regulariser.penalty)
-    threads = pool.thread_count(n_jobs)
+
+def descend(objective: Objective, budget: Budget, start: Start, metric: Callable[[Centred], Metric]) -> Solution:
+    """The same with a given metric, which makes what stands in for the Hessian at first."""
+    threads = budget.threads
     centred = Centred(objective)
     theta = centred.inside(objective.theta_of(start))
     noise = 4.0 * float(np.finfo(theta.dtype).eps)
-    with Monitor(max_iter, max_time, callbacks) as monitor:
+    with Monitor(budget) as monitor:
         value, gradient = centred.value_and_gradient(theta)
         check_finite(value, "the objective at the starting point")
         H, pairs = metric(centred), deque[tuple[np.ndarray, np.ndarray, float]](maxlen=MEMORY)
-        gap = GapEstimate(centred, tol)
+        gap = GapEstimate(centred, budget.tol)
 
         def record(iteration: int) -> str | None:
             estimate = gap.estimate(value, gradient)
@@ -94,10 +86,7 @@ def solve(
             iteration += 1
             status = record(iteration)
         certificate = gap.certificate(theta)
-    status = "converged" if certificate.meets(tol) else status or "stalled"
-    monitor.history[-1]["gap"] = certificate.value
-    W, b = objective.split(centred.outside(theta))
-    return Solution(W, b, certificate, monitor.history, status, explain(status, certificate, tol, max_iter))
+    return monitor.finish(*objective.split(centred.outside(theta)), certificate, status)
 
 
 def _two_loops(

@@ -14,25 +14,25 @@ and computes their scores again. Few features: k·(d + 1)² numbers more.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from lineal.core import threads as pool
-from lineal.errors import OptionError
 from lineal.numerics.centred import Centred
 from lineal.numerics.cg import Step, System, truncated_cg
 from lineal.numerics.gap_estimate import GapEstimate
 from lineal.numerics.precondition import Spectral, metric
 from lineal.numerics.score_rows import KEPT_BYTES, ScoreRows, useful_threads
 from lineal.numerics.smooth_only import check_smooth
-from lineal.problem.monitor import Callback, Monitor, explain
+from lineal.problem.budget import Budget
+from lineal.problem.monitor import Monitor
 from lineal.problem.objective import Objective, check_finite
 from lineal.problem.solution import Solution
+from lineal.problem.solver import Start, solver
 from lineal.solvers.newton.globalise import GLOBALISATIONS, Line
 from lineal.solvers.newton.small_hessian import MAX_SIZE, SmallHessian, is_worthwhile
+from lineal.solvers.options import NewtonOptions
 
 #: Largest relative residual of the linear systems.
 FORCING = 0.3
@@ -55,28 +55,15 @@ def memory(n: int, d: int, k: int, size: int) -> int:
     return (5 * d * k + (4 * n * k if n * k * size <= KEPT_BYTES else 0)) * size + hessians
 
 
-def solve(
-    objective: Objective,
-    *,
-    tol: float = 1e-3,
-    max_iter: int = 1000,
-    max_time: float | None = None,
-    callbacks: Iterable[Callback] = (),
-    start: np.ndarray | Solution | None = None,
-    n_jobs: int | None = None,
-    seed: int = 0,
-    globalisation: str = "line_search",
-) -> Solution:
+@solver(check=check, memory=memory, options=NewtonOptions)
+def solve(objective: Objective, budget: Budget, start: Start, options: NewtonOptions) -> Solution:
     """Minimise the objective to a relative duality gap of `tol` (a relative violation where α = 0).
 
-    `globalisation` is "line_search" or "trust_region". `seed` chooses the random signs that estimate the curvature of
-    coupled columns, for the preconditioner.
+    The seed chooses the random signs that estimate the curvature of coupled columns, for the preconditioner.
     """
-    check(objective.loss, objective.regulariser.penalty)
-    if globalisation not in GLOBALISATIONS:
-        raise OptionError(f"globalisation={globalisation!r} is none of {', '.join(map(repr, GLOBALISATIONS))}")
-    with Monitor(max_iter, max_time, callbacks) as monitor:
-        threads = useful_threads(objective.engine, pool.thread_count(n_jobs))
+    tol, globalisation, seed = budget.tol, options.globalisation, budget.seed
+    with Monitor(budget) as monitor:
+        threads = useful_threads(objective.engine, budget.threads)
         centred = Centred(objective.with_threads(threads))
         run = _Run(centred, objective.theta_of(start), tol, globalisation, seed)
         check_finite(run.value, "the objective at the starting point")
@@ -97,10 +84,7 @@ def solve(
                 status = record(iteration)
         theta = run.theta()
         certificate = run.gap.certificate(theta)
-    status = "converged" if certificate.meets(tol) else status or "stalled"
-    monitor.history[-1]["gap"] = certificate.value
-    W, b = objective.split(centred.outside(theta))
-    return Solution(W, b, certificate, monitor.history, status, explain(status, certificate, tol, max_iter))
+    return monitor.finish(*objective.split(centred.outside(theta)), certificate, status)
 
 
 class _Run:

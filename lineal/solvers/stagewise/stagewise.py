@@ -27,6 +27,7 @@ import numpy as np
 
 from lineal.errors import unknown_value
 from lineal.features.base import checked_block
+from lineal.problem.budget import Budget
 from lineal.problem.monitor import Callback, Monitor
 from lineal.solvers.stagewise.stages import FITS, Features, Labelled, loss_of
 from lineal.solvers.stagewise.updates import UPDATES
@@ -84,7 +85,7 @@ def solve(
     if update not in UPDATES:
         raise unknown_value("update", update, UPDATES)
     result, best, at_best = Stagewise([]), math.inf, 0
-    with Monitor(n_blocks, max_time, callbacks) as monitor:
+    with Monitor(Budget(max_iter=n_blocks, max_time=max_time, callbacks=tuple(callbacks))) as monitor:
 
         def record(W: np.ndarray, b: np.ndarray) -> str | None:
             nonlocal best, at_best

@@ -23,17 +23,12 @@ import numpy as np
 from lineal.core import threads as pool
 from lineal.core.jit import kernel
 from lineal.engine.local import LocalEngine
-from lineal.errors import OptionError, unknown_value
 from lineal.problem.objective import Objective
 from lineal.problem.solution import Certificate
 from lineal.solvers.block_cd.block_rows import BlockRows
 from lineal.solvers.block_cd.descent import balance
 from lineal.solvers.block_cd.paper.visits import steps_of, sweep, take_steps
-
-METHODS = ("cyclic", "random", "parallel")
-STEPS = ("line_search", "constant")
-CONSTANTS = ("tight", "paper")
-RULES = ("gap", "sum", "max")
+from lineal.solvers.options import BlockOptions
 
 #: Growth of the number of sweeps between certificates.
 GROWTH = 1.25
@@ -50,14 +45,14 @@ class PaperSweeps(BlockRows):
         tol: float,
         threads: int,
         seed: int,
-        options: dict[str, Any],
+        options: BlockOptions,
     ) -> None:
         super().__init__(objective, engine, theta, tol, threads)
-        self.method, self.rule, self.shrinking = options["method"], options["rule"], options["shrinking"]
-        self.searches = options["step"] == "line_search"
+        self.method, self.rule, self.shrinking = options.method, options.rule, options.shrinking
+        self.searches = options.searches
         k, loss = engine.n_columns, self.loss
         bound = loss.lipschitz(k)
-        if options["constant"] == "paper":
+        if options.constant == "paper":
             bound = loss.pairwise_lipschitz(k) if hasattr(loss, "pairwise_lipschitz") else bound
         self.curvatures = bound * self.squares
         self.draws = np.random.default_rng(seed)
@@ -169,26 +164,6 @@ class PaperSweeps(BlockRows):
         offsets = self.target.groups.offsets
         widest = int(np.diff(offsets).max()) if self.target.groups.features.size else 1
         return widest * self.W.shape[1]
-
-
-def check_options(method: str, step: str | None, constant: str, shrinking: bool, rule: str) -> dict[str, Any]:
-    """The options of these sweeps, or an error that names the first that cannot be honoured."""
-    if step is None:
-        step = "line_search" if method == "cyclic" else "constant"
-    for name, value, known in (
-        ("step", step, STEPS),
-        ("constant", constant, CONSTANTS),
-        ("rule", rule, RULES),
-    ):
-        if value not in known:
-            raise unknown_value(name, value, list(known))
-    if step == "line_search" and constant != "tight":
-        raise OptionError("constant has no meaning with step='line_search': use step='constant'")
-    if method == "parallel" and step == "line_search":
-        raise OptionError("method='parallel' takes step='constant': a search sees one block at a time")
-    if method == "parallel" and shrinking:
-        raise OptionError("shrinking is for method='cyclic' and method='random'")
-    return {"method": method, "step": step, "constant": constant, "shrinking": bool(shrinking), "rule": rule}
 
 
 def _longest_row(layout: Any, n: int) -> int:

@@ -1,0 +1,42 @@
+"""What a fit is asked for and what it may cost: the keywords that every solver takes, written once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lineal.core.threads import thread_count
+
+if TYPE_CHECKING:
+    from lineal.problem.monitor import Callback
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Tolerance and limits of one fit.
+
+    Attributes
+    ----------
+    tol : the fit ends when its certificate is at most this.
+    max_iter : iterations at most.
+    max_time : seconds at most, or None.
+    callbacks : functions that see every iteration; one that returns True ends the fit.
+    n_jobs : threads, as users give them: None means all cores.
+    seed : of the random numbers, for solvers that draw some.
+    """
+
+    tol: float = 1e-3
+    max_iter: int = 1000
+    max_time: float | None = None
+    callbacks: Sequence[Callback] = ()
+    n_jobs: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "callbacks", tuple(self.callbacks))
+
+    @property
+    def threads(self) -> int:
+        """Number of threads."""
+        return thread_count(self.n_jobs)

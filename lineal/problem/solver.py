@@ -1,0 +1,88 @@
+"""What a solver is: a function from an objective to a solution, with what it says about itself.
+
+A solver's file defines `solve(objective, budget, start)`, or `solve(objective, budget, start, options)` where the
+algorithm has options of its own, and decorates it with `solver`. Callers then write the budget and the options as
+keywords: `fista.solve(objective, tol=1e-6, max_iter=100, step="constant")`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lineal.problem.budget import Budget
+from lineal.problem.objective import Objective
+from lineal.problem.solution import Solution
+from lineal.system.solver_options import SolverOptions
+
+#: Where a fit starts: parameters θ, another solution, or None for the model without features.
+Start = np.ndarray | Solution | None
+
+_BUDGET = frozenset(field.name for field in dataclasses.fields(Budget))
+
+
+@dataclass(frozen=True, eq=False)
+class Solver:
+    """An algorithm that minimises an `Objective`.
+
+    Attributes
+    ----------
+    name : as users give it.
+    function : the algorithm.
+    check : refuses, by name, a loss or a penalty that the algorithm cannot honour.
+    check_objective : refuses what the loss and the penalty alone do not tell.
+    memory : bytes that it takes besides X, by n, d, k and the bytes per number.
+    order : "rows" or "columns" where it reads X in that order and needs a copy of an X that is stored otherwise.
+    options : the class of its own options; None where it has none.
+    """
+
+    name: str
+    function: Callable[..., Solution]
+    check: Callable[[Any, Any], None]
+    check_objective: Callable[[Objective], None]
+    memory: Callable[[int, int, int, int], int]
+    order: str | None
+    options: type[SolverOptions] | None
+
+    def __call__(self, objective: Objective, *, start: Start = None, **keywords: Any) -> Solution:
+        """Minimise the objective. Keywords are the fields of `Budget` and those of the solver's own options."""
+        budget, options = self.sort(keywords)
+        return self.run(objective, budget, start, options)
+
+    def run(self, objective: Objective, budget: Budget, start: Start, options: SolverOptions | None) -> Solution:
+        """Minimise the objective; refuses first what the algorithm cannot honour."""
+        self.check(objective.loss, objective.regulariser.penalty)
+        self.check_objective(objective)
+        if self.options is None:
+            return self.function(objective, budget, start)
+        return self.function(objective, budget, start, options)
+
+    def sort(self, keywords: dict[str, Any]) -> tuple[Budget, SolverOptions | None]:
+        """Keywords as a budget and checked options."""
+        budget = Budget(**{name: value for name, value in keywords.items() if name in _BUDGET})
+        return budget, self.own_options({name: value for name, value in keywords.items() if name not in _BUDGET})
+
+    def own_options(self, values: dict[str, Any]) -> SolverOptions | None:
+        """Checked options of this solver by their names."""
+        return SolverOptions.of(self.options, self.name, values)
+
+
+def solver(
+    *,
+    check: Callable[[Any, Any], None],
+    check_objective: Callable[[Objective], None] = lambda objective: None,
+    memory: Callable[[int, int, int, int], int] = lambda n, d, k, size: 0,
+    order: str | None = None,
+    options: type[SolverOptions] | None = None,
+) -> Callable[[Callable[..., Solution]], Solver]:
+    """Decorator of a solver's `solve`; the name is that of its file."""
+
+    def decorate(function: Callable[..., Solution]) -> Solver:
+        name = function.__module__.rpartition(".")[2]
+        return Solver(name, function, check, check_objective, memory, order, options)
+
+    return decorate
