@@ -10,6 +10,7 @@ Memory: 4·n·k numbers in the precision of the data (3·n·k for coupled column
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -242,8 +243,7 @@ class MeanCurvature:
         if not self.facts.is_coupled:
             return (derivatives(self.facts, block, piece, columns)["D"].sum(axis=0, dtype=np.float64),)
         Z = piece["Z"]
-        signs = np.random.default_rng([self.seed, block.first]).integers(0, 2, Z.shape, np.int8)
-        Y = (2 * signs - 1).astype(Z.dtype)
+        Y = _signs(self.seed, block.first * Z.shape[1], Z.shape).astype(Z.dtype)
         curved = Y.copy()
         row_sums.curvatures(self.facts.loss, block, Z, curved)
         return (np.einsum("ir,ir->r", Y, curved, dtype=np.float64),)
@@ -292,6 +292,15 @@ def _derive(facts: RowFacts, block: Block, piece: Piece, steps: np.ndarray, colu
     else:
         tasks = [partial(_separate_trial, *given, columns, facts.k, piece["D"], *chunk) for chunk in chunks]
     return np.sum(pool.run(tasks, block.threads), axis=0) if chunks else np.zeros((2, len(steps)))
+
+
+def _signs(seed: int, first: int, shape: tuple[int, ...]) -> np.ndarray:
+    """Random signs by the numbers of the entries (the finaliser of SplitMix64), however rows are cut into blocks."""
+    x = np.arange(first, first + math.prod(shape), dtype=np.uint64) + np.uint64(1) << np.uint64(20)
+    x = (x + np.uint64(seed & 0xFFFFFFFF)) * np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return (1 - 2 * (x >> np.uint64(63)).astype(np.int8)).reshape(shape)
 
 
 def _spread(block: Block, task: Any, *given: Any) -> tuple[np.ndarray, np.ndarray]:

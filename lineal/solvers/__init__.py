@@ -67,8 +67,7 @@ def _by_speed(objective: Any, tol: float) -> list[str]:
         return ["block_cd", "sparsa", "fista"]
     if not loss.is_smooth:
         return ["dual_cd"]
-    (n, d), X = engine.shape, _local_rows(objective)
-    is_sparse = X is not None and not X.is_dense
+    (n, d), is_sparse = engine.shape, not engine.is_dense
     few = d <= FEW_FEATURES if is_sparse else d <= FEW_FEATURES // 4
     if few and not loss.is_direct and engine.n_columns * d <= 64 * FEW_FEATURES:
         return ["newton", "lbfgs"]
