@@ -1,4 +1,4 @@
-"""Watch a fit: stop on validation accuracy, limit its time, and plot how the certified gap falls."""
+"""Monitor a fit: stop on validation accuracy, limit its time, and plot the certified gap."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from lineal.report import plot_history
 
 
 class StopOnValidation:
-    """Ends a fit when the accuracy on validation rows has not risen for `patience` iterations."""
+    """Stop a fit when the accuracy on validation rows has not improved for `patience` iterations."""
 
     def __init__(self, X: np.ndarray, y: np.ndarray, patience: int = 5) -> None:
         self.X, self.y, self.patience = X, y, patience
         self.best, self.best_iteration = 0.0, 0
 
     def __call__(self, snapshot: Snapshot) -> bool:
-        scores = self.X @ snapshot.weights + snapshot.intercept  # the labels here are the column numbers
+        scores = self.X @ snapshot.weights + snapshot.intercept  # labels are the column numbers
         accuracy = float((scores.argmax(axis=1) == self.y).mean())
         if accuracy > self.best:
             self.best, self.best_iteration = accuracy, snapshot.iteration
@@ -33,7 +33,7 @@ class StopOnValidation:
 def main() -> None:
     X, y = load_digits(return_X_y=True)
     X_train, X_valid, y_train, y_valid = train_test_split(X / 16, y, test_size=0.25, random_state=0, stratify=y)
-    warnings.simplefilter("ignore", ConvergenceWarning)  # ending early is the purpose here
+    warnings.simplefilter("ignore", ConvergenceWarning)  # these fits stop early on purpose
 
     stop = StopOnValidation(X_valid, y_valid)
     early = lineal.LinearClassifier(loss="softmax", alpha=1e-5, tol=1e-6, callbacks=[stop]).fit(X_train, y_train)

@@ -1,4 +1,4 @@
-"""Several labels a row: yes or no for each label (logistic), labels in order (label ranking), and where to cut it."""
+"""Multi-label classification: one decision per label (logistic), a ranking of labels, and thresholds for it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def main() -> None:
     print(f"label ranking: {ranking.certificate_}")
     for name, classifier in (("logistic", deciding), ("label ranking", ranking)):
         precision = label_ranking_average_precision_score(Y_test, classifier.decision_function(X_test))
-        print(f"  average precision of the order by {name}: {precision:.3f}")
+        print(f"  average precision of the ranking by {name}: {precision:.3f}")
 
     for threshold in ("global", "per_label", "learned"):
         cut = lineal.LinearClassifier(loss="label_ranking", alpha=1e-3, threshold=threshold).fit(X_train, Y_train)

@@ -1,4 +1,4 @@
-"""Online learning: one pass over a file that arrives in blocks, products that grow, and a batch solver on top."""
+"""Online learning: one pass over a file in blocks, adaptive products of features, and a batch solver for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lineal.features import AdaptivePolynomial
 
 
 def main() -> None:
-    # Whether a visitor buys depends on who sees which ad when: a product of three features.
+    # Whether a visitor buys depends on products of features, which a linear model cannot represent.
     rng = np.random.default_rng(0)
     X = (rng.random((12_000, 12)) < 0.5).astype(float)
     y = np.where(X[:, 0] * X[:, 3] + (1 - X[:, 0]) * X[:, 5] + 0.2 * rng.normal(size=12_000) > 0.5, "buys", "leaves")
@@ -33,10 +33,10 @@ def main() -> None:
     print(f"with products: progressive loss {products.history_[-1]['average_loss']:.3f}", end=", ")
     print(f"accuracy on new rows {products.score(X_test, y_test):.3f}")
 
-    picked = AdaptivePolynomial(n_monomials=20)
-    batch = make_pipeline(picked, lineal.LinearClassifier(loss="squared_hinge", alpha=1e-3)).fit(X_train, y_train)
-    print(f"picked online, fitted in batch: accuracy on new rows {batch.score(X_test, y_test):.3f}")
-    print("the heaviest products:", ", ".join(picked.get_feature_names_out(names)[12:16]))
+    chosen = AdaptivePolynomial(n_monomials=20)
+    batch = make_pipeline(chosen, lineal.LinearClassifier(loss="squared_hinge", alpha=1e-3)).fit(X_train, y_train)
+    print(f"chosen online, fitted in batch: accuracy on new rows {batch.score(X_test, y_test):.3f}")
+    print("products with the largest weights:", ", ".join(chosen.get_feature_names_out(names)[12:16]))
     print(batch[-1].certificate_)
 
 

@@ -1,4 +1,4 @@
-"""Choose the strength of the penalty by cross-validation, look at the path, and draw it."""
+"""Choose the strength of the penalty by cross-validation, and print and plot the path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train a classifier on handwritten digits, look at its certificate, save it and load it again."""
+"""Train a classifier on handwritten digits, print its certificate, save it and load it again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def main() -> None:
     classifier.save("digits.lineal")
     model = lineal.load("digits.lineal")
     assert np.array_equal(model.predict(X_test), classifier.predict(X_test))
-    print(f"the loaded model says {model.predict(X_test[0])[0]}, the label is {y_test[0]}")
+    print(f"the loaded model predicts {model.predict(X_test[0])[0]}, the label is {y_test[0]}")
 
 
 if __name__ == "__main__":

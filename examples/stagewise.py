@@ -1,4 +1,4 @@
-"""Dense, ill-conditioned features: least squares with a learnt link, and stagewise regression near a kernel machine."""
+"""Dense, ill-conditioned features: least squares with a learned link, and stagewise regression."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def main() -> None:
     models = {
         "softmax": lineal.LeastSquaresClassifier(alpha=1e-5),
         "calibrated": lineal.LeastSquaresClassifier(calibration="polynomial", alpha=1e-4),
-        "stagewise, cosines": lineal.StagewiseClassifier(
+        "stagewise, Fourier features": lineal.StagewiseClassifier(
             Chain(PrincipalComponents(30), RandomFourier()), block_size=256, n_blocks=6
         ),
         "stagewise, patches": lineal.StagewiseClassifier(
@@ -30,7 +30,7 @@ def main() -> None:
     stopped = lineal.StagewiseClassifier(block_size=256, n_blocks=20, validation_fraction=0.2, patience=3)
     stopped.fit(X_train, y_train)
     errors = [f"{100 * row['validation']:.1f}" for row in stopped.history_]
-    print(f"held-out error by block, in %: {' '.join(errors)}; kept {stopped.model_.n_blocks} blocks")
+    print(f"held-out error by stage, in %: {' '.join(errors)}; kept {stopped.model_.n_blocks} stages")
 
 
 if __name__ == "__main__":

@@ -227,8 +227,8 @@ def test_pages_leave_nothing_out(page: str, names_of: Callable[[], list[str]]) -
     assert [name for name in names_of() if f"`{name}`" not in text] == []
 
 
-def test_promises_name_tests_that_exist() -> None:
-    page = (ROOT / "docs" / "guide" / "promises.md").read_text(encoding="utf-8")
+def test_guarantees_name_tests_that_exist() -> None:
+    page = (ROOT / "docs" / "guide" / "robustness.md").read_text(encoding="utf-8")
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page)
     assert len(named) > 50
     missing = [

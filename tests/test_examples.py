@@ -23,7 +23,7 @@ SAYS = {
         "c0*c3",
     ],
     "path_and_search": ["best alpha", "accuracy on new rows: 0.9"],
-    "stagewise": ["softmax: ", "relative duality gap", "stagewise, patches: ", "held-out error by block", "kept"],
+    "stagewise": ["softmax: ", "relative duality gap", "stagewise, patches: ", "held-out error by stage", "kept"],
     "text_file_to_model": ["400 rows, 30 columns, float64", "accuracy on new.svm: 0.9"],
     "certificates_and_callbacks": ["stopped at iteration", "validation accuracy 0.9", "converged after"],
 }
