@@ -1,4 +1,4 @@
-"""Large-scale linear and near-linear classification, with a certificate on every answer.
+"""Large-scale linear and near-linear classification that says how good each answer is.
 
 Everything public is imported on first use: `import lineal` alone loads neither Numba nor scikit-learn.
 """

@@ -175,7 +175,7 @@ class Objective:
     # --- dual
 
     def certificate(self, theta: np.ndarray, tol: float = 0.0, dual_point: Any = None) -> Certificate:
-        """A relative duality gap, or a relative violation where some weights are not penalised (see `duality.py`).
+        """A relative duality gap, or a relative violation where some weights are not penalised (see `certificate.py`).
 
         A solver that has dual variables gives them as `dual_point`: (n, k), a u_i in the domain of ℓ* a row, of which
         slices of rows are arrays. Without, the dual point is ∇ℓ, and where its gap exceeds `tol` also ∇ℓ at an

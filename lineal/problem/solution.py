@@ -11,7 +11,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Certificate:
-    """How far an answer can be from the best one.
+    """Bound on how far an answer can be from the best one.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Certificate:
 
     @staticmethod
     def of_gap(primal: float, dual: float) -> Certificate:
-        """The certificate of an objective that is `primal`, and of which no value is below `dual`."""
+        """The certificate of an answer whose objective is `primal`, where `dual` is a lower bound of all objectives."""
         return Certificate("gap", max(primal - dual, 0.0) / primal if primal > 0.0 else 0.0, primal, dual)
 
     def meets(self, tol: float) -> bool:
@@ -59,14 +59,18 @@ class Certificate:
     def __str__(self) -> str:
         if self.kind == "gap" and (self.dual is None or self.dual <= 0.0 < self.primal):
             return f"relative duality gap {self.value:.2g} (objective {self.primal:.8g}, no useful bound yet)"
-        if self.kind == "gap":
-            return f"relative duality gap {self.value:.2g} (objective {self.primal:.8g}, none is below {self.dual:.8g})"
+        if self.kind == "gap" and self.dual is not None:
+            above = 100.0 * max(self.primal - self.dual, 0.0) / self.dual if self.dual > 0.0 else 0.0
+            return (
+                f"within {above:.2g} % of the best possible (relative duality gap {self.value:.2g}, "
+                f"objective {self.primal:.8g})"
+            )
         if self.kind == "violation":
             return f"relative optimality violation {self.value:.2g} (objective {self.primal:.8g})"
         return "none: this method minimises no single convex objective"
 
 
-#: Of methods that minimise no single convex objective.
+#: The certificate of methods that minimise no single convex objective.
 NO_CERTIFICATE = Certificate("none", math.nan, math.nan)
 
 
