@@ -24,6 +24,10 @@ class ModelFileError(LinealError, ValueError):
     """A model file is missing, damaged, or written by a newer version."""
 
 
+class DependencyError(LinealError, ImportError):
+    """A package that lineal needs is installed in a version that it cannot use."""
+
+
 class ParseError(DataError):
     """A malformed place in a text file, with its position."""
 

@@ -1,7 +1,8 @@
-"""The one decorator of everything compiled, and the disk cache that makes it compile once a machine.
+"""The decorator of all compiled functions, and the disk cache, so that a machine compiles each of them once.
 
-Numba stamps a cached kernel with its own file only, so a kernel would outlive an edit of the loss that it calls. Here
-the cache folder is named after a hash of all sources that kernels can be made of: any edit starts an empty folder.
+Numba stores a time stamp of the kernel's own file only, so a cached kernel would survive an edit of the loss that it
+calls. Here the cache folder is named after a hash of all sources that kernels can be made of, and of the versions of
+the compiler: any change starts an empty folder.
 """
 
 from __future__ import annotations
@@ -21,11 +22,9 @@ from typing import Any, TypeVar, overload
 import llvmlite
 import numba
 import numpy as np
-from numba.core import caching, config, event
-from numba.core.compiler import CompileResult
-from numba.core.serialize import dumps
 
 from lineal.core import threads
+from lineal.core.numba_internals import CacheInterface, dumps, event, index_key, rebuild_result, settings
 from lineal.errors import LinealError
 from lineal.system.files import whole_file
 
@@ -38,7 +37,7 @@ NOT_KERNELS = ("cli", "report")
 SAFE_FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})
 
 #: Whether kernels stay plain Python (``NUMBA_DISABLE_JIT=1``).
-IS_PLAIN = bool(getattr(config, "DISABLE_JIT", False))
+IS_PLAIN = bool(settings.DISABLE_JIT)
 
 #: Folders of older sources that are kept, so that switching between two versions does not compile each time.
 KEPT_CACHES = 4
@@ -83,22 +82,22 @@ def source_hash(package: Path = PACKAGE) -> str:
         relative = path.relative_to(package)
         if relative.parts[0] not in NOT_KERNELS:
             digest.update(relative.as_posix().encode() + b"\0" + path.read_bytes())
-    settings = (
+    compiler = (
         numba.__version__,
         llvmlite.__version__,
-        getattr(config, "BOUNDSCHECK", None),
-        getattr(config, "OPT", None),
+        settings.BOUNDSCHECK,
+        settings.OPT,
         sys.version_info[:2],
     )
-    digest.update(repr(settings).encode())
+    digest.update(repr(compiler).encode())
     return digest.hexdigest()
 
 
 def _candidate_folders() -> list[Path]:
     if chosen := os.environ.get("LINEAL_CACHE_DIR"):
         return [Path(folder) for folder in chosen.split(os.pathsep) if folder]
-    if numbas := getattr(config, "CACHE_DIR", ""):
-        return [Path(numbas) / "lineal"]
+    if settings.CACHE_DIR:
+        return [Path(settings.CACHE_DIR) / "lineal"]
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return [PACKAGE / "__pycache__", Path(home) / "lineal"]
 
@@ -202,10 +201,10 @@ def _checksum(name: str, content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=CHECKSUM_BYTES, key=hashlib.sha256(name.encode()).digest()).digest()
 
 
-class _KernelCache(caching._Cache):
+class _KernelCache(CacheInterface):
     """What a Numba dispatcher asks for compiled code; it announces what it does not find."""
 
-    _index_key: Any = caching.Cache._index_key
+    _index_key: Any = index_key
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._py_func = function
@@ -226,7 +225,7 @@ class _KernelCache(caching._Cache):
         data = self.files.load(self._index_key(sig, target_context.codegen()))
         if data is not None:
             with contextlib.suppress(Exception):  # of another version, say: as good as missing
-                found = CompileResult._rebuild(target_context, *data)
+                found = rebuild_result(target_context, *data)
         if found is not None and tuple(found.signature.args) != tuple(getattr(sig, "args", sig)):
             found = None  # somebody else's code under our name
         if found is None:
@@ -271,17 +270,20 @@ def kernel(
     """Compile a function with Numba on its first call: without the GIL, cached on disk, with safe fast maths.
 
     With ``NUMBA_DISABLE_JIT=1`` the function stays plain Python. A kernel is serial: threads run several of them over
-    disjoint rows, columns or classes (`lineal.core.threads`). `forceinline` has LLVM put it into its callers whatever
-    its size. `borrows` leaves out Numba's reference counts, of which a look into a tuple of arrays takes two, each an
-    atomic operation: for what is called once a row. Such a kernel makes and returns no arrays (Numba refuses to compile
-    it), and neither do those that it calls.
+    disjoint rows, columns or classes (`lineal.core.threads`). `forceinline` makes LLVM inline it whatever its size.
+
+    `borrows` leaves out Numba's reference counts: its arrays belong to the caller, who keeps them alive. Reading an
+    array from a tuple, or passing one on, otherwise costs two atomic operations, which is more than many small
+    functions do. Use it for loops over rows whose body reads tuples of arrays, or calls functions that take arrays
+    (parsing text takes half the time with it). Such a kernel can neither make nor return arrays: Numba refuses to
+    compile it. It may call kernels that make arrays for themselves.
     """
     if function is None:
         return functools.partial(kernel, inline=inline, fastmath=fastmath, forceinline=forceinline, borrows=borrows)
     if IS_PLAIN:
         return np.errstate(over="ignore")(function)  # wrap-around of integers is meant, and silent in compiled code
     options: dict[str, Any] = {"fastmath": set(fastmath), "inline": inline, "forceinline": forceinline}
-    options["_nrt"] = not borrows  # said either way: what is not said is inherited from whichever kernel compiles it
+    options["_nrt"] = not borrows  # always given: otherwise it is inherited from the kernel that calls this one
     dispatcher = numba.njit(nogil=True, error_model="numpy", **options)(function)
     dispatcher._cache = _KernelCache(function)
     return dispatcher

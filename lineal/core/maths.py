@@ -56,7 +56,7 @@ def sign(x: float) -> float:
     return 1.0 if x > 0.0 else -1.0 if x < 0.0 else 0.0
 
 
-@kernel
+@kernel(borrows=True)
 def log_sum_exp(z: Any) -> float:
     """log Σ exp(z_r) of a non-empty vector, shifted by its largest entry."""
     top = wide(z[0])
@@ -68,7 +68,7 @@ def log_sum_exp(z: Any) -> float:
     return top + math.log(total)
 
 
-@kernel
+@kernel(borrows=True)
 def softmax_into(z: Any, out: Any) -> float:
     """Write softmax(z) to `out` and return log Σ exp(z_r)."""
     top = wide(z[0])
@@ -122,7 +122,7 @@ def project_l1_ball(v: Any, radius: float, out: Any) -> float:
     return tau
 
 
-@kernel
+@kernel(borrows=True)
 def norm1(v: Any) -> float:
     """Σ|v_r|."""
     total = 0.0
@@ -131,7 +131,7 @@ def norm1(v: Any) -> float:
     return total
 
 
-@kernel
+@kernel(borrows=True)
 def norm_inf(v: Any) -> float:
     """max |v_r|, 0 for an empty vector."""
     top = 0.0
@@ -140,13 +140,13 @@ def norm_inf(v: Any) -> float:
     return top
 
 
-@kernel
+@kernel(borrows=True)
 def norm2(v: Any) -> float:
     """‖v‖₂, zero only for v = 0."""
     return soft_norm2(v, 0.0)
 
 
-@kernel
+@kernel(borrows=True)
 def soft_norm2(v: Any, threshold: float) -> float:
     """‖soft_threshold(v, threshold)‖₂, zero only for zeros: squares of extreme values neither overflow nor vanish."""
     size = _scaled_soft_norm2(v, threshold, 1.0)
@@ -155,7 +155,7 @@ def soft_norm2(v: Any, threshold: float) -> float:
     return _scaled_soft_norm2(v, threshold, 2.0**600 if size < 1.0 else 2.0**-600)
 
 
-@kernel
+@kernel(borrows=True)
 def _scaled_soft_norm2(v: Any, threshold: float, scale: float) -> float:
     total = 0.0
     for r in range(v.shape[0]):
@@ -164,7 +164,7 @@ def _scaled_soft_norm2(v: Any, threshold: float, scale: float) -> float:
     return math.sqrt(total) / scale
 
 
-@kernel
+@kernel(borrows=True)
 def count_live_rows(W):
     """Rows of a matrix with some entry that is not zero."""
     live = 0
@@ -176,7 +176,7 @@ def count_live_rows(W):
     return live
 
 
-@kernel
+@kernel(borrows=True)
 def largest(x, k):
     """max of x[0], …, x[k − 1], in four chains of comparisons: one would wait for each to end."""
     first, second, third, fourth = x[0], x[0], x[0], x[0]

@@ -17,6 +17,7 @@ from numba.core.typing.templates import infer_getattr
 from numba.extending import overload
 
 from lineal.core.jit import IS_PLAIN
+from lineal.core.numba_internals import OverloadMethodTemplate
 
 C = TypeVar("C", bound=type)
 
@@ -64,7 +65,7 @@ def _register(name: str, signature: inspect.Signature) -> None:
         )
 
 
-class _ProtocolMethod(templates._OverloadMethodTemplate):
+class _ProtocolMethod(OverloadMethodTemplate):
     """What `numba.extending.overload_method` makes, but for tuples of a protocol only.
 
     Numba's own would take the name from every NamedTuple of the process, fields of that name included.

@@ -63,6 +63,7 @@ class _Loss:
     link: Link
     is_smooth = True
     is_direct = True
+    is_quadratic = False
 
     @property
     def name(self) -> str:

@@ -13,7 +13,7 @@ from lineal.losses.simplex import SimplexLoss
 
 @protocol
 class CrammerSinger(SimplexLoss, Fieldless):
-    """ℓ*(u) = −(1 − p_y) for p = u + e_y in the simplex. Not smooth: a subgradient puts all of p on one worst class."""
+    """ℓ*(u) = −(1 − p_y) for p = u + e_y in the simplex. Not smooth: the subgradient has p = 1 for one worst class."""
 
     __slots__ = ()
     name: ClassVar[str] = "crammer_singer"
@@ -40,16 +40,16 @@ class CrammerSinger(SimplexLoss, Fieldless):
             out[r] = 0.0
 
     def conjugate_term(self, u, is_label):
-        """−p of every class but the label."""
+        """−p for every class but the label."""
         return 0.0 if is_label else -u
 
     def row_dual_ascent(self, label, k, z, old, q, work, best):
         """Write the minimiser p of −(z + 1 − e_y)'p + ½q‖p − old‖² over the simplex of k classes: a projection.
 
-        p = max(v − τ, 0) with v = old + (z + 1 − e_y)/q. The mean excess of any classes is at most τ: that of the
-        classes with some of `old` leaves few above it, and τ climbs to the mean excess of these until they stay the
-        same (Michelot 1986). Returns by how much the one class with all of p is ahead of the next, 0 where several
-        share it.
+        p = max(v − τ, 0) with v = old + (z + 1 − e_y)/q. For any set of classes, (Σ v − 1)/size is at most τ. The set
+        where `old` is positive gives a first bound, and few classes are above it; τ then rises to the bound of those
+        that are still above it until they stay the same (Michelot 1986). Returns the lead over the next class of the
+        class that has p = 1, and 0 where no class has.
         """
         one, zero = z.dtype.type(1.0), z.dtype.type(0.0)
         v, lead, few = work[0], work[1], work[2]
@@ -58,7 +58,7 @@ class CrammerSinger(SimplexLoss, Fieldless):
         lead[label] -= one
         highest, inverse = largest(lead, k), one / q
         sharing, total = zero, zero
-        for r in range(k):  # from the highest, so that a tiny q leaves its digits
+        for r in range(k):  # relative to the highest: with a tiny q the differences keep their digits
             v[r] = old[r] + (lead[r] - highest) * inverse
             shares = one if old[r] > zero else zero
             sharing += shares
@@ -98,7 +98,7 @@ class CrammerSinger(SimplexLoss, Fieldless):
         return ahead - largest(lead, k)
 
     def lipschitz(self, k: int) -> float | None:
-        """The gradient jumps: there is none."""
+        """None: the gradient jumps."""
         return None
 
     def start_intercept(self, class_weights: np.ndarray) -> np.ndarray:

@@ -46,7 +46,7 @@ class Hinge(MarginLoss, Fieldless):
         return (a <= one - one and margin - one > slack) or (a >= one and one - margin > slack)
 
     def lipschitz(self, k: int) -> float | None:
-        """The gradient jumps: there is none."""
+        """None: the gradient jumps."""
         return None
 
     def start_intercept(self, class_weights: np.ndarray) -> np.ndarray:

@@ -1,12 +1,13 @@
 """Label ranking, ℓ(Y, z) = Σ_{r ∈ Y, q ∉ Y} max(1 − (z_r − z_q), 0)²: every label above every non-label.
 
-The multi-label extension (section 4.7) of the multi-class squared hinge; the same with one label a row.
+The multi-label extension of the multi-class squared hinge (Blondel, Seki & Uehara 2013, section 4.7), and the same with
+one label per row.
 
 With the floors f_r = z_r − 1 of the labels in ascending order, the labels that non-label q is too close to are the
 first t_q of them, f_r < z_q, found by bisection. What q adds to the loss and to its own gradient follows from sums of
-the distances of the first t floors from the t-th, and what a label loses from the distances of the non-labels above it:
-O(k log m) a row with m labels and k columns, instead of O(m·k). All sums are of distances, which are not negative:
-nothing cancels, however large or far apart the scores are.
+the distances of the first t floors from the t-th; the gradient of a label follows from the distances of the non-labels
+above its floor. This costs O(k log m) per row with m labels and k columns, instead of O(m·k). All sums are over
+distances, which are not negative: nothing cancels, however large or far apart the scores are.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from lineal.losses.pairs import PairLoss
 FEW_LABELS = 24
 
 #: Rows of the table that `sorted_floors` makes.
-FLOORS, SUMS, SQUARES, NUMBERS, PULLS, N_TABLE = range(6)
+FLOORS, SUMS, SQUARES, NUMBERS, DISTANCES, N_TABLE = range(6)
 
 
 @protocol
 class LabelRanking(PairLoss, Fieldless):
-    """Several pair variables give the same u, so there is no cheap conjugate: dual values come from the pairs."""
+    """Different pair variables can give the same u, so there is no cheap conjugate: dual values come from the pairs."""
 
     __slots__ = ()
     name: ClassVar[str] = "label_ranking"
@@ -65,13 +66,13 @@ class LabelRanking(PairLoss, Fieldless):
                 total += squares_below(table, t, above)
                 gradient[q] = 2.0 * (t * above + table[SUMS, t])
                 table[NUMBERS, t] += 1.0
-                table[PULLS, t] += above
+                table[DISTANCES, t] += above
         count, sum_ = 0.0, 0.0
         for s in range(m - 1, -1, -1):
-            if count > 0.0:  # seen from the next lower floor, all that was above is higher by the step between
+            if count > 0.0:  # the next floor is lower by this step, so every distance to it is larger by as much
                 sum_ += count * (table[FLOORS, s + 1] - table[FLOORS, s])
             count += table[NUMBERS, s + 1]
-            sum_ += table[PULLS, s + 1]
+            sum_ += table[DISTANCES, s + 1]
             gradient[who[s]] = -2.0 * sum_
         return total
 
@@ -96,11 +97,10 @@ class LabelRanking(PairLoss, Fieldless):
     def row_curvature(self, labels, z, v, work, out):
         """Generalised Hessian times v: Σ over active pairs of 2(v_q − v_r)(e_q − e_r)."""
         who, table = sorted_floors(labels, z)
-        m = who.shape[0]
+        p, m = 0, who.shape[0]
         table[SUMS, 0] = 0.0
         for s in range(m):
             table[SUMS, s + 1] = table[SUMS, s] + wide(v[who[s]])
-        p = 0
         for q in range(z.shape[0]):
             if p < m and labels[p] == q:
                 p += 1
@@ -108,11 +108,11 @@ class LabelRanking(PairLoss, Fieldless):
             t = count_below(table[FLOORS], m, wide(z[q]))
             out[q] = 2.0 * (t * wide(v[q]) - table[SUMS, t])
             table[NUMBERS, t] += 1.0
-            table[PULLS, t] += wide(v[q])
+            table[DISTANCES, t] += wide(v[q])
         count, sum_ = 0.0, 0.0
         for s in range(m - 1, -1, -1):
             count += table[NUMBERS, s + 1]
-            sum_ += table[PULLS, s + 1]
+            sum_ += table[DISTANCES, s + 1]
             out[who[s]] = 2.0 * (wide(v[who[s]]) * count - sum_)
 
 
@@ -121,7 +121,7 @@ def sorted_floors(labels, z):
     """Labels by ascending score, and a table over t = 0 … m of their number.
 
     FLOORS: the t-th floor z_r − 1 (from 0). SUMS and SQUARES: of the distances of the first t floors from the last of
-    them. NUMBERS and PULLS: zeros. One table, since small arrays cost more than what is in them.
+    them. NUMBERS and DISTANCES: zeros, for the caller to fill. One table, because every array costs an allocation.
     """
     m = labels.shape[0]
     who, table = np.empty(m, np.int64), np.zeros((N_TABLE, m + 1))
@@ -148,13 +148,14 @@ def sorted_floors(labels, z):
 
 @kernel
 def squares_below(table, t, above):
-    """Σ of squared distances to the first t floors of a score that is `above` the last of them."""
+    """Sum of the squared distances from a score to the first t floors; it is `above` the last of them by that much."""
     return table[SQUARES, t] + above * (2.0 * table[SUMS, t] + t * above)
 
 
 @kernel
 def count_below(floors, m, score):
-    """How many of the m ascending floors are below the score. At the optimum most scores are below all of them."""
+    """How many of the m ascending floors are below the score. At the optimum most scores are below all of them, so
+    that this case is tested first."""
     low, high = 0, m
     if m > 0 and score <= floors[0]:
         high = 0

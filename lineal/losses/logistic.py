@@ -1,4 +1,4 @@
-"""Logistic loss, ℓ(t, z) = log(1 + exp(−t·z)), one column a label."""
+"""Logistic loss, ℓ(t, z) = log(1 + exp(−t·z)), one column per label."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Logistic(MarginLoss, Fieldless):
         return -t * sigmoid(-t * z)
 
     def value_and_derivative(self, t, z):
-        """Both from one exponential."""
+        """Value and derivative from one exponential."""
         e = math.exp(-abs(z))
         margin = t * z
         tail = math.log1p(e)
@@ -40,7 +40,7 @@ class Logistic(MarginLoss, Fieldless):
         return tail - margin, -t / (1.0 + e)
 
     def expansion(self, t, z):
-        """All three from one exponential."""
+        """Value, derivative and curvature from one exponential."""
         e = math.exp(-abs(z))
         share = 1.0 / (1.0 + e)
         margin = t * z
@@ -54,7 +54,7 @@ class Logistic(MarginLoss, Fieldless):
         return sigmoid(z) * sigmoid(-z)
 
     def curvature_beside(self, t, z, derivative):
-        """Without another exponential: the derivative is the probability of the other label."""
+        """`curvature` without another exponential: |derivative| is the probability of the other label."""
         return abs(derivative) * (1.0 - abs(derivative))
 
     def conjugate(self, t, u):
@@ -89,7 +89,7 @@ class Logistic(MarginLoss, Fieldless):
         return p
 
     def dual_ascent_lanes(self, a, margin, q, one):
-        """The same for q ≤ 4, where two steps do, without branches: loops over it become vector instructions."""
+        """`dual_ascent` for q ≤ 4, where two steps are enough, without branches: LLVM vectorises loops over it."""
         half = one / (one + one)
         low, high = margin - q * a, margin + q * (one - a)
         m = min(max((margin + q * (half - a)) / (one + half * half * q), low), high)
@@ -104,11 +104,11 @@ class Logistic(MarginLoss, Fieldless):
         return False
 
     def lipschitz(self, k: int) -> float | None:
-        """Of the gradient of a row in its scores."""
+        """A quarter, the curvature at z = 0."""
         return 0.25
 
     def typical_curvature(self, k: int) -> float:
-        """Of a row at the start."""
+        """A quarter, the curvature at z = 0."""
         return 0.25
 
     def start_intercept(self, class_weights: np.ndarray) -> np.ndarray:

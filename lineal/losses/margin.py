@@ -1,10 +1,10 @@
 """What the one-vs-rest losses share: the loss of a row is the sum over columns of ℓ(t_r, z_r), with t = ±1.
 
-A loss here gives `value`, `derivative`, `curvature` and `conjugate` of one score, and the `start_intercept` that is
-best without features, for classes with the given shares of the weight; the rest follows.
+A loss of this kind defines `value`, `derivative`, `curvature` and `conjugate` of one score, and what `Loss` asks of all
+losses from Python; everything else follows.
 
-Dual feasibility with a free intercept asks that Σ_i s_i u_ir = 0 in every column r. The domain of the conjugate is an
-interval from 0 to one side, so the heavier of the two sides (positive and negative rows) can be scaled down.
+Repair: the domain of the conjugate is an interval from 0 to one side, so that in every column the larger of the two
+sums (over positive and over negative rows) can be scaled down to the other.
 """
 
 from __future__ import annotations
@@ -14,25 +14,17 @@ from typing import ClassVar
 import numpy as np
 
 from lineal.core.maths import wide
+from lineal.losses.base import Loss
 
 
-class MarginLoss:
-    """Mixin of the losses that see one score at a time."""
+class MarginLoss(Loss):
+    """Base of the losses that see one score at a time."""
 
     __slots__ = ()
-
-    is_smooth: ClassVar[bool] = True
-    is_direct: ClassVar[bool] = False
     takes_label_sets: ClassVar[bool] = True
-    has_conjugate: ClassVar[bool] = True
-    #: Rows of the sums that `row_balance` adds to.
     n_sums: ClassVar[int] = 2
-    #: Least curvature of ℓ* on its domain, of losses whose `dual_ascent` is known; None elsewhere.
-    dual_curvature: ClassVar[float | None] = None
-    #: How scores become probabilities: None, "logistic" (column by column) or "softmax".
-    link: ClassVar[str | None] = None
 
-    # --- called inside kernels: z are the scores of one row, labels its label columns, work a float64 scratch row
+    # --- called inside kernels
 
     def signs(self, labels, out):
         """Write t_r = +1 for the row's labels and -1 elsewhere."""
@@ -43,11 +35,11 @@ class MarginLoss:
                 out[labels[p]] = 1.0
 
     def value_and_derivative(self, t, z):
-        """Both at once, for losses that share work between them."""
+        """Value and derivative at once, for losses where they share work."""
         return self.value(t, z), self.derivative(t, z)
 
     def curvature_beside(self, t, z, derivative):
-        """`curvature` where the derivative at z is known already, for losses that can make use of it."""
+        """`curvature` where the derivative at z is known already, for losses that can use it."""
         return self.curvature(t, z)
 
     def expansion(self, t, z):
@@ -104,15 +96,10 @@ class MarginLoss:
         return total
 
     def row_balance(self, labels, u, weight, references, work, sums):
-        """Add what `repair` needs of a row's dual point: the weighted parts of its positive and negative columns."""
+        """Add the weighted dual point of a row: to row 0 of `sums` in its label columns, to row 1 in all others."""
         self.signs(labels, work)
         for r in range(u.shape[0]):
             sums[0 if work[r] > 0.0 else 1, r] += weight * wide(u[r])
-
-    def row_dual(self, labels, z, repair, scale, work, u):
-        """Write the repaired gradient at z to `u`; returns ℓ(z) and −ℓ*(u)."""
-        value = self.row_gradient(labels, z, work, u)
-        return value, self.row_dual_repair(labels, u, repair, scale, work, u)
 
     def row_dual_repair(self, labels, u, repair, scale, work, out):
         """Write a given dual point, repaired, to `out` (which may be u) and return −ℓ* of it."""
@@ -129,21 +116,17 @@ class MarginLoss:
 
     # --- called from Python
 
-    def reference_classes(self, class_weights: np.ndarray) -> int:
-        """Not used: columns are balanced one by one."""
-        return 0
-
     def identity_repair(self, k: int) -> np.ndarray:
-        """The repair that changes nothing."""
+        """Factors of one."""
         return np.ones((2, k))
 
-    def repair(self, sums: np.ndarray, class_weights: np.ndarray, references: int) -> np.ndarray | None:
-        """Factors of the two sides that make Σ_i s_i u_i zero in every column; None where that is impossible."""
-        heavy = np.maximum(np.abs(sums), np.finfo(np.float64).tiny)
-        return np.minimum(heavy, heavy[::-1]) / heavy
+    def repair(self, sums: np.ndarray, class_weights: np.ndarray, references: np.ndarray) -> np.ndarray | None:
+        """Factors for the columns that are labels (row 0) and those that are not (row 1): both sums become equal."""
+        sizes = np.maximum(np.abs(sums), np.finfo(np.float64).tiny)
+        return np.minimum(sizes, sizes[::-1]) / sizes
 
 
 def log_odds(shares: np.ndarray) -> np.ndarray:
-    """log(p / (1 − p)), kept finite for labels that all or no rows have."""
+    """log(p / (1 − p)), kept finite for labels that every row or no row has."""
     positive = np.clip(shares, 1e-12, 1.0 - 1e-12)
     return np.log(positive) - np.log1p(-positive)

@@ -22,8 +22,6 @@ class MulticlassSquaredHinge(PairLoss, Fieldless):
 
     __slots__ = ()
     name: ClassVar[str] = "multiclass_squared_hinge"
-    takes_label_sets: ClassVar[bool] = False
-    has_conjugate: ClassVar[bool] = True
 
     def row_value(self, labels, z, work):
         """Loss of one row."""

@@ -19,30 +19,29 @@ import numpy as np
 
 from lineal.core.jit import kernel
 from lineal.core.maths import wide
+from lineal.losses.base import Loss
 
 #: Number of reference classes: each further one serves labels that always occur together with all those before it.
 N_REFERENCES = 4
 
 
-class PairLoss:
-    """Mixin of the pairwise squared hinge losses. Labels of a row are sorted."""
+class PairLoss(Loss):
+    """Base of the pairwise squared hinge losses. The labels of a row are sorted."""
 
     __slots__ = ()
-
-    is_smooth: ClassVar[bool] = True
     is_direct: ClassVar[bool] = True
+    takes_dual_points: ClassVar[bool] = False
     n_sums: ClassVar[int] = 1 + 2 * N_REFERENCES
-    link: ClassVar[str | None] = None
 
     def mask_labels(self, labels, z, work):
-        """Scores of the non-labels; those of the labels so low that no pair with them is active."""
+        """Write the scores of the non-labels to `work`, and −∞ for the labels: no pair with them is active."""
         for r in range(z.shape[0]):
             work[r] = wide(z[r])
         for p in range(labels.shape[0]):
             work[labels[p]] = -np.inf
 
     def row_value(self, labels, z, work):
-        """Loss of one row, O(labels × columns)."""
+        """Loss of one row, in O(labels × columns)."""
         self.mask_labels(labels, z, work)
         total = 0.0
         for p in range(labels.shape[0]):
@@ -68,13 +67,6 @@ class PairLoss:
                 total += gap * gap
             gradient[labels[p]] = -2.0 * out
         return total
-
-    def gradient_at(self, labels, Z, at, k, weight, R):
-        """Write weight·∇ℓ(Z[at : at+k]) to R[at : at+k], in the precision of Z."""
-        work = np.empty(k)
-        self.row_gradient(labels, Z[at : at + k], work, R[at : at + k])
-        for r in range(k):
-            R[at + r] *= weight
 
     def row_curvature(self, labels, z, v, work, out):
         """Generalised Hessian times v: Σ over active pairs of 2(v_q − v_r)(e_q − e_r)."""
@@ -103,7 +95,7 @@ class PairLoss:
                 sums[1 + here + (0 if work[r] == 0.0 else N_REFERENCES), r] += weight
 
     def row_dual(self, labels, z, repair, scale, work, u):
-        """Write the mended dual point of the row to `u`; returns ℓ(z) and its pair-variable dual value.
+        """Write scale times the repaired dual point to `u`; returns ℓ(z) and the dual value of its pair variables.
 
         Pair variables are scale·2·max(1 − z_r + z_q, 0), so that without the reference classes the dual value is
         2·scale·Σ max(…) − scale²·ℓ; the pairs with a reference class are then corrected one by one.
@@ -155,7 +147,7 @@ class PairLoss:
         return repair
 
     def typical_curvature(self, k: int) -> float:
-        """Mean of the diagonal at the start: every pair is active, labels are in all of theirs."""
+        """Mean of the diagonal at the start: every pair is active, and the label is in k − 1 of them."""
         return 4.0 * (k - 1) / k
 
     def start_intercept(self, class_weights: np.ndarray) -> np.ndarray:
@@ -163,17 +155,17 @@ class PairLoss:
         return np.zeros(len(class_weights))
 
     def lipschitz(self, k: int) -> float | None:
-        """Of the gradient of a row in its scores: 2k, reached when every pair is active."""
+        """2k, reached when every pair is active."""
         return 2.0 * k
 
-    def pairwise_lipschitz(self, k: int) -> float:
-        """The same with every pair bounded by itself, for one label a row: 4(k − 1)."""
+    def pairwise_lipschitz(self, k: int) -> float | None:
+        """4(k − 1): every pair bounded on its own, for one label per row."""
         return 4.0 * (k - 1)
 
 
 @kernel
 def mark_absent(labels, work):
-    """Zero for labels, one for others."""
+    """Write zero for labels and one for all other columns."""
     for q in range(work.shape[0]):
         work[q] = 1.0
     for p in range(labels.shape[0]):

@@ -1,8 +1,8 @@
 """What softmax and Crammer–Singer share: ∇ℓ(z) = p − e_y with p in the simplex.
 
-Balance with a free intercept asks Σ_i s_i p_i = N, the class weights, where all weights add up to one. Any p is mended
-by mixing: with T = Σ_i s_i p_i take p' = (1 − λ)p + N − (1 − λ)T, where 1 − λ = min(1, min_r N_r/T_r) is the largest
-share that leaves the added part non-negative. It adds up to λ, so p' is in the simplex again.
+Repair: a dual point is feasible if Σ_i s_i p_i = N, the class weights, where all weights add up to one. Any p is made
+feasible by mixing: with T = Σ_i s_i p_i take p' = (1 − λ)p + N − (1 − λ)T, where 1 − λ = min(1, min_r N_r/T_r) is the
+largest factor that leaves the added part non-negative. That part adds up to λ, so p' is in the simplex again.
 """
 
 from __future__ import annotations
@@ -13,23 +13,14 @@ from typing import ClassVar
 import numpy as np
 
 from lineal.core.maths import wide
+from lineal.losses.base import Loss
 
 
-class SimplexLoss:
-    """Mixin: a loss gives `row_choice`, which writes p and returns ℓ, and `conjugate_term`, so that ℓ* is their sum."""
+class SimplexLoss(Loss):
+    """A loss of this kind defines `row_choice`, which writes p and returns ℓ, and `conjugate_term`: ℓ* is their sum."""
 
     __slots__ = ()
-
-    is_smooth: ClassVar[bool] = True
     is_direct: ClassVar[bool] = True
-    takes_label_sets: ClassVar[bool] = False
-    has_conjugate: ClassVar[bool] = True
-    n_sums: ClassVar[int] = 1
-    link: ClassVar[str | None] = None
-    #: Least curvature of ℓ* on its domain, of losses whose `row_dual_ascent` is known; None elsewhere.
-    dual_curvature: ClassVar[float | None] = None
-    #: Whether most classes of a row have none of the best p.
-    has_sparse_duals: ClassVar[bool] = False
 
     def row_value(self, labels, z, work):
         """Loss of one row."""
@@ -44,13 +35,6 @@ class SimplexLoss:
             others += work[r] if r != labels[0] else 0.0
         gradient[labels[0]] = -others  # p_y − 1 without its cancellation
         return value
-
-    def gradient_at(self, labels, Z, at, k, weight, R):
-        """Write weight·∇ℓ(Z[at : at+k]) to R[at : at+k], in the precision of Z."""
-        work = np.empty(k)
-        self.row_gradient(labels, Z[at : at + k], work, R[at : at + k])
-        for r in range(k):
-            R[at + r] *= weight
 
     def row_conjugate(self, labels, u, work):
         """ℓ*(u), infinite where u + e_y leaves the simplex."""
@@ -69,11 +53,6 @@ class SimplexLoss:
         for r in range(u.shape[0]):
             sums[0, r] += weight * (wide(u[r]) + (1.0 if r == labels[0] else 0.0))
 
-    def row_dual(self, labels, z, repair, scale, work, u):
-        """Write the repaired gradient at z to `u`; returns ℓ(z) and −ℓ*(u)."""
-        value = self.row_gradient(labels, z, work, u)
-        return value, self.row_dual_repair(labels, u, repair, scale, work, u)
-
     def row_dual_repair(self, labels, u, repair, scale, work, out):
         """Write a given dual point, repaired, to `out` (which may be u) and return −ℓ* of it."""
         others = 0.0
@@ -88,18 +67,14 @@ class SimplexLoss:
         out[labels[0]] = -others
         return -self.row_conjugate(labels, out, work)
 
-    def reference_classes(self, class_weights: np.ndarray) -> int:
-        """Not used: all classes are balanced together."""
-        return 0
-
     def identity_repair(self, k: int) -> np.ndarray:
-        """The repair that changes nothing."""
+        """Nothing added, all of p kept."""
         return np.stack([np.zeros(k), np.ones(k)])
 
-    def repair(self, sums: np.ndarray, class_weights: np.ndarray, references: int) -> np.ndarray | None:
-        """Shift (row 0) and share kept (row 1) that make Σ s p equal to the class weights."""
-        found = sums[0]
-        largest = np.maximum(np.maximum(found, class_weights), np.finfo(np.float64).tiny)
-        share = float(np.min(class_weights / largest))  # min(1, N/T)
-        shift = np.maximum(class_weights - share * found, 0.0)
-        return np.stack([shift, np.full_like(found, share)])
+    def repair(self, sums: np.ndarray, class_weights: np.ndarray, references: np.ndarray) -> np.ndarray | None:
+        """What is added to p (row 0) and the factor 1 − λ (row 1) that make Σ s p equal to the class weights."""
+        totals = sums[0]
+        largest = np.maximum(np.maximum(totals, class_weights), np.finfo(np.float64).tiny)
+        factor = float(np.min(class_weights / largest))  # min(1, N/T)
+        added = np.maximum(class_weights - factor * totals, 0.0)
+        return np.stack([added, np.full_like(totals, factor)])

@@ -13,7 +13,7 @@ from lineal.core.protocol import Fieldless, protocol
 from lineal.core.simd import lane_exp
 from lineal.losses.simplex import SimplexLoss
 
-#: Newton steps of a row.
+#: Newton steps per row, at most.
 MAX_STEPS = 30
 
 
@@ -73,10 +73,10 @@ class Softmax(SimplexLoss, Fieldless):
         return x_log_x(u)
 
     def row_dual_ascent(self, label, k, z, old, q, work, best):
-        """Write the minimiser p of Σ p log p − z'p + ½q‖p − old‖² over the simplex of k classes; returns 0, as no p is.
+        """Write the minimiser p of Σ p log p − z'p + ½q‖p − old‖² over the simplex of k classes. Returns 0.
 
         With y = log p it solves y + q·eʸ = z + q·old + τ in every column, with Σ eʸ = 1: Newton steps on y and τ
-        together, from y = log softmax(z), no longer than one. Where that is too far away, τ is found first.
+        together from y = log softmax(z), each of them at most one. If they do not converge, τ is searched for instead.
         """
         one, zero = z.dtype.type(1.0), z.dtype.type(0.0)
         y, rest, inverse = work[0], work[1], work[2]
@@ -93,20 +93,20 @@ class Softmax(SimplexLoss, Fieldless):
             best[r] /= total
         is_found = False
         for _ in range(MAX_STEPS):
-            mass, pull, give = zero, zero, zero
+            mass, residual, weight = zero, zero, zero
             for r in range(k):
                 p = best[r]
                 inverse[r] = one / (one + q * p)
                 rest[r] = z[r] + q * (old[r] - p) - y[r]
                 mass += p
-                pull += p * rest[r] * inverse[r]
-                give += p * inverse[r]
-            tau = (one - mass - pull) / give
+                residual += p * rest[r] * inverse[r]
+                weight += p * inverse[r]
+            tau = (one - mass - residual) / weight
             change, climb = zero, zero
             total = zero
             for r in range(k):
                 wanted = (rest[r] + tau) * inverse[r]
-                climb = max(climb, wanted)  # a p that is nothing yet may be all in the end
+                climb = max(climb, wanted)  # a p that is still tiny may be the largest in the end
                 step = min(max(wanted, -one), one)
                 y[r] += step
                 p = lane_exp(y[r])
@@ -123,11 +123,11 @@ class Softmax(SimplexLoss, Fieldless):
         return zero
 
     def lipschitz(self, k: int) -> float | None:
-        """Of the gradient of a row in its scores."""
+        """One half: the largest eigenvalue of diag(p) − pp' for any p."""
         return 0.5
 
     def typical_curvature(self, k: int) -> float:
-        """Of a row at the start: equal probabilities."""
+        """Mean of the diagonal for equal probabilities."""
         return (1.0 - 1.0 / k) / k
 
     def start_intercept(self, class_weights: np.ndarray) -> np.ndarray:
@@ -166,7 +166,7 @@ def root_of_log(a, q):
     v = a + math.log(q)
     w = v if v > 1.0 else math.exp(v)
     for _ in range(20):
-        if w <= 0.0:  # too small for a number
+        if w <= 0.0:  # underflow
             return 0.0
         step = (v - w - math.log(w)) * w / (1.0 + w)
         w = max(w + step, 0.1 * w)

@@ -13,7 +13,7 @@ from lineal.losses.margin import MarginLoss
 
 @protocol
 class Squared(MarginLoss, Fieldless):
-    """ℓ = ½(z − t)²; ℓ*(u) = ½u² + tu everywhere, so a dual point is balanced by a shift of each column."""
+    """ℓ = ½(z − t)²; ℓ*(u) = ½u² + tu everywhere, so a dual point is repaired by a shift of each column."""
 
     __slots__ = ()
     name: ClassVar[str] = "squared"
@@ -45,19 +45,19 @@ class Squared(MarginLoss, Fieldless):
         return total
 
     def lipschitz(self, k: int) -> float | None:
-        """Of the gradient of a row in its scores."""
+        """One, the curvature."""
         return 1.0
 
     def identity_repair(self, k: int) -> np.ndarray:
         """No shift."""
         return np.zeros((1, k))
 
-    def repair(self, sums: np.ndarray, class_weights: np.ndarray, references: int) -> np.ndarray | None:
-        """Minus the mean derivative of each column."""
+    def repair(self, sums: np.ndarray, class_weights: np.ndarray, references: np.ndarray) -> np.ndarray | None:
+        """Minus the mean derivative of each column, to be added."""
         return -(sums[0] + sums[1])[None, :]
 
     def typical_curvature(self, k: int) -> float:
-        """The only one."""
+        """One: it is the same everywhere."""
         return 1.0
 
     def start_intercept(self, class_weights: np.ndarray) -> np.ndarray:

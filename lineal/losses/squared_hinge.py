@@ -47,11 +47,11 @@ class SquaredHinge(MarginLoss, Fieldless):
         return a <= one - one and margin - one > slack
 
     def lipschitz(self, k: int) -> float | None:
-        """Of the gradient of a row in its scores."""
+        """Two, the curvature inside of the margin."""
         return 2.0
 
     def typical_curvature(self, k: int) -> float:
-        """Of a row at the start: every margin is violated."""
+        """Two: at the start every margin is violated."""
         return 2.0
 
     def start_intercept(self, class_weights: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from lineal.design.constant_columns import is_constant
 from lineal.problem.objective import Objective
 
 
@@ -50,8 +51,3 @@ class Centred:
             gradient[:-1] -= self.means.astype(gradient.dtype) * gradient[-1]
             gradient[self.constant] = 0.0
         return value, gradient
-
-
-def is_constant(variances: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """Columns whose variance is nothing but rounding."""
-    return np.isfinite(variances) & (variances <= 1e-12 * means**2)

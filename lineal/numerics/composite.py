@@ -183,9 +183,8 @@ class Composite:
     def trace_curvature(self) -> float:
         """The looser bound of Blondel, Seki & Uehara (2013), appendix A: the trace in place of the eigenvalue."""
         loss, k = self.objective.loss, self.engine.n_columns
-        constant = loss.pairwise_lipschitz(k) if hasattr(loss, "pairwise_lipschitz") else loss.lipschitz(k)
         total = math.fsum(self.objective.moments[1][:, 0])
-        return self._scaled(constant, total + self.unit**2 if self.objective.fit_intercept else total)
+        return self._scaled(loss.pairwise_lipschitz(k), total + self.unit**2 if self.objective.fit_intercept else total)
 
     def _scaled(self, constant: float, size: float) -> float:
         """The product, with a β's own curvature as the least of `size`; positive."""

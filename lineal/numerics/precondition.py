@@ -21,11 +21,12 @@ import numpy as np
 from scipy import linalg
 
 from lineal.core import rng
+from lineal.design.constant_columns import is_constant
 from lineal.design.matrix import Design, wrap
 from lineal.design.products import gram
 from lineal.engine.base import Block
 from lineal.errors import DataError
-from lineal.numerics.centred import Centred, is_constant
+from lineal.numerics.centred import Centred
 from lineal.problem.objective import Objective
 
 #: Largest d for which a d × d matrix is decomposed.

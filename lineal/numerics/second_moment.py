@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from lineal.design.constant_columns import is_constant
 from lineal.errors import DataError
 
 
@@ -62,11 +63,7 @@ def without_constants(moment: np.ndarray, means: np.ndarray, dtype: Any, is_canc
     says that means were subtracted from the second moments instead, of which little is left then. What overflows stays,
     for `Factor` to refuse.
     """
-    eps = float(np.finfo(dtype).eps)
-    share = max(1e-6, (8.0 * eps) ** 0.5) if is_cancelled else max(1e-10, 4.0 * eps)
-    variances = np.diag(moment)
-    with np.errstate(over="ignore"):
-        constant = np.flatnonzero((variances <= (share * means) ** 2) & np.isfinite(variances))
+    constant = np.flatnonzero(is_constant(np.diag(moment), means, dtype, from_moments=is_cancelled))
     moment[constant] = moment[:, constant] = 0.0
     return constant
 

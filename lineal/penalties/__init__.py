@@ -1,7 +1,13 @@
-"""Penalties Ω(W) = Σ_g f_g ω(W_g): one file a penalty; a new file in this folder is a new penalty.
+"""Penalties Ω(W) = Σ_g f_g ω(W_g), one file per penalty.
 
 A group g is one row of W (the weights of one feature) or, for the group penalties, the rows of a group of features.
-Listing the names imports nothing; `get` imports the one file that it needs.
+
+Lives here: `base.py` is the contract of a penalty ω; `regulariser.py` applies one to a whole weight matrix, with α,
+factors and groups (`groups.py`, `group_loops.py`); every other file is the penalty of that name.
+May import: `lineal.core`, `lineal.system` and `lineal.errors`.
+To add a penalty: put a file into this folder with one class that derives from `Penalty` and has a `name`. Solvers,
+command line, help and parametrised tests then know it. Add its formulas to `tests/twin.py` and a row to the table in
+`docs/guide/objectives.md`. CONTRIBUTING.md has an example.
 """
 
 from __future__ import annotations
@@ -10,34 +16,50 @@ import importlib
 import pkgutil
 import re
 from functools import cache
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from lineal.errors import OptionError, unknown_value
 
-#: Files of this folder that are not penalties.
-SUPPORT = frozenset({"base", "group_loops", "groups", "regulariser"})
+if TYPE_CHECKING:
+    from lineal.penalties.base import Penalty
+
+#: Files of this folder that hold what penalties share.
+_SHARED = frozenset({"base", "group_loops", "groups", "regulariser"})
 
 _MIXED_NORM = re.compile(r"(l(?:\d+|inf))_(l(?:\d+|inf))")
 
 
 def names() -> list[str]:
-    """Names of all penalties, sorted. The file of a mixed norm, `l1_l2`, is the penalty "l1/l2"."""
+    """Names of all penalties, sorted, read from the folder without importing them.
+
+    The file of a mixed norm, `l1_l2`, is the penalty "l1/l2".
+    """
     return sorted(_MIXED_NORM.sub(r"\1/\2", file) for file in _files(*__path__))
 
 
-def get(name: str, **parameters: float) -> Any:
+def get(name: str, **parameters: float) -> Penalty:
     """The penalty of that name, for example ``get("elastic_net", l1_ratio=0.2)``."""
     if name not in names():
         raise unknown_value("penalty", name, names())
     module = importlib.import_module(f"{__name__}.{name.replace('/', '_')}")
-    cls = next(thing for thing in vars(module).values() if getattr(thing, "name", None) == name)
+    cls = _penalty_of(module)
     _check_parameters(cls, parameters)
-    return cls(**parameters)
+    penalty: Penalty = cls(**parameters)
+    return penalty
+
+
+def _penalty_of(module: ModuleType) -> Any:
+    """The class of a file that is a penalty: not one that the file has imported."""
+    from lineal.penalties.base import Penalty
+
+    own = (thing for thing in vars(module).values() if isinstance(thing, type) and thing.__module__ == module.__name__)
+    return next(cls for cls in own if issubclass(cls, Penalty))
 
 
 @cache
 def _files(*folders: str) -> tuple[str, ...]:
-    return tuple(module.name for module in pkgutil.iter_modules(folders) if module.name not in SUPPORT)
+    return tuple(module.name for module in pkgutil.iter_modules(folders) if module.name not in _SHARED)
 
 
 def _check_parameters(cls: Any, parameters: dict[str, float]) -> None:

@@ -1,4 +1,4 @@
-"""What penalties share: the methods that follow from others, and the scalar steps of their formulas.
+"""The contract of a penalty, the methods that follow from others, and the scalar steps of their formulas.
 
 A penalty ω is a function of one group of weights, the vector w. Its methods are called inside kernels with
 ``strength`` = α·f_g ≥ 0, on float32 or float64 vectors; they compute in float64.
@@ -28,24 +28,24 @@ from lineal.core.jit import kernel
 from lineal.core.maths import norm2, soft_threshold, wide
 from lineal.errors import OptionError
 
-#: A dual norm above its bound by no more than this share counts as feasible: scaling a point onto the bound rounds.
+#: A dual norm counts as feasible up to this relative excess over its bound: scaling a point to the bound rounds.
 FEASIBILITY_SLACK = 1e-12
 
-#: Dual scales are shortened by a few units in the last place, so that the scaled point lies inside the bound.
+#: Dual scales are reduced by a few units in the last place, so that the scaled point lies inside the bound.
 ROUND_DOWN = 1.0 - 2.0**-48
 
 
 class Penalty(abc.ABC):
-    """Base of all penalties. (A tuple is made without asking whether methods are missing: mypy and the tests ask.)"""
+    """Base of all penalties. (Tuples are made without a check for missing methods: mypy and the tests check them.)"""
 
     __slots__ = ()
     name: ClassVar[str]
     is_group: ClassVar[bool] = False  # a group may hold several features, as given by the user
     is_smooth: ClassVar[bool] = False  # has a gradient everywhere
     is_norm: ClassVar[bool] = False  # positively homogeneous: ω(c·w) = c·ω(w)
-    is_additive: ClassVar[bool] = False  # the prox of one strength after another is that of their sum
+    is_additive: ClassVar[bool] = False  # the prox of one strength after that of another is the prox of their sum
     is_separable: ClassVar[bool] = False  # a sum over single weights, see `SeparablePenalty`
-    is_radial: ClassVar[bool] = False  # a function of ‖w‖₂ that needs no groups: has `radial_conjugate`
+    is_radial: ClassVar[bool] = False  # a function of ‖w‖₂, with `radial_conjugate`
     has_curvature: ClassVar[bool] = False  # twice differentiable in the free weights of w ≠ 0
     frees_all: ClassVar[bool] = False  # all weights of a group w ≠ 0 are free, else those that are not zero
 
@@ -67,23 +67,43 @@ class Penalty(abc.ABC):
     @abc.abstractmethod
     def group_critical_strength(self, v: Any) -> float: ...
 
+    def group_gradient(self, w: Any, strength: float, out: Any) -> None:
+        """Only with `has_curvature`."""
+        raise NotImplementedError
+
+    def group_curvature(self, w: Any, v: Any, strength: float, out: Any) -> None:
+        """Only with `has_curvature`."""
+        raise NotImplementedError
+
+    def group_typical_curvature(self, w: Any, strength: float) -> float:
+        """Only with `has_curvature`."""
+        raise NotImplementedError
+
+    def radial_conjugate(self, size: float, strength: float) -> float:
+        """(strength·ω)* of any vector of this 2-norm, for strength > 0; only with `is_radial`."""
+        raise NotImplementedError
+
+    def dual_norm_factor(self, size: int) -> float:
+        """The largest ratio of the dual norm to the 2-norm for groups of this size; only with `is_norm`."""
+        raise NotImplementedError
+
+    @property
+    def l1_weight(self) -> float:
+        """ρ in [0, 1], see `SeparablePenalty`; only with `is_separable`."""
+        raise NotImplementedError
+
     def group_is_zero(self, w: Any) -> bool:
-        for r in range(w.shape[0]):  # noqa: SIM110 (kernels know no generators)
+        for r in range(w.shape[0]):  # noqa: SIM110 (Numba compiles no generators here)
             if w[r] != 0.0:
                 return False
         return True
 
 
 class SeparablePenalty(Penalty):
-    """Base of the penalties of single weights: Σ_r ρ|w_r| + (1 − ρ)/2·w_r² with ρ = `l1_share`."""
+    """Base of the penalties on single weights: Σ_r ρ|w_r| + (1 − ρ)/2·w_r² with ρ = `l1_weight`."""
 
     __slots__ = ()
     is_separable = True
-
-    @property
-    @abc.abstractmethod
-    def l1_share(self) -> float:
-        """ρ in [0, 1]."""
 
 
 class NormPenalty(Penalty):
@@ -94,7 +114,7 @@ class NormPenalty(Penalty):
     is_additive = True
 
     def dual_norm_factor(self, size: int) -> float:
-        """How many times the 2-norm the dual norm of a group of this size can be: once, where ω ≥ ‖·‖₂."""
+        """One, which is right where ω ≥ ‖·‖₂."""
         return 1.0
 
     def group_conjugate(self, v: Any, strength: float) -> float:
@@ -109,7 +129,7 @@ class _L1RatioField(NamedTuple):
 
 
 class L1Ratio(_L1RatioField):
-    """Base of the penalties that mix ‖w‖₁, with weight ρ = `l1_ratio` in (0, 1], and something else, with 1 − ρ."""
+    """Base of the penalties that mix ‖w‖₁, with weight ρ = `l1_ratio` in (0, 1], and another term, with 1 − ρ."""
 
     __slots__ = ()
 
@@ -124,7 +144,7 @@ class L1Ratio(_L1RatioField):
 
 @kernel
 def ball_indicator(dual_norm: float, radius: float) -> float:
-    """0 inside the ball (up to `FEASIBILITY_SLACK`), ∞ outside."""
+    """0 for a point in the ball (up to `FEASIBILITY_SLACK`), ∞ outside, given the norm of the point."""
     return 0.0 if dual_norm <= radius * (1.0 + FEASIBILITY_SLACK) else math.inf
 
 
@@ -152,7 +172,7 @@ def over_norm(x: float, norm: float) -> float:
     return (x * 2.0**600) / (norm * 2.0**600)
 
 
-@kernel
+@kernel(borrows=True)
 def norm_curvature(w: Any, v: Any, strength: float, out: Any) -> None:
     """out = strength·∇²‖w‖₂·v, for w ≠ 0."""
     size = norm2(w)

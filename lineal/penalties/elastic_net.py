@@ -12,15 +12,15 @@ from lineal.penalties.base import L1Ratio, SeparablePenalty, ball_indicator, bal
 
 @protocol
 class ElasticNet(SeparablePenalty, L1Ratio):
-    """ρ‖w‖₁ + (1 − ρ)/2·‖w‖²: sets single weights to zero and shares weight among correlated features."""
+    """ρ‖w‖₁ + (1 − ρ)/2·‖w‖²: sets single weights to zero and spreads weight over correlated features."""
 
     __slots__ = ()
     name = "elastic_net"
     has_curvature = True
 
     @property
-    def l1_share(self) -> float:
-        """As the user chose it."""
+    def l1_weight(self) -> float:
+        """ρ, as the user chose it."""
         return self.l1_ratio
 
     def group_value(self, w: Any) -> float:

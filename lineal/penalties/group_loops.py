@@ -1,9 +1,8 @@
 """Loops over the groups of a weight matrix, for the methods of `Regulariser`.
 
-Every loop sees group g of a matrix W as ``groups[row][:size]``. Where every row of W is a group, ``groups`` is W. Where
-the user gave groups of features, it is a scratch matrix of one row, into which `_load` copies the group. `_load`
-is not called for single rows: a call that takes arrays makes Numba count references on every row, which costs ten times
-the work on a short one.
+A group is one row of W, used in place, or the rows of several features, copied to a vector of their own: `rooms` has
+one for each matrix that a kernel sees. The kernels borrow their arrays, since counting references on every short row
+would cost several times the work on it.
 """
 
 from __future__ import annotations
@@ -14,152 +13,122 @@ from typing import Any
 import numpy as np
 
 from lineal.core.jit import kernel
+from lineal.penalties.groups import Groups
 
 
-@kernel
-def _scratch(offsets: Any, W: Any) -> Any:
-    """Room for the largest group of rows of W, as a matrix of one row; empty where every row is a group."""
-    largest = 0
-    for g in range(offsets.shape[0] - 1):
-        largest = max(largest, offsets[g + 1] - offsets[g])
-    return np.empty((1, largest * W.shape[1]), W.dtype)
+def rooms_for(groups: Groups, *matrices: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Room for the largest group of every matrix that a kernel sees; empty where every row of W is a group."""
+    largest = int(np.diff(groups.offsets).max(initial=0))
+    return tuple(np.empty(largest * matrix.shape[1], matrix.dtype) for matrix in matrices)
 
 
-@kernel
-def _load(g: int, offsets: Any, features: Any, W: Any, scratch: Any) -> int:
-    """Copy the rows of group g to `scratch`; returns their size."""
-    k = W.shape[1]
-    at = 0
-    for i in range(offsets[g], offsets[g + 1]):
+@kernel(inline="always")
+def _group(g: int, groups: Any, W: Any, room: Any) -> Any:
+    """Group g of W as a vector."""
+    if groups.features.shape[0] == 0:
+        return W[g]
+    at, k = 0, W.shape[1]
+    for i in range(groups.offsets[g], groups.offsets[g + 1]):
         for r in range(k):
-            scratch[0, at + r] = W[features[i], r]
+            room[at + r] = W[groups.features[i], r]
         at += k
-    return at
+    return room[:at]
 
 
-@kernel
-def _store(g: int, offsets: Any, features: Any, scratch: Any, out: Any) -> None:
-    """Copy `scratch` back to the rows of group g."""
-    k = out.shape[1]
-    at = 0
-    for i in range(offsets[g], offsets[g + 1]):
+@kernel(inline="always")
+def _place(g: int, groups: Any, out: Any, room: Any) -> Any:
+    """Where the results of group g are written: in `out` itself, or in `room` until `_store` copies them."""
+    if groups.features.shape[0] == 0:
+        return out[g]
+    return room[: (groups.offsets[g + 1] - groups.offsets[g]) * out.shape[1]]
+
+
+@kernel(borrows=True, forceinline=True)
+def _store(g: int, groups: Any, room: Any, out: Any) -> None:
+    """Copy the results of group g to its rows of `out`, unless they are there already."""
+    if groups.features.shape[0] == 0:
+        return
+    at, k = 0, out.shape[1]
+    for i in range(groups.offsets[g], groups.offsets[g + 1]):
         for r in range(k):
-            out[features[i], r] = scratch[0, at + r]
+            out[groups.features[i], r] = room[at + r]
         at += k
 
 
-@kernel
-def value(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any) -> float:
-    grouped = features.shape[0] > 0
-    scratch = _scratch(offsets, W)
-    groups = scratch if grouped else W
+@kernel(borrows=True)
+def value(penalty: Any, strengths: Any, groups: Any, rooms: Any, W: Any) -> float:
+    """Σ s_g ω(W_g)."""
     total = 0.0
     for g in range(strengths.shape[0]):
         if strengths[g] > 0.0:
-            row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
-            total += strengths[g] * penalty.group_value(groups[row][:size])
+            total += strengths[g] * penalty.group_value(_group(g, groups, W, rooms[0]))
     return total
 
 
-@kernel
-def prox(penalty: Any, step: float, strengths: Any, offsets: Any, features: Any, W: Any, out: Any) -> None:
-    grouped = features.shape[0] > 0
-    scratch = _scratch(offsets, W)
-    groups = scratch if grouped else W
-    result_scratch = _scratch(offsets, out)
-    results = result_scratch if grouped else out
+@kernel(borrows=True)
+def prox(penalty: Any, step: float, strengths: Any, groups: Any, rooms: Any, W: Any, out: Any) -> None:
+    """The proximal map of step·s_g·ω, for every group."""
     for g in range(strengths.shape[0]):
-        row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
-        penalty.group_prox(groups[row][:size], step * strengths[g], results[row][:size])
-        if grouped:
-            _store(g, offsets, features, result_scratch, out)
+        w, result = _group(g, groups, W, rooms[0]), _place(g, groups, out, rooms[1])
+        penalty.group_prox(w, step * strengths[g], result)
+        _store(g, groups, rooms[1], out)
 
 
-@kernel
-def gradient(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any, out: Any) -> None:
-    grouped = features.shape[0] > 0
-    scratch = _scratch(offsets, W)
-    groups = scratch if grouped else W
-    result_scratch = _scratch(offsets, out)
-    results = result_scratch if grouped else out
+@kernel(borrows=True)
+def gradient(penalty: Any, strengths: Any, groups: Any, rooms: Any, W: Any, out: Any) -> None:
+    """s_g·∇ω(W_g) with respect to the free weights, for every group."""
     for g in range(strengths.shape[0]):
-        row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
-        penalty.group_gradient(groups[row][:size], strengths[g], results[row][:size])
-        if grouped:
-            _store(g, offsets, features, result_scratch, out)
+        w, result = _group(g, groups, W, rooms[0]), _place(g, groups, out, rooms[1])
+        penalty.group_gradient(w, strengths[g], result)
+        _store(g, groups, rooms[1], out)
 
 
-@kernel
-def conjugate(penalty: Any, scale: float, strengths: Any, offsets: Any, features: Any, V: Any) -> float:
+@kernel(borrows=True)
+def curvature(penalty: Any, strengths: Any, groups: Any, rooms: Any, W: Any, V: Any, out: Any) -> None:
+    """s_g·∇²ω(W_g)·V_g with respect to the free weights, for every group."""
+    for g in range(strengths.shape[0]):
+        w, v = _group(g, groups, W, rooms[0]), _group(g, groups, V, rooms[1])
+        penalty.group_curvature(w, v, strengths[g], _place(g, groups, out, rooms[2]))
+        _store(g, groups, rooms[2], out)
+
+
+@kernel(borrows=True)
+def conjugate(penalty: Any, scale: float, strengths: Any, groups: Any, rooms: Any, V: Any) -> float:
     """Σ (s_g ω)*(c·V_g) = c·Σ (s_g/c·ω)*(V_g): scaling the strengths needs no scaled copy of V."""
-    grouped = features.shape[0] > 0
-    scratch = _scratch(offsets, V)
-    groups = scratch if grouped else V
     total = 0.0
     for g in range(strengths.shape[0]):
-        row, size = (0, _load(g, offsets, features, V, scratch)) if grouped else (g, V.shape[1])
-        total += scale * penalty.group_conjugate(groups[row][:size], strengths[g] / scale)
+        total += scale * penalty.group_conjugate(_group(g, groups, V, rooms[0]), strengths[g] / scale)
         if total == math.inf:
             break
     return total
 
 
-@kernel
-def dual_scale(penalty: Any, strengths: Any, offsets: Any, features: Any, V: Any) -> float:
-    grouped = features.shape[0] > 0
-    scratch = _scratch(offsets, V)
-    groups = scratch if grouped else V
+@kernel(borrows=True)
+def dual_scale(penalty: Any, strengths: Any, groups: Any, rooms: Any, V: Any) -> float:
+    """The largest c in [0, 1] with (s_g ω)*(c·V_g) < ∞ for all groups."""
     scale = 1.0
     for g in range(strengths.shape[0]):
-        row, size = (0, _load(g, offsets, features, V, scratch)) if grouped else (g, V.shape[1])
-        scale = min(scale, penalty.group_dual_scale(groups[row][:size], strengths[g]))
+        scale = min(scale, penalty.group_dual_scale(_group(g, groups, V, rooms[0]), strengths[g]))
     return scale
 
 
-@kernel
-def violation(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any, G: Any, out: Any) -> None:
-    grouped = features.shape[0] > 0
-    scratch = _scratch(offsets, W)
-    groups = scratch if grouped else W
-    gradient_scratch = _scratch(offsets, G)
-    gradients = gradient_scratch if grouped else G
+@kernel(borrows=True)
+def violation(penalty: Any, strengths: Any, groups: Any, rooms: Any, W: Any, G: Any, out: Any) -> None:
+    """Distance of −G_g to s_g·∂ω(W_g), for every group."""
     for g in range(strengths.shape[0]):
-        row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
-        if grouped:
-            _load(g, offsets, features, G, gradient_scratch)
-        out[g] = penalty.group_violation(groups[row][:size], gradients[row][:size], strengths[g])
+        w, gradient = _group(g, groups, W, rooms[0]), _group(g, groups, G, rooms[1])
+        out[g] = penalty.group_violation(w, gradient, strengths[g])
 
 
-@kernel
-def critical_strengths(penalty: Any, offsets: Any, features: Any, G: Any, out: Any) -> None:
-    grouped = features.shape[0] > 0
-    scratch = _scratch(offsets, G)
-    groups = scratch if grouped else G
+@kernel(borrows=True)
+def critical_strengths(penalty: Any, groups: Any, rooms: Any, G: Any, out: Any) -> None:
+    """The smallest strength that holds each group at zero against the gradient G."""
     for g in range(out.shape[0]):
-        row, size = (0, _load(g, offsets, features, G, scratch)) if grouped else (g, G.shape[1])
-        out[g] = penalty.group_critical_strength(groups[row][:size])
+        out[g] = penalty.group_critical_strength(_group(g, groups, G, rooms[0]))
 
 
-@kernel
-def curvature(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any, V: Any, out: Any) -> None:
-    grouped = features.shape[0] > 0
-    scratch, direction_scratch, result_scratch = _scratch(offsets, W), _scratch(offsets, W), _scratch(offsets, W)
-    groups, directions = scratch if grouped else W, direction_scratch if grouped else V
-    results = result_scratch if grouped else out
+@kernel(borrows=True)
+def typical_curvatures(penalty: Any, strengths: Any, groups: Any, rooms: Any, W: Any, out: Any) -> None:
+    """One number per group, of the size of the diagonal of s_g·∇²ω(W_g)."""
     for g in range(strengths.shape[0]):
-        row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
-        if grouped:
-            _load(g, offsets, features, V, direction_scratch)
-        penalty.group_curvature(groups[row][:size], directions[row][:size], strengths[g], results[row][:size])
-        if grouped:
-            _store(g, offsets, features, result_scratch, out)
-
-
-@kernel
-def typical_curvatures(penalty: Any, strengths: Any, offsets: Any, features: Any, W: Any, out: Any) -> None:
-    grouped = features.shape[0] > 0
-    scratch = _scratch(offsets, W)
-    groups = scratch if grouped else W
-    for g in range(strengths.shape[0]):
-        row, size = (0, _load(g, offsets, features, W, scratch)) if grouped else (g, W.shape[1])
-        out[g] = penalty.group_typical_curvature(groups[row][:size], strengths[g])
+        out[g] = penalty.group_typical_curvature(_group(g, groups, W, rooms[0]), strengths[g])

@@ -1,4 +1,4 @@
-"""Feature groups as the user gives them, checked and turned into two arrays that kernels can walk."""
+"""Feature groups as the user gives them, checked and turned into two arrays for kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Groups(NamedTuple):
 
 
 def rows_as_groups() -> Groups:
-    """Every row of W is a group: no arrays as long as the rows, and no copies in the kernels."""
+    """Every row of W is a group: this needs no arrays of that length, and no copies in the kernels."""
     return Groups(np.zeros(1, np.int64), np.zeros(0, np.int64))
 
 

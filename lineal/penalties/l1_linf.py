@@ -35,8 +35,8 @@ class L1Linf(NormPenalty, Fieldless):
     def group_violation(self, w: Any, g: Any, strength: float) -> float:
         """Distance of −g to the l1 ball where w = 0, else to its face {Σ_r u_r = strength, u ≥ 0}.
 
-        On the face u_r = −g_r·sign(w_r) runs over the largest weights; all other coordinates of the face are zero.
-        Projecting u subtracts τ and cuts at zero, so that the distance keeps min(u_r, τ).
+        On the face, u_r = −g_r·sign(w_r) for the largest weights, and all other coordinates are zero. Projecting u
+        subtracts τ and cuts at zero, so that min(u_r, τ) remains as the distance.
         """
         top = norm_inf(w)
         if strength == 0.0:
@@ -56,7 +56,7 @@ class L1Linf(NormPenalty, Fieldless):
         return norm1(v)
 
 
-@kernel
+@kernel(borrows=True)
 def clip_level(v: Any, strength: float) -> float:
     """τ ≥ 0 with Σ max(|v_r| − τ, 0) = strength, or 0 inside the ball."""
     if strength == 0.0:
@@ -68,7 +68,7 @@ def clip_level(v: Any, strength: float) -> float:
 
 @kernel
 def face_coordinate(w: float, g: float, top: float) -> float:
-    """Coordinate of −g along sign(w) where |w| = top, |g| if top = 0 (any sign will do), −∞ off the face."""
+    """Coordinate of −g along sign(w) where |w| = top, |g| if top = 0 (any sign is right), −∞ off the face."""
     if top == 0.0:
         return abs(g)
     if abs(w) < top:
@@ -76,11 +76,11 @@ def face_coordinate(w: float, g: float, top: float) -> float:
     return -g if w > 0.0 else g
 
 
-@kernel
+@kernel(borrows=True)
 def simplex_threshold(w: Any, g: Any, top: float, radius: float) -> float:
     """τ with Σ max(u_r − τ, 0) = radius over the face coordinates u of g: the projection onto a simplex.
 
-    Michelot (1986): average over the active coordinates, drop those below, repeat. Ends after a few passes, and
+    Michelot (1986): average over the active coordinates, drop those below, repeat. It ends after a few passes, and
     needs no memory and no sort.
     """
     tau = -math.inf

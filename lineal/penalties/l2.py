@@ -22,8 +22,8 @@ class L2(SeparablePenalty, Fieldless):
     frees_all = True
 
     @property
-    def l1_share(self) -> float:
-        """None."""
+    def l1_weight(self) -> float:
+        """Zero."""
         return 0.0
 
     def group_value(self, w: Any) -> float:

@@ -1,7 +1,7 @@
 """αΩ(W) = Σ_g α·f_g·ω(W_g) over a whole weight matrix: value, prox, conjugate, optimality.
 
 The loops over groups are compiled once per penalty. A group of one row is used in place; a group of several rows is
-copied to a scratch vector of its own size. Nothing of W's size is allocated but what is returned.
+copied to a scratch vector of its own size. Only results are as large as W.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from lineal import penalties
 from lineal.errors import DataError, OptionError
 from lineal.penalties import group_loops
+from lineal.penalties.base import Penalty
 from lineal.penalties.groups import Groups, parse_groups, rows_as_groups
 
 
@@ -34,7 +35,7 @@ class Regulariser:
     groups : list of lists of feature numbers, or one group number per feature, optional
         A partition of the features into groups, for the group penalties. By default each feature is one group.
     centre : (n_features, k) array, optional
-        V: the penalty is αΩ(W − V), so that it pulls towards V instead of zero; smooth penalties only.
+        V: the penalty is αΩ(W − V), so that it shrinks towards V instead of zero; smooth penalties only.
 
     Attributes
     ----------
@@ -44,7 +45,7 @@ class Regulariser:
 
     def __init__(
         self,
-        penalty: Any,
+        penalty: Penalty,
         alpha: float,
         n_features: int,
         factors: Any = None,
@@ -56,7 +57,7 @@ class Regulariser:
         if groups is not None and not penalty.is_group:
             able = [repr(name) for name in penalties.names() if penalties.get(name).is_group]
             raise OptionError(f"penalty {penalty.name!r} does not take feature_groups: {', '.join(able)} do")
-        self.penalty: Any = penalty
+        self.penalty: Penalty = penalty
         self.alpha: float = float(alpha)
         self.n_features: int = n_features
         self.groups: Groups = rows_as_groups() if groups is None else parse_groups(groups, n_features)
@@ -97,7 +98,7 @@ class Regulariser:
         return self.penalty.is_norm or self.penalty.is_smooth
 
     def in_unit(self, unit: float) -> Regulariser:
-        """The same term as a function of unit·W: a norm grows with the unit, the l2 penalty with its square."""
+        """The same term as a function of unit·W: a norm is proportional to the unit, the l2 penalty to its square."""
         if unit == 1.0:
             return self
         other = self.with_alpha(self.alpha / (unit if self.penalty.is_norm else unit * unit))
@@ -109,14 +110,14 @@ class Regulariser:
         self._check(W)
         moved = W if self.centre is None else np.subtract(W, self.centre, dtype=np.float64)
         strengths, (W,) = self._whole(moved)
-        return group_loops.value(self.penalty, strengths, *self.groups, W)
+        return group_loops.value(self.penalty, strengths, *self._rooms(W), W)
 
     def prox(self, W: np.ndarray, step: float, out: np.ndarray | None = None) -> np.ndarray:
         """argmin_X ½‖X − W‖² + step·αΩ(X), into `out` (which may be W) if given."""
         out = np.empty_like(W) if out is None else out
         self._check(W, out)
         strengths, (moved, whole) = self._whole(self._from_centre(W), out)
-        group_loops.prox(self.penalty, step, strengths, *self.groups, moved, whole)
+        group_loops.prox(self.penalty, step, strengths, *self._rooms(moved, whole), moved, whole)
         if self.centre is not None:
             out += self.centre
         return out
@@ -132,7 +133,7 @@ class Regulariser:
         out = np.empty_like(V) if out is None else out
         self._check(V, out)
         strengths, (V, whole) = self._whole(V, out)
-        group_loops.gradient(self.penalty, strengths, *self.groups, V, whole)
+        group_loops.gradient(self.penalty, strengths, *self._rooms(V, whole), V, whole)
         return out
 
     def conjugate(self, V: np.ndarray, scale: float = 1.0) -> float:
@@ -142,13 +143,13 @@ class Regulariser:
             return 0.0  # no penalty is negative, and all are zero at zero
         shift = 0.0 if self.centre is None else scale * float(np.einsum("jr,jr->", V, self.centre, dtype=np.float64))
         strengths, (V,) = self._whole(V)
-        return group_loops.conjugate(self.penalty, scale, strengths, *self.groups, V) + shift
+        return group_loops.conjugate(self.penalty, scale, strengths, *self._rooms(V), V) + shift
 
     def dual_scale(self, V: np.ndarray) -> float:
         """The largest c in [0, 1] with (αΩ)*(c·V) < ∞."""
         self._check(V)
         strengths, (V,) = self._whole(V)
-        return group_loops.dual_scale(self.penalty, strengths, *self.groups, V)
+        return group_loops.dual_scale(self.penalty, strengths, *self._rooms(V), V)
 
     def violation(self, W: np.ndarray, G: np.ndarray) -> np.ndarray:
         """Distance of −G to the subdifferential of αΩ at W, per group: all zero where W is optimal.
@@ -156,14 +157,15 @@ class Regulariser:
         G is the gradient of the loss term at W.
         """
         self._check(W, G)
-        out = np.empty(self.n_groups)
-        group_loops.violation(self.penalty, self.strengths, *self.groups, self._from_centre(W), G, out)
+        out, moved = np.empty(self.n_groups), self._from_centre(W)
+        group_loops.violation(self.penalty, self.strengths, *self._rooms(moved, G), moved, G, out)
         return out
 
     def critical_alpha(self, G: np.ndarray) -> float:
         """The smallest α at which W = 0 is optimal, for the loss gradient G at W = 0.
 
-        Unpenalised groups are left out, since no α holds them at zero: with some, give the G of a fit to them alone.
+        Unpenalised groups are left out, since no α holds them at zero. If there are some, G must be the gradient
+        after a fit of these groups alone.
         """
         if self.penalty.is_smooth:
             raise OptionError(f"penalty {self.penalty.name!r} sets no weights to zero and has no critical alpha")
@@ -177,10 +179,10 @@ class Regulariser:
         return np.add.reduceat(numbers[self.groups.features], self.groups.offsets[:-1])
 
     def critical_strengths(self, V: np.ndarray) -> np.ndarray:
-        """Per group the smallest strength that would hold it at zero against the gradient V."""
+        """The smallest strength per group that holds it at zero against the gradient V."""
         self._check(V)
         out = np.empty(self.n_groups)
-        group_loops.critical_strengths(self.penalty, *self.groups, V, out)
+        group_loops.critical_strengths(self.penalty, *self._rooms(V), V, out)
         return out
 
     def restricted(self, features: np.ndarray) -> Regulariser:
@@ -224,21 +226,21 @@ class Regulariser:
         """Gradient of αΩ at W with respect to its free weights; no group may be zero."""
         self._check(W)
         out = np.empty_like(W)
-        group_loops.gradient(self.penalty, self.strengths, *self.groups, W, out)
+        group_loops.gradient(self.penalty, self.strengths, *self._rooms(W, out), W, out)
         return out
 
     def free_curvature(self, W: np.ndarray, V: np.ndarray) -> np.ndarray:
         """∇²(αΩ)(W)·V with respect to the free weights of W; no group may be zero."""
         self._check(W, V)
         out = np.empty_like(W)
-        group_loops.curvature(self.penalty, self.strengths, *self.groups, W, V, out)
+        group_loops.curvature(self.penalty, self.strengths, *self._rooms(W, V, out), W, V, out)
         return out
 
     def typical_curvatures(self, W: np.ndarray) -> np.ndarray:
         """One number per feature, of the size of the diagonal of ∇²(αΩ)(W)."""
         self._check(W)
         out = np.empty(self.n_groups)
-        group_loops.typical_curvatures(self.penalty, self.strengths, *self.groups, W, out)
+        group_loops.typical_curvatures(self.penalty, self.strengths, *self._rooms(W), W, out)
         if not self.groups.features.size:
             return out
         by_feature = np.empty(self.n_features)
@@ -253,10 +255,15 @@ class Regulariser:
             nonzero = np.logical_or.reduceat(nonzero[self.groups.features], self.groups.offsets[:-1])
         return ~nonzero
 
+    def _rooms(self, *matrices: np.ndarray) -> tuple[Groups, tuple[np.ndarray, ...]]:
+        """The groups and room for one of each matrix, as the kernels get them."""
+        return self.groups, group_loops.rooms_for(self.groups, *matrices)
+
     def _whole(self, *matrices: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
         """Strengths and matrices as the kernels get them.
 
-        Where weights are penalised one by one and alike, all of W is one group: short rows cost more than they hold.
+        Where all weights are penalised one by one and equally, all of W is treated as one group: loops over long rows
+        are faster.
         """
         if not (self.penalty.is_separable and self.is_uniform):
             return self.strengths, matrices

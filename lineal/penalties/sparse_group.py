@@ -9,7 +9,7 @@ from lineal.core.maths import norm1, norm2, norm_inf, sign, soft_norm2, soft_thr
 from lineal.core.protocol import protocol
 from lineal.penalties.base import L1Ratio, NormPenalty, l1_residual, norm_curvature, over_norm
 
-#: Newton from the left of a convex function: far more steps than it ever takes.
+#: Newton's method on a convex function from the left: far more steps than it ever takes.
 MAX_NEWTON_STEPS = 100
 
 
@@ -21,7 +21,7 @@ class SparseGroup(NormPenalty, L1Ratio):
     name = "sparse_group"
     is_group = True
     has_curvature = True
-    is_additive = False  # shrinking by ‖w‖₂ in between changes what is then cut off
+    is_additive = False  # shrinking by ‖w‖₂ in between changes which weights are set to zero later
 
     def group_value(self, w: Any) -> float:
         return self.l1_ratio * norm1(w) + (1.0 - self.l1_ratio) * norm2(w)
@@ -57,7 +57,7 @@ class SparseGroup(NormPenalty, L1Ratio):
             out[r] = strength * (self.l1_ratio * sign(weight) + (1.0 - self.l1_ratio) * over_norm(weight, size))
 
     def group_curvature(self, w: Any, v: Any, strength: float, out: Any) -> None:
-        """That of the l1/l2 part."""
+        """The curvature of the l1/l2 part: that of ‖w‖₁ is zero."""
         norm_curvature(w, v, (1.0 - self.l1_ratio) * strength, out)
 
     def group_typical_curvature(self, w: Any, strength: float) -> float:

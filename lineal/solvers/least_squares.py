@@ -125,7 +125,7 @@ class _Adaptive:
         loss, engine = centred.objective.loss, centred.objective.engine
         self.curvature = loss.typical_curvature(engine.n_columns)
         sample = max(SAMPLED_ROWS * engine.shape[1], MIN_SAMPLED_ROWS)
-        self.matrix = _Matrix(centred, None if getattr(loss, "is_quadratic", False) else sample, seed)
+        self.matrix = _Matrix(centred, None if loss.is_quadratic else sample, seed)
         self.smallest, self.largest = 1e-8 * self.curvature, 1e2 * self.curvature
         self.factor = self.matrix.factor(self.curvature)
         self.steps = 0

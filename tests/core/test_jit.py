@@ -126,6 +126,57 @@ def test_bounds_checked_kernels_have_a_cache_of_their_own():
     assert run(code) != run(code, NUMBA_BOUNDSCHECK="1")
 
 
+@pytest.mark.parametrize("module", ["numba", "llvmlite"])
+def test_another_version_of_the_compiler_starts_another_cache(module, monkeypatch):
+    from lineal.core import jit
+
+    before = jit.source_hash()
+    monkeypatch.setattr(getattr(jit, module), "__version__", "0.0.1")
+    assert jit.source_hash() != before
+
+
+@pytest.mark.parametrize("version", ["0.69.0", "0.69.0rc1", "1.0.2"])
+def test_a_numba_that_was_not_tested_is_refused_with_advice(version):
+    from lineal.core.numba_internals import check_version
+    from lineal.errors import LinealError
+
+    with pytest.raises(ImportError, match="is installed, which was not tested") as caught:
+        check_version(version)
+    assert isinstance(caught.value, LinealError)  # which the command line prints on one line
+    for part in ("Numba", version, "0.68", "pip install 'numba<0.69'"):
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("version", ["0.63.0", "0.68.1", "0.68.0dev0+3.g1"])
+def test_a_numba_that_was_tested_is_taken(version):
+    from lineal.core.numba_internals import check_version
+
+    check_version(version)
+
+
+def test_a_newer_numba_is_refused_before_its_private_names_are_used():
+    """With the private names gone, as they may be in a newer version, the error is still the one with the advice."""
+    code = """
+import sys, lineal, numba
+numba.__version__ = "0.69.0"
+sys.modules["numba.core.caching"] = None  # importing it fails
+lineal.LinearClassifier().fit([[0], [1]], [0, 1])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 1
+    assert "lineal.errors.DependencyError: lineal.core needs Numba up to version 0.68" in done.stderr.splitlines()[-1]
+
+
+def test_the_bound_of_the_package_is_that_of_the_check():
+    import tomllib
+
+    from lineal.core.numba_internals import NEWEST
+
+    needs = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    (numba,) = [need for need in needs if need.startswith("numba")]
+    assert numba.endswith(f"<{NEWEST[0]}.{NEWEST[1] + 1}")
+
+
 def test_importing_lineal_imports_neither_numba_nor_scikit_learn():
     code = "import sys, lineal; print([m for m in ('numba', 'sklearn', 'pyarrow', 'scipy') if m in sys.modules])"
     assert run(code).strip() == "[]"

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from lineal.core.jit import kernel
 from lineal.design import narrow_products, orders, products, wrap
+from lineal.design.constant_columns import is_constant
 from lineal.errors import DataError
 
 pytestmark = pytest.mark.core
@@ -298,3 +299,32 @@ def test_empty_and_tiny_shapes(shape, kind):
     np.testing.assert_array_equal(products.gram(design), A.T @ A)
     for ordered in (orders.by_rows(design, 2), orders.by_columns(design, 2)):
         np.testing.assert_array_equal(products.matmul(ordered, V), A @ V)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("mean", [1.0, 2024.7, -1e9, 3e-12])
+@pytest.mark.parametrize("from_moments", [True, False])
+def test_constant_columns_are_told_from_those_that_vary(mean, dtype, from_moments):
+    """A column of equal numbers is constant however its variance was rounded; one that varies by more is not."""
+    rng = np.random.default_rng(0)
+    n = 4001
+    constant = np.full(n, mean, dtype)
+    step = 1e-2 if from_moments else 1e-5  # relative to the mean, well above the rounding of float32
+    varying = (constant * (1 + step * rng.normal(size=n))).astype(dtype)
+    s = rng.random(n) / n
+    s = (s / s.sum()).astype(dtype)
+
+    def moments(x):
+        average = (s * x).sum(dtype=dtype)
+        if from_moments:
+            return (s * x * x).sum(dtype=dtype) - average * average, average
+        return (s * (x - average) ** 2).sum(dtype=dtype), average
+
+    for column, expected in ((constant, True), (varying, False)):
+        variance, average = (np.array([number], np.float64) for number in moments(column))
+        assert is_constant(variance, average, dtype, from_moments).tolist() == [expected]
+
+
+def test_columns_of_zeros_are_constant_and_those_whose_squares_overflow_are_not():
+    variances, means = np.array([0.0, np.inf, np.nan, 1.0]), np.array([0.0, 1e200, 1.0, 1e300])
+    assert is_constant(variances, means).tolist() == [True, False, False, True]

@@ -230,3 +230,12 @@ def test_float32_scores_are_summed_in_float64():
 def test_unknown_name_points_to_the_nearest():
     with pytest.raises(OptionError, match="did you mean 'logistic'"):
         losses.get("logitsic")
+
+
+def test_the_twin_refuses_losses_and_penalties_that_it_does_not_know():
+    Y, Z = np.eye(3, dtype=bool), np.zeros((3, 3))
+    for function in (twin.losses, twin.gradients, lambda *given: twin.balanced(*given, np.ones(3))):
+        with pytest.raises(ValueError, match="does not know the loss 'pairwise'"):
+            function("pairwise", Y, Z)
+    with pytest.raises(ValueError, match="does not know the penalty 'ridge'"):
+        twin.prox("ridge", np.ones(3), 0.1)

@@ -77,7 +77,7 @@ def test_value_and_flags(penalty, w, c):
         assert penalty.group_value(c * w) == pytest.approx(c * value, rel=1e-12)
     if penalty.is_separable:
         assert value == pytest.approx(sum(penalty.group_value(w[i : i + 1]) for i in range(len(w))), rel=1e-12)
-        mixed = penalty.l1_share * np.abs(w).sum() + 0.5 * (1.0 - penalty.l1_share) * (w * w).sum()
+        mixed = penalty.l1_weight * np.abs(w).sum() + 0.5 * (1.0 - penalty.l1_weight) * (w * w).sum()
         assert value == pytest.approx(mixed, rel=1e-12)
 
 

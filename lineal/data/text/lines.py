@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lineal.core.borrow import borrow
 from lineal.core.jit import kernel
 from lineal.data.text.byte_words import U8, U10, leading_digits, word_at
 from lineal.data.text.numbers import MINUS, PLUS, U0, U1, U9, ZERO_BYTE, U, parse_number
@@ -60,15 +59,6 @@ class Rows(NamedTuple):
     extras: Any
     names: Any
     kinds: Any
-
-
-@kernel
-def borrowed(rows: Any) -> Any:
-    """The same arrays, not counted."""
-    return Rows(
-        borrow(rows.values), borrow(rows.indices), borrow(rows.row_end), borrow(rows.labels), borrow(rows.label_end),
-        borrow(rows.extras), borrow(rows.names), borrow(rows.kinds),
-    )  # fmt: skip
 
 
 class Found(NamedTuple):

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lineal.core.borrow import borrow
 from lineal.core.jit import kernel
 from lineal.data.dataset import Dataset, Schema
 from lineal.data.options import ReadOptions
@@ -36,7 +35,6 @@ from lineal.data.text.lines import (
     NOT_FINITE,
     OK,
     Found,
-    borrowed,
     count_marks,
     is_blank,
     merge_entries,
@@ -98,7 +96,7 @@ def parse_query(data: Any, p: Any) -> Any:
     return OK, after, (-query if negative else query), True
 
 
-@kernel
+@kernel(borrows=True)
 def parse_features(data: Any, p: Any, rows: Any, entry: int, limits: Any) -> Any:
     """The features up to the end of the line: (code, position, entries so far, whether the indices ascend)."""
     values, indices = rows.values, rows.indices
@@ -161,10 +159,9 @@ def find_repeat(data: Any, p: Any, indices: Any, start: int, stop: int, base: in
     return p
 
 
-@kernel
+@kernel(borrows=True)
 def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
     """Parse whole lines into `rows`; stop when `bad` is full."""
-    data, rows = borrow(data), borrowed(rows)
     row, entry, label, n_bad = 0, 0, 0, 0
     lowest, highest, most_labels = MAX_INDEX, -1, 0
     unlabelled, queries, large, n_large = 0, 0, 0, 0

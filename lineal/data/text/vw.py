@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lineal.core.borrow import borrow
 from lineal.core.jit import kernel
 from lineal.data.dataset import Dataset, Schema
 from lineal.data.options import ReadOptions
@@ -42,7 +41,6 @@ from lineal.data.text.lines import (
     SPACE,
     TAB,
     Found,
-    borrowed,
     count_marks,
     is_blank,
     merge_entries,
@@ -191,7 +189,7 @@ def kind_of(seed: Any, wanted: Any) -> Any:
     return np.uint8(0)
 
 
-@kernel
+@kernel(borrows=True)
 def parse_namespaces(data: Any, p: Any, rows: Any, entry: int, limits: Any) -> Any:
     """From the first bar to the end of the line: (code, position, entries so far)."""
     values, indices, kinds = rows.values, rows.indices, rows.kinds
@@ -234,10 +232,9 @@ def parse_namespaces(data: Any, p: Any, rows: Any, entry: int, limits: Any) -> A
         p = skip_blanks(data, p)
 
 
-@kernel
+@kernel(borrows=True)
 def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
     """Parse whole lines into `rows`; stop when `bad` is full."""
-    data, rows = borrow(data), borrowed(rows)
     row, entry, label, n_bad, most_labels, unlabelled, large = 0, 0, 0, 0, 0, 0, 0
     is_full = False
     first_unlabelled: Any = -1

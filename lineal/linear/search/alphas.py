@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from lineal.design.constant_columns import is_constant
 from lineal.problem.certificate import scores_of
 from lineal.problem.objective import Objective
 
@@ -77,8 +78,11 @@ def largest_alpha(objective: Objective, constant: np.ndarray | None = None) -> f
     if not regulariser.penalty.is_smooth:
         alpha = regulariser.critical_alpha(G)
     else:
-        variances = np.maximum(squares - means**2, 0.0) if objective.fit_intercept else squares
-        variances = np.where(variances > 1e-12 * squares, variances, 0.0)  # a constant column, but for rounding
+        variances = squares
+        if objective.fit_intercept:
+            variances = squares - means**2
+            variances[is_constant(variances, means)] = 0.0
+        variances = np.where(np.isfinite(variances), variances, 0.0)
         # Weights √f·w with features x/√f have the plain penalty; features without a penalty have no say.
         inverse = np.divide(1.0, regulariser.factors, where=regulariser.factors > 0.0, out=np.zeros(d))
         slopes = np.sqrt(inverse @ G**2).max(initial=0.0)

@@ -19,6 +19,7 @@ import numpy as np
 
 from lineal.core.jit import kernel
 from lineal.core.maths import soft_threshold, wide
+from lineal.design.constant_columns import ROUNDING
 from lineal.penalties.base import l1_residual
 
 #: Share of the decrease that the model's slope promises.
@@ -39,9 +40,6 @@ FAR = 0.7
 
 #: ... and so is a weight that moved by less than this share of what is good enough (a quarter of the time on text).
 SETTLED = 0.3
-
-#: A column that the intercept explains up to rounding has no curvature of its own.
-CONSTANT = 1e-12
 
 
 class Scalars(NamedTuple):
@@ -159,7 +157,7 @@ def _prepare(layout, penalty, r, chosen, w, slopes, means, bends, rows, sums):
         slopes[a] = slope
         means[a] = mean
         own = bend - mean * mean * sums[1]
-        bends[a] = own if own > CONSTANT * bend else 0.0
+        bends[a] = own if own > ROUNDING * bend else 0.0
         slope += penalty_slope(penalty, j, r, w[a]) - mean * sums[0] * sums[1]
         if bends[a] == 0.0 and penalty.square[j] == 0.0 and penalty.absolute[j] > 0.0:
             bends[a] = 1e-12 * (bend + 1.0)  # nothing but the penalty acts on it

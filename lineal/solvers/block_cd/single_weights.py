@@ -185,7 +185,7 @@ def _sizes(X: Design) -> np.ndarray:
 def _scalars(objective: Objective) -> Scalars:
     """The penalty of single weights as λ1 and λ2 of every feature."""
     regulariser = objective.regulariser
-    ratio = regulariser.penalty.l1_share
+    ratio = regulariser.penalty.l1_weight
     centres = np.zeros((0, 0)) if regulariser.centre is None else regulariser.centre.astype(np.float64)
     return Scalars(ratio * regulariser.strengths, (1.0 - ratio) * regulariser.strengths, centres)
 

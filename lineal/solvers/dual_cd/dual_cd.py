@@ -43,7 +43,7 @@ PATIENCE = 3
 
 def check(loss: Any, penalty: Any) -> None:
     """Refuse, by name, what this solver cannot honour."""
-    if getattr(loss, "dual_curvature", None) is None:
+    if loss.dual_curvature is None:
         raise OptionError(f"dual_cd does not know the dual steps of loss {loss.name!r}: use lbfgs or newton")
     if not penalty.is_smooth:
         raise OptionError(f"dual_cd needs penalty 'l2', not {penalty.name!r}")

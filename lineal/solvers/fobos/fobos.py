@@ -178,7 +178,7 @@ class _Passes:
         self.targets, self.seed, self.state = engine.targets, seed, generator(seed)
         self.clock = np.zeros(2)  # t₀ and steps taken, and the sum of their lengths
         self.paid = np.zeros(engine.shape[1])  # the sum of lengths up to which a feature has been pulled
-        has_duals = hasattr(objective.loss, "row_dual_repair")  # losses of pairs cannot do with sums over their pairs
+        has_duals = objective.loss.takes_dual_points
         self.duals = np.zeros((engine.shape[0] if has_duals else 0, theta.shape[1]), theta.dtype)
         self.sum, self.passes = np.zeros(() if has_duals else theta.shape, theta.dtype), 0  # of iterates
 

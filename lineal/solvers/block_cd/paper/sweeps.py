@@ -51,9 +51,7 @@ class PaperSweeps(BlockRows):
         self.method, self.rule, self.shrinking = options.method, options.rule, options.shrinking
         self.searches = options.searches
         k, loss = engine.n_columns, self.loss
-        bound = loss.lipschitz(k)
-        if options.constant == "paper":
-            bound = loss.pairwise_lipschitz(k) if hasattr(loss, "pairwise_lipschitz") else bound
+        bound = loss.pairwise_lipschitz(k) if options.constant == "paper" else loss.lipschitz(k)
         self.curvatures = bound * self.squares
         self.draws = np.random.default_rng(seed)
         self.active = self.squares > 0.0
