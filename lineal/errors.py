@@ -38,10 +38,15 @@ class ParseError(DataError):
 
 def unknown_value(parameter: str, value: object, known: Iterable[str]) -> OptionError:
     """The error for a name that is not in `known`: it names the nearest one."""
+    return OptionError(f"{parameter}={value!r} is unknown: {nearest(value, known)}")
+
+
+def nearest(value: object, known: Iterable[str]) -> str:
+    """What to say after a name that is not in `known`: the nearest one, and all of them."""
     import difflib  # here, since the command line imports this file before it can handle Ctrl-C
 
     known = sorted(known)
     text = str(value).lower()
     near = [name for name in known if text and name.startswith(text)] or difflib.get_close_matches(text, known, 1, 0.4)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    return OptionError(f"{parameter}={value!r} is unknown: {hint}known are {', '.join(map(repr, known))}")
+    return f"{hint}known are {', '.join(map(repr, known))}"

@@ -192,12 +192,20 @@ def reading_options() -> list[str]:
 
 
 def training_flags() -> list[str]:
+    from lineal.cli.flags import flag_of
     from lineal.linear.options import TrainOptions
     from lineal.system.options import OF_FEATURES
 
     left_out = ("verbose", *OF_FEATURES)
     names = [field.name for field in dataclasses.fields(TrainOptions) if field.name not in left_out]
-    return [f"--{name.replace('_', '-')}" for name in names]
+    return [flag_of(name) for name in names]
+
+
+def solver_options() -> list[str]:
+    from lineal.solvers.options import OPTIONS
+
+    fields = [field for options in OPTIONS.values() for field in dataclasses.fields(options)]
+    return [*OPTIONS, *(name for field in fields for name in (field.name, *field.metadata.get("choices", ())))]
 
 
 def commands() -> list[str]:
@@ -220,6 +228,7 @@ def statuses() -> list[str]:
         ("docs/guide/command-line.md", training_flags),
         ("docs/guide/command-line.md", commands),
         ("docs/guide/certificates.md", statuses),
+        ("docs/guide/which-model.md", solver_options),
     ],
 )
 def test_pages_leave_nothing_out(page: str, names_of: Callable[[], list[str]]) -> None:

@@ -16,13 +16,16 @@ from lineal.errors import OptionError
 from lineal.system.options import OF_FEATURES
 
 #: What a flag's value looks like where its type does not say.
-METAVARS = {"class_weight": "balanced|LABEL=WEIGHT,…"}
+METAVARS = {"class_weight": "balanced|LABEL=WEIGHT,…", "solver_options": "NAME=VALUE"}
 
 #: Fields that commands decide themselves, or that have a value for every feature, and that are no flags.
 NO_FLAGS = ("labels", *OF_FEATURES)
 
 #: Flags that are not called as their fields.
-FLAG_NAMES = {"generator": "--features"}
+FLAG_NAMES = {"generator": "--features", "solver_options": "--solver-option"}
+
+#: Flags that may be given several times, with one text each.
+REPEATED = ("solver_options",)
 
 #: Titles of the sections of the help.
 SECTIONS = {
@@ -57,7 +60,7 @@ def flags(leave_out: tuple[str, ...] = (), **groups: type) -> Callable[[Callable
             given = {name: values.pop(name) for name in made}
             for group, options in groups.items():
                 names = [field.name for field in dataclasses.fields(options)]
-                values[group] = {name: given[name] for name in names if given.get(name) is not None}
+                values[group] = {name: given[name] for name in names if given.get(name) not in (None, [])}
             return function(**values)
 
         parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *made.values())]
@@ -73,7 +76,7 @@ def parameters_of(options: type) -> dict[str, inspect.Parameter]:
     hints = typing.get_type_hints(options)
     parameters = {}
     for field in dataclasses.fields(options):
-        kind = _plain_type(hints[field.name])
+        kind = list[str] if field.name in REPEATED else _plain_type(hints[field.name])
         flag = flag_of(field.name)
         info = typer.Option(
             f"{flag}/--no-{flag[2:]}" if kind is bool else flag,
@@ -124,6 +127,24 @@ def _help(field: dataclasses.Field[Any], flag: str) -> str:
         return text
     shown = field.default if not isinstance(field.default, bool) else flag if field.default else f"--no-{flag[2:]}"
     return f"{text} [default: {shown}]"
+
+
+def parse_solver_options(texts: list[str] | None, solver: str) -> dict[str, Any] | None:
+    """Options of a solver from texts NAME=VALUE, with values of the types that it expects."""
+    if not texts:
+        return None
+    found: dict[str, str] = {}
+    for text in texts:
+        name, separator, value = (part.strip() for part in text.partition("="))
+        if not (name and separator and value):
+            raise OptionError(f"--solver-option {text!r} is not NAME=VALUE, for example globalisation=trust_region")
+        if name in found:
+            raise OptionError(f"--solver-option {name} is given twice: {found[name]!r} and {value!r}")
+        found[name] = value
+    from lineal import solvers
+    from lineal.system.solver_options import parsed
+
+    return parsed(solvers.options_class(solver) if solver in solvers.names() else None, found)
 
 
 def parse_class_weight(text: str | None) -> Any:

@@ -6,7 +6,7 @@ import dataclasses
 import time
 from typing import TYPE_CHECKING, Any
 
-from lineal.cli.flags import flag_of, parse_class_weight
+from lineal.cli.flags import flag_of, parse_class_weight, parse_solver_options
 from lineal.data.options import ReadOptions
 from lineal.errors import OptionError, unknown_value
 from lineal.least_squares.options import LeastSquaresOptions
@@ -43,7 +43,8 @@ class Clock:
 def train_options(training: dict[str, Any], verbose: int) -> TrainOptions:
     """Options that can be honoured; what cannot is said before a large file is read."""
     weights = parse_class_weight(training.get("class_weight"))
-    options = TrainOptions(**{**training, "class_weight": weights, "verbose": verbose}).checked()
+    own = parse_solver_options(training.get("solver_options"), training.get("solver", "auto"))
+    options = TrainOptions(**{**training, "class_weight": weights, "solver_options": own, "verbose": verbose}).checked()
     from lineal import losses, solvers
 
     solvers.choose(options.solver, losses.get(options.loss), options.get_penalty())

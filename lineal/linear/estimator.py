@@ -12,6 +12,7 @@ from lineal.linear.fit import fit
 from lineal.linear.model import LINKS
 from lineal.linear.options import TrainOptions
 from lineal.models.estimator import ModelClassifier
+from lineal.solvers.options import describe_all
 from lineal.system.options import describe
 
 
@@ -40,6 +41,12 @@ class LinearClassifier(ModelClassifier):
     n_iter_ : number of iterations.
     status_ : how the fit ended.
     model_ : the `lineal.Model`, to save or to predict with.
+
+    Notes
+    -----
+    Options of the solvers, for `solver_options`:
+
+{describe_all()}
     """
 
     def __init__(
@@ -51,6 +58,7 @@ class LinearClassifier(ModelClassifier):
         feature_groups: Any = None,
         penalty_factors: Any = None,
         solver: str = "auto",
+        solver_options: dict[str, Any] | None = None,
         tol: float = 1e-3,
         fit_intercept: bool = True,
         class_weight: Any = None,
@@ -72,6 +80,7 @@ class LinearClassifier(ModelClassifier):
         self.feature_groups = feature_groups
         self.penalty_factors = penalty_factors
         self.solver = solver
+        self.solver_options = solver_options
         self.tol = tol
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight

@@ -138,6 +138,7 @@ class Problem:
             start=start,
             n_jobs=self.options.n_jobs,
             seed=self.options.random_state or 0,
+            **(self.options.solver_options or {}),
         )
 
     def with_alpha(self, alpha: float) -> Problem:

@@ -7,7 +7,9 @@ from typing import Any
 
 from lineal import losses, penalties, solvers
 from lineal.errors import OptionError, unknown_value
+from lineal.solvers import options as solver_options
 from lineal.system.options import Options, option
+from lineal.system.solver_options import SolverOptions
 
 #: Ways from scores to label sets (`thresholds.py`, which help texts need not import).
 THRESHOLDS = ("zero", "global", "per_label", "learned")
@@ -33,6 +35,9 @@ class TrainOptions(Options):
         None, "by what the penalty of each feature, or of each of the groups, is multiplied; zero leaves it free"
     )
     solver: str = option("auto", f"algorithm: auto, {', '.join(solvers.names())}")
+    solver_options: dict[str, Any] | None = option(  # noqa: RUF009
+        None, f"options of the solver that is named, as a dict from name to value; {solver_options.text()}"
+    )
     tol: float = option(1e-3, "stop at this relative duality gap (relative violation where no gap exists)")
     fit_intercept: bool = option(True, "fit an intercept; it is never penalised")
     class_weight: str | dict[Any, float] | None = option(None, "None, 'balanced', or a dict of weights of the classes")  # noqa: RUF009
@@ -58,6 +63,7 @@ class TrainOptions(Options):
                 raise unknown_value(name, getattr(self, name), known)
         if self.solver not in ("auto", *solvers.names()):
             raise unknown_value("solver", self.solver, ("auto", *solvers.names()))
+        self._check_solver_options()
         self.need_common("alpha", "tol", "max_iter", "max_time", "random_state")
         if self.l1_ratio is not None:
             self.get_penalty()
@@ -66,6 +72,21 @@ class TrainOptions(Options):
         if self.verbose is not True and self.verbose is not False:
             self.need_common("verbose")
         return self
+
+    def _check_solver_options(self) -> None:
+        given = self.solver_options
+        if given is not None and not (isinstance(given, dict) and all(isinstance(name, str) for name in given)):
+            raise OptionError(f"solver_options={given!r} is not a dict from names to values")
+        if not given:
+            return
+        if self.solver == "auto":
+            owners = [solver_options.owners(name) for name in given]
+            able = [solver for solver in solvers.names() if all(solver in some for some in owners)]
+            which = " or ".join(map(repr, able)) if able else "the one that has them"
+            raise OptionError(
+                f"solver_options={given!r} are for one solver, and solver='auto' may take any: set solver to {which}"
+            )
+        SolverOptions.of(solvers.options_class(self.solver), self.solver, given)
 
     def _check_threshold(self) -> None:
         if self.threshold is not None and self.threshold not in THRESHOLDS:

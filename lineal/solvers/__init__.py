@@ -18,6 +18,7 @@ from lineal.system import memory
 if TYPE_CHECKING:
     from lineal.design import Design
     from lineal.problem.solver import Solver
+    from lineal.system.solver_options import SolverOptions
 
 #: Files here that are no solvers: algorithms that minimise no `Objective`, which their estimators call, and options.
 NO_SOLVERS = ("calibrated", "stagewise", "options")
@@ -93,6 +94,13 @@ def get(name: str) -> Solver:
     """The solver called `name`."""
     found: Solver = importlib.import_module(f"{__name__}.{name}").solve
     return found
+
+
+def options_class(name: str) -> type[SolverOptions] | None:
+    """The class of a solver's own options; None where it has none. Known without an import for lineal's own."""
+    from lineal.solvers.options import OPTIONS
+
+    return OPTIONS[name] if name in OPTIONS else get(name).options
 
 
 def _local_rows(objective: Any) -> Design | None:

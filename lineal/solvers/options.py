@@ -5,11 +5,11 @@ They stand apart from the algorithms because help texts must not wait for Numba.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from lineal.errors import OptionError
-from lineal.system.options import option
-from lineal.system.solver_options import SolverOptions, choice
+from lineal.system.options import describe, option
+from lineal.system.solver_options import SolverOptions, choice, names_and_values
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class LeastSquaresSolverOptions(SolverOptions):
     )  # fmt: skip
 
 
-#: Options of the solvers by name; a solver that is not here has none, or declares them in its own file.
+#: Options of lineal's own solvers by name; one that is not here has none.
 OPTIONS: dict[str, type[SolverOptions]] = {
     "newton": NewtonOptions,
     "dual_cd": DualOptions,
@@ -132,3 +132,19 @@ OPTIONS: dict[str, type[SolverOptions]] = {
     "fobos": FobosOptions,
     "least_squares": LeastSquaresSolverOptions,
 }
+
+
+def text() -> str:
+    """All options of all solvers, with the values that they take: for help texts."""
+    return "; ".join(f"{solver}: {names_and_values(options)}" for solver, options in sorted(OPTIONS.items()))
+
+
+def describe_all(indent: str = "    ") -> str:
+    """All options of all solvers with their help, for docstrings."""
+    parts = [f"{indent}{solver}\n{describe(options, indent + '    ')}" for solver, options in sorted(OPTIONS.items())]
+    return "\n".join(parts)
+
+
+def owners(name: str) -> list[str]:
+    """Solvers that have an option of this name."""
+    return [solver for solver, options in sorted(OPTIONS.items()) if name in {field.name for field in fields(options)}]

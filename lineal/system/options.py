@@ -68,6 +68,8 @@ _MAY_BE_NONE = ("max_time", "random_state")
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _plain(one) for name, one in value.items()}
     value = value.item() if hasattr(value, "item") else value
     return value if value is None or isinstance(value, bool | int | float | str | list) else repr(value)
 

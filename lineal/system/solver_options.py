@@ -7,10 +7,10 @@ import math
 import types
 import typing
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from lineal.errors import OptionError, unknown_value
+from lineal.errors import OptionError, nearest, unknown_value
 from lineal.system.options import Options
 
 #: Texts that mean yes and no on the command line.
@@ -22,6 +22,7 @@ def choice(default: str | None, known: Iterable[str], text: str) -> Any:
     return field(default=default, metadata={"help": text, "choices": tuple(known)})
 
 
+@dataclass(frozen=True)
 class SolverOptions(Options):
     """Base of the options of a solver: a frozen dataclass whose fields are names, flags or positive numbers."""
 
@@ -30,18 +31,20 @@ class SolverOptions(Options):
         """Checked options by their names; None where a solver has none and none is given."""
         if options is None:
             if values:
-                raise OptionError(f"solver {solver!r} has no options: leave out {', '.join(map(repr, values))}")
+                raise OptionError(
+                    f"solver {solver!r} has no options of its own: leave out {', '.join(map(repr, values))}"
+                )
             return None
-        known = [entry.name for entry in dataclasses.fields(options)]  # type: ignore[arg-type]
+        known = [entry.name for entry in dataclasses.fields(options)]
         for name in values:
             if name not in known:
-                raise unknown_value(f"option of solver {solver!r}", name, known)
+                raise OptionError(f"solver {solver!r} has no option {name!r}: {nearest(name, known)}")
         return options(**values).checked()
 
     def checked(self) -> SolverOptions:
         """The same options, or an error that names the first one that cannot be honoured."""
         hints = typing.get_type_hints(type(self))
-        for entry in dataclasses.fields(self):  # type: ignore[arg-type]
+        for entry in dataclasses.fields(self):
             value, kind, optional = getattr(self, entry.name), *_kind(hints[entry.name])
             if value is None and optional:
                 continue
@@ -53,6 +56,17 @@ class SolverOptions(Options):
             else:
                 self.need(entry.name, lambda v: 0.0 < v < math.inf, "a positive number")
         return self
+
+
+def names_and_values(options: type[SolverOptions]) -> str:
+    """The options with the values that they take, on one line of a help text."""
+    hints = typing.get_type_hints(options)
+    parts = []
+    for entry in dataclasses.fields(options):
+        kind, _ = _kind(hints[entry.name])
+        values = entry.metadata.get("choices") or (("true", "false") if kind is bool else ("NUMBER",))
+        parts.append(f"{entry.name}={'|'.join(values)}")
+    return ", ".join(parts)
 
 
 def parsed(options: type[SolverOptions] | None, texts: Mapping[str, str]) -> dict[str, Any]:

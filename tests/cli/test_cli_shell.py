@@ -17,7 +17,7 @@ from cli_files import done, program, shell
 
 import lineal
 from lineal.cli import orderly_end
-from lineal.cli.flags import NO_FLAGS
+from lineal.cli.flags import NO_FLAGS, flag_of
 from lineal.data.options import ReadOptions
 from lineal.linear.options import TrainOptions
 
@@ -68,7 +68,7 @@ def test_flags_follow_the_options():
     text = " ".join(done("train", "--help").stdout.split())
     for options in (TrainOptions, ReadOptions):
         for field in dataclasses.fields(options):
-            flag = f"--{field.name.replace('_', '-')}"
+            flag = flag_of(field.name)
             if field.name in NO_FLAGS:  # the commands know whether they need labels; arrays are no flags
                 assert flag not in text
             elif field.name != "verbose":

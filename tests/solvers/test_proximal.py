@@ -149,9 +149,7 @@ def test_constants_bound_the_curvature(d, intercept):
     X = telling_problem(7, d=8)[0].toarray()[:, :d] + 30.0
     y = telling_problem(7)[1]
     s = np.random.default_rng(0).random(60)
-    composite = Composite(
-        "fista", problem(X, y, "multiclass_squared_hinge", alpha=1.0, intercept=intercept, weights=s), 1
-    )
+    composite = Composite(problem(X, y, "multiclass_squared_hinge", alpha=1.0, intercept=intercept, weights=s), 1)
     s = s / s.sum()
     centred = X - s @ X if intercept else X
     wanted = 2 * 3 * np.linalg.eigvalsh(centred.T @ (s[:, None] * centred))[-1]
@@ -378,13 +376,18 @@ def test_fobos_refuses_rows_held_elsewhere_and_says_what_runs_there():
         fobos.solve(far)
 
 
-@pytest.mark.parametrize("solver", [fista, sparsa])
-def test_rows_held_elsewhere_are_refused_by_name(solver):
-    objective = problem(*telling_problem(13), "softmax", alpha=0.1)
-    far = Objective(Elsewhere(objective.engine), objective.loss, objective.regulariser)
-    name = solver.__name__.rpartition(".")[2]
-    with pytest.raises(OptionError, match=f"{name} needs all rows in this process, not Elsewhere: use solver='lbfgs'"):
-        solver.solve(far)
+def test_auto_takes_a_solver_that_runs_where_the_rows_are():
+    X, y = telling_problem(13)
+    for loss, penalty, names in (
+        ("softmax", "l1/l2", ("sparsa", "fista")),
+        ("logistic", "l1", ("sparsa", "fista")),
+        ("logistic", "l2", ("lbfgs", "newton")),
+    ):
+        objective = problem(X, y, loss, penalty, alpha=0.1)
+        far = replace(objective, engine=Elsewhere(objective.engine))
+        found = solvers.pick("auto", far, 1e-3)
+        assert found.name in names
+        assert found(far, tol=1e-3, max_iter=5000).status == "converged"
 
 
 def test_bad_choices_are_named():

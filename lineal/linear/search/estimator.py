@@ -82,6 +82,7 @@ class LinearClassifierCV(LinearClassifier):
         feature_groups: Any = None,
         penalty_factors: Any = None,
         solver: str = "auto",
+        solver_options: dict[str, Any] | None = None,
         tol: float = 1e-3,
         fit_intercept: bool = True,
         class_weight: Any = None,
@@ -110,6 +111,7 @@ class LinearClassifierCV(LinearClassifier):
         self.feature_groups = feature_groups
         self.penalty_factors = penalty_factors
         self.solver = solver
+        self.solver_options = solver_options
         self.tol = tol
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
