@@ -103,6 +103,16 @@ def wrap(X: Any) -> Design:
     return Design(layout(X.data, X.indices, X.indptr, other), X.shape, X.dtype, is_sorted)
 
 
+def unwrapped(X: Design) -> np.ndarray | sparse.csr_array | sparse.csc_array:
+    """The matrix of a `Design` as NumPy or SciPy knows it; its entries are not copied."""
+    if isinstance(X.layout, Dense):
+        return X.layout.values
+    data, indices, indptr, _ = X.layout
+    first, last = indptr[0], indptr[-1]
+    kind = sparse.csr_array if isinstance(X.layout, CSR) else sparse.csc_array
+    return kind((data[first:last], indices[first:last], indptr - first), shape=X.shape)
+
+
 def summed(X: Any) -> Any:
     """The same CSR or CSC matrix without entries that meet in one place: they are added up. Not copied without any.
 

@@ -35,8 +35,8 @@ from lineal.dropin.problem import ChecksInput, checked_weights
 from lineal.errors import DataError, OptionError
 from lineal.numerics.cg import System, column_dots, truncated_cg
 from lineal.numerics.second_moment import Factor, without_constants
+from lineal.problem.labels import has_columns, label_sets
 from lineal.problem.solution import Certificate
-from lineal.problem.targets import has_columns, label_sets
 from lineal.problem.validation import explained
 from lineal.system import memory
 

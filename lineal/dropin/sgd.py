@@ -40,8 +40,9 @@ from lineal.dropin.problem import (
 )
 from lineal.errors import DataError
 from lineal.linear.options import TrainOptions
+from lineal.problem.labels import check_present
 from lineal.problem.solution import NO_CERTIFICATE
-from lineal.problem.targets import check_present, encode
+from lineal.problem.targets import encode
 from lineal.problem.validation import validated
 from lineal.system import memory
 

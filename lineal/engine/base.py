@@ -16,9 +16,9 @@ The rules for a step:
 - It is a module-level function or a frozen dataclass with `__call__(block, *pieces, *arguments)`: picklable, a few
   kilobytes, without a reference to the objective, the solver or an engine. Large arrays are passed as arguments, which
   an engine sends to each worker once.
-- It returns a tuple of arrays and numbers that are added entry by entry. It may change the pieces of states that move
-  (`RowState.to`), add to other pieces what follows from them, and write to nothing else. All arrays of the block and
-  all arguments may be read-only.
+- It returns a tuple of arrays, numbers and objects with `+`, which are added entry by entry. It may change the pieces
+  of states that move (`RowState.to`), add to other pieces what follows from them, and write to nothing else. All
+  arrays of the block and all arguments may be read-only.
 - It may be run twice on a block, in another process, or on a block without rows.
 """
 

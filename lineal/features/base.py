@@ -28,7 +28,7 @@ from lineal.core import threads as pool
 from lineal.core.inputs import checked_labels, checked_numbers
 from lineal.errors import DataError, OptionError, unknown_value
 from lineal.features import rows
-from lineal.problem.targets import check_present, label_sets
+from lineal.problem.labels import check_present, label_sets
 from lineal.problem.validation import validated
 from lineal.system import memory
 

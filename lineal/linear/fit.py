@@ -16,10 +16,11 @@ from lineal.core.inputs import checked_numbers
 from lineal.core.row_sparse import smaller
 from lineal.core.threads import blas_limit, thread_count
 from lineal.design import Design, wrap
+from lineal.engine.base import Engine
 from lineal.engine.local import LocalEngine
 from lineal.errors import DataError, OptionError
 from lineal.linear import calibration, thresholds
-from lineal.linear.held_out import fold_numbers, held_out_scores, training_scores
+from lineal.linear.held_out import fold_numbers, held_out_scores
 from lineal.linear.model import Model
 from lineal.linear.options import FBR, TrainOptions
 from lineal.penalties.regulariser import Regulariser
@@ -50,8 +51,14 @@ def fit(
     them add them with `dataclasses.replace`.
     """
     problem = prepare(X, y, options, sample_weight=sample_weight, offsets=offsets, class_names=class_names)
-    callbacks = checked_callbacks(callbacks)
-    folds = held_out_folds(problem)
+    return fit_problem(problem, start=start, callbacks=checked_callbacks(callbacks))
+
+
+def fit_problem(
+    problem: Problem, *, start: Model | None = None, callbacks: tuple[Callback, ...] = ()
+) -> tuple[Model, Solution]:
+    """`fit` to rows that any engine holds."""
+    options, folds = problem.options, held_out_folds(problem)
     began, limit = time.perf_counter(), options.max_time
     with blas_threads(problem), Progress(options.verbose, options.tol) as progress:
         solution = problem.solve(
@@ -71,8 +78,7 @@ def held_out_folds(problem: Problem) -> np.ndarray | None:
         what = "probability=True"
     else:
         return None
-    weights = problem.objective.engine.weights  # type: ignore[attr-defined]
-    return fold_numbers(problem.encoded, weights, options.random_state or 0, what)
+    return fold_numbers(problem.encoded, problem.weights, options.random_state or 0, what)
 
 
 def finished(
@@ -86,16 +92,16 @@ def finished(
         return problem.model_of(solution), solution
     left = int(folds.max()) + 1
 
-    def refit(part: Objective) -> Solution:
+    def refit(weights: np.ndarray) -> Solution:
         nonlocal left
-        share = None if deadline is None else max(deadline - time.perf_counter(), 0.0) / left + 1e-3
+        seconds = None if deadline is None else max(deadline - time.perf_counter(), 0.0) / left + 1e-3
         left -= 1
-        return replace(problem, objective=part).solve(max_time=share)
+        return problem.with_weights(weights).solve(max_time=seconds)
 
     is_cut, held = problem.threshold in thresholds.HELD_OUT, None
     if solution.status != "interrupted":
         room = thresholds.MAX_SCORES if is_cut else calibration.MAX_SCORES
-        held = held_out_scores(problem.objective, folds, refit, room)
+        held = held_out_scores(problem.objective.engine, problem.weights, folds, refit, room)
     if held is None:
         lost = "thresholds were chosen: it has none" if is_cut else "probabilities were calibrated: there are none"
         solution = replace(solution, status="interrupted", message=f"interrupted before its {lost}")
@@ -103,20 +109,18 @@ def finished(
     model = problem.model_of(solution)
     if is_cut:
         fbr = FBR if problem.options.fbr is None else float(problem.options.fbr)
-        return replace(
-            model, thresholds=thresholds.of_held_out(problem.threshold, held, problem.encoded, fbr)
-        ), solution
-    slopes = calibration.slopes_of(held.Z, problem.encoded, held.rows, held.weights)
-    return replace(model, calibration=slopes), solution
+        return replace(model, thresholds=thresholds.of_held_out(problem.threshold, held, fbr)), solution
+    return replace(model, calibration=calibration.slopes_of(held)), solution
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What there is to minimise, with the meaning of its columns."""
+    """What there is to minimise, with the meaning of its columns, and the weights of its rows, which add up to one."""
 
     objective: Objective
     encoded: Encoded
     options: TrainOptions
+    weights: np.ndarray
 
     def solve(
         self,
@@ -149,8 +153,8 @@ class Problem:
 
     def with_weights(self, weights: np.ndarray) -> Problem:
         """The same rows, not copied, with other weights (which add up to one)."""
-        engine = replace(self.objective.engine, weights=weights)  # type: ignore[type-var]
-        return replace(self, objective=replace(self.objective, engine=engine))
+        engine = self.objective.engine.with_weights(weights)
+        return replace(self, objective=replace(self.objective, engine=engine), weights=weights)
 
     @property
     def threshold(self) -> str:
@@ -165,15 +169,15 @@ class Problem:
             classes=self.encoded.classes,
             loss=self.objective.loss.name,
             is_multilabel=self.encoded.is_multilabel,
-            thresholds=self._learned(solution) if self.threshold == "learned" else None,
+            thresholds=self._learned_threshold(solution) if self.threshold == "learned" else None,
             options=self.options.to_json(),
             certificate=solution.certificate,
             status=solution.status,
         )
 
-    def _learned(self, solution: Solution) -> np.ndarray:
-        parts = training_scores(self.objective, self.encoded, solution, thresholds.CHUNK_SCORES)
-        return thresholds.learned(parts, self.encoded.n_columns, self.objective.loss.name in thresholds.RANKING)
+    def _learned_threshold(self, solution: Solution) -> np.ndarray:
+        is_ranking = self.objective.loss.name in thresholds.RANKING
+        return thresholds.of_training(self.objective.engine, solution, is_ranking)
 
 
 def prepare(
@@ -192,9 +196,9 @@ def prepare(
     encoded = encode(y, direct=loss.is_direct, class_names=class_names)
     if encoded.is_multilabel and not loss.takes_label_sets:
         able = [name for name in losses.names() if losses.get(name).takes_label_sets]
-        raise OptionError(f"loss {loss.name!r} takes one label a row, and y has label sets: use {', '.join(able)}")
+        raise OptionError(f"loss {loss.name!r} takes one label per row, and y has label sets: use {', '.join(able)}")
     if options.threshold is not None and not encoded.is_multilabel:
-        raise OptionError(f"threshold={options.threshold!r} is for label sets, and y has one label a row")
+        raise OptionError(f"threshold={options.threshold!r} is for label sets, and y has one label per row")
     design = wrap(X)
     n = design.shape[0]
     weights = row_weights(sample_weight, options.class_weight, encoded, n)
@@ -207,12 +211,17 @@ def assemble(
     """The problem of wrapped rows, encoded labels and weights that add up to one, by options that were checked."""
     k = encoded.n_columns
     memory.check_fit("any solver", (24 * k + 16) * design.shape[1], design.shape, k)
-    engine = LocalEngine(design, encoded.targets, weights, encoded.n_columns, offsets, thread_count(options.n_jobs))
+    engine = LocalEngine(design, encoded.targets, weights, k, offsets, thread_count(options.n_jobs))
+    return problem_on(engine, encoded, weights, options)
+
+
+def problem_on(engine: Engine, encoded: Encoded, weights: np.ndarray, options: TrainOptions) -> Problem:
+    """The problem of rows that an engine holds, with these labels and weights, by options that were checked."""
     regulariser = Regulariser(
-        options.get_penalty(), options.alpha, design.shape[1], options.penalty_factors, options.feature_groups
+        options.get_penalty(), options.alpha, engine.shape[1], options.penalty_factors, options.feature_groups
     )
     objective = Objective(engine, losses.get(options.loss), regulariser, bool(options.fit_intercept))
-    return Problem(objective, encoded, options)
+    return Problem(objective, encoded, options, weights)
 
 
 def blas_threads(problem: Problem) -> AbstractContextManager[Any]:
@@ -221,10 +230,10 @@ def blas_threads(problem: Problem) -> AbstractContextManager[Any]:
     Sparse rows need BLAS for small matrices and short vectors only, and its threads, once woken, spin for many
     milliseconds on the cores that ours are waiting for: one is enough.
     """
-    n_jobs, X = problem.options.n_jobs, problem.objective.engine.X  # type: ignore[attr-defined]
-    if X.is_dense and n_jobs is None:
+    n_jobs, is_dense = problem.options.n_jobs, problem.objective.engine.is_dense
+    if is_dense and n_jobs is None:
         return nullcontext()
-    return blas_limit(thread_count(n_jobs) if X.is_dense else 1)
+    return blas_limit(thread_count(n_jobs) if is_dense else 1)
 
 
 def _offsets(offsets: Any, n: int, encoded: Encoded, dtype: Any) -> np.ndarray | None:

@@ -35,10 +35,9 @@ def deal(encoded: Encoded, rows: np.ndarray, n_folds: int, seed: int) -> np.ndar
     """
     order = np.array(rows)
     shuffle(generator(seed), order)
-    n = len(encoded.targets.starts) - 1 if encoded.is_multilabel else len(encoded.class_numbers)
     if not encoded.is_multilabel:
         order = order[np.argsort(encoded.class_numbers[order], kind="stable")]
-    numbers = np.full(n, -1)
+    numbers = np.full(encoded.n_rows, -1)
     numbers[order] = np.arange(len(order)) % n_folds
     return numbers
 

@@ -1,41 +1,62 @@
-"""Scores of rows, for what is learnt from them after a fit: probabilities and thresholds.
+"""Scores of rows that a fit has not seen, for what is learnt from them after a fit: probabilities and thresholds.
 
-Scores of rows that a fit has not seen: the rows are cut into folds, and each fold is scored by a fit to the others. A
-fold is held out by giving its rows the weight zero: X is neither cut nor copied. These fits start from nothing: the fit
-to all rows has seen the rows that are held out, and one that ends early would remember them. Memory: the scores that
-are asked for, and what a fit needs.
+The rows are cut into folds, and each fold is scored by a fit to the others. A fold is held out by giving its rows the
+weight zero: X is neither cut nor copied. These fits start from nothing: the fit to all rows has seen the rows that are
+held out, and one that ends early would remember them. Memory: the scores that are asked for, and what a fit needs.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from lineal.core.rng import generator, shuffle
+from lineal.engine.base import Block, Engine
+from lineal.engine.state import Piece
 from lineal.errors import DataError
 from lineal.linear.folds import deal
-from lineal.problem.objective import Objective
 from lineal.problem.row_sums import scores
 from lineal.problem.solution import Solution
-from lineal.problem.targets import Encoded, indicator
+from lineal.problem.targets import Encoded, true_labels
 
 #: Folds, where every class has as many rows.
 FOLDS = 5
 
-#: Fits the objective.
-Refit = Callable[[Objective], Solution]
+#: Fits the rows with these weights, which add up to one.
+Refit = Callable[[np.ndarray], Solution]
 
 
 class HeldOutScores(NamedTuple):
-    """Scores Z (m, k) of these rows, their weights, and the fold in which each was held out."""
+    """Scores of some rows by fits that have not seen them.
+
+    Attributes
+    ----------
+    Z : (m, k) scores.
+    labels : (m,) class numbers, or label sets as a sparse boolean (m, k) matrix.
+    weights : (m,) weights of the rows.
+    folds : (m,) the fold in which each row was held out.
+    """
 
     Z: np.ndarray
-    rows: np.ndarray
+    labels: Any
     weights: np.ndarray
     folds: np.ndarray
+
+    @property
+    def has_label_sets(self) -> bool:
+        """Whether rows have any number of labels, and not one each."""
+        return sparse.issparse(self.labels)
+
+    def label_columns(self) -> Iterator[np.ndarray]:
+        """For each label in turn, which rows have it."""
+        columns = self.labels.tocsc()
+        for r in range(columns.shape[1]):
+            has_label = np.zeros(columns.shape[0], bool)
+            has_label[columns.indices[columns.indptr[r] : columns.indptr[r + 1]]] = True
+            yield has_label
 
 
 def fold_numbers(encoded: Encoded, weights: np.ndarray, seed: int, what: str) -> np.ndarray:
@@ -59,42 +80,43 @@ def fold_numbers(encoded: Encoded, weights: np.ndarray, seed: int, what: str) ->
     return deal(encoded, rows, folds, seed)
 
 
-def held_out_scores(objective: Objective, folds: np.ndarray, refit: Refit, max_scores: int) -> HeldOutScores | None:
-    """About `max_scores` of them at most, by a sample of the rows; None where a fit was interrupted.
+def held_out_scores(
+    engine: Engine, weights: np.ndarray, folds: np.ndarray, refit: Refit, max_scores: int
+) -> HeldOutScores | None:
+    """Scores of all rows with a fold, or of a sample of them, of about `max_scores`; None if a fit was interrupted.
 
-    The engine must be a `LocalEngine`, whose weights can be replaced.
+    `weights` and `folds` have one number per row of the engine.
     """
-    engine: Any = objective.engine
-    n_folds, room = int(folds.max()) + 1, max(1000, max_scores // engine.n_columns)
+    k = engine.n_columns
+    n_folds, room = int(folds.max()) + 1, max(1000, max_scores // k)
     kept = np.flatnonzero(folds >= 0)
     if len(kept) > room:
         shuffle(generator(0, stream=1), kept)
         kept = np.sort(kept[:room])
-    Z = np.empty((len(kept), engine.n_columns))
+    scored = np.full(len(folds), -1, folds.dtype)
+    scored[kept] = folds[kept]
+    Z, places = np.empty((len(kept), k)), []
+    labels: list[Any] = []
     for fold in range(n_folds):
-        weights = np.where(folds == fold, 0.0, engine.weights)
-        part = dataclasses.replace(engine, weights=weights / weights.sum())
-        fitted = refit(dataclasses.replace(objective, engine=part))
+        others = np.where(folds == fold, 0.0, weights)
+        fitted = refit(others / others.sum())
         if fitted.status == "interrupted":
             return None
-        for block in part.blocks():
-            start = block.first
-            first, last = np.searchsorted(kept, (start, start + block.X.shape[0]))
-            here = np.arange(first, last)[folds[kept[first:last]] == fold]
-            if len(here):
-                Z[here] = scores(block, fitted.weights, fitted.intercept)[kept[here] - start]
-    return HeldOutScores(Z, kept, engine.weights[kept], folds[kept])
+        chosen = engine.cut(scored == fold)
+        answers = engine.gather(_score_chosen, fitted.weights, fitted.intercept, states=(chosen,))
+        places.append(np.flatnonzero(folds[kept] == fold))
+        Z[places[-1]] = np.concatenate([scores_of_block for scores_of_block, _ in answers])
+        labels.extend(labels_of_block for _, labels_of_block in answers)
+    order = np.argsort(np.concatenate(places))  # from fold after fold to the order of the rows
+    return HeldOutScores(Z, _stacked(labels)[order], weights[kept], folds[kept])
 
 
-def training_scores(
-    objective: Objective, encoded: Encoded, solution: Solution, max_scores: int
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Of all rows, some at a time: scores (m, k), label sets (m, k) and weights (m,)."""
-    engine: Any = objective.engine
-    truth, step = indicator(encoded), max(1, max_scores // engine.n_columns)
-    for block in engine.blocks():
-        Z = scores(block, solution.weights, solution.intercept)
-        for start in range(0, len(Z), step):
-            stop = min(start + step, len(Z))
-            sets = truth[block.first + start : block.first + stop].toarray()
-            yield Z[start:stop], sets, block.weights[start:stop]
+def _score_chosen(block: Block, chosen: Piece, W: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, Any]:
+    """Scores and labels of the chosen rows of a block: for `Engine.gather`."""
+    rows = np.flatnonzero(chosen["rows"])
+    labels = true_labels(block.targets, len(b))[rows]
+    return (scores(block, W, b)[rows] if len(rows) else np.empty((0, len(b)))), labels
+
+
+def _stacked(parts: list[Any]) -> Any:
+    return sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.concatenate(parts)

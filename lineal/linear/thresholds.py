@@ -3,7 +3,7 @@
     zero        z_r > 0
     global      z_r > t, one t for all labels: the one of the best micro F1 of held-out scores
     per_label   z_r > t_r: of the best F1 of label r in the held-out scores of a fold, and their mean over the folds
-    learned     z_r > c'z + c₀: a threshold of every row by its scores, fitted to the best cuts of the training rows
+    learned     z_r > c'z + c₀: a threshold per row, from its scores, fitted to the best cuts of the training rows
 
 `per_label` is SCut with FBR.1 of Yang, "A study on thresholding strategies for text categorization" (SIGIR 2001),
 cross-validated as in Fan & Lin, "A study on threshold selection for multi-label classification" (2007): where even the
@@ -18,24 +18,24 @@ four times as much for sorting them; k² sums for `learned`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 
+from lineal.engine.base import Block, Engine
 from lineal.errors import DataError
+from lineal.linear.held_out import HeldOutScores
+from lineal.problem.row_sums import scores
+from lineal.problem.solution import Solution
+from lineal.problem.targets import indicator
 
-if TYPE_CHECKING:
-    from lineal.linear.held_out import HeldOutScores
-    from lineal.problem.targets import Encoded
-
-#: Those that need scores of rows that the fit has not seen.
+#: The rules that need scores of rows that the fit has not seen.
 HELD_OUT = ("global", "per_label")
 
 #: Held-out scores that are kept; of more rows a sample is taken.
 MAX_SCORES = 1 << 23
 
-#: Scores that are sorted at a time where rows are.
+#: Scores of training rows that are sorted at a time.
 CHUNK_SCORES = 1 << 20
 
 #: How far beyond the highest score the cut of a row without labels is, and beyond the lowest that of one with all:
@@ -46,35 +46,30 @@ MARGIN = 1.0
 #: in which scores do not vary get no part of it, and no factorisation that finds them is needed.
 RIDGE = 1e-8
 
-
 #: Losses that only order the labels of a row.
 RANKING = ("label_ranking",)
 
 
 def chosen(threshold: str | None, loss: str, is_multilabel: bool) -> str:
-    """The way that None stands for: learned for a loss that only orders labels, zero for others."""
+    """The rule to use; None means learned for a loss that only orders labels, and zero for others."""
     if threshold is not None:
         return threshold
     return "learned" if is_multilabel and loss in RANKING else "zero"
 
 
-def of_held_out(kind: str, held: HeldOutScores, encoded: Encoded, fbr: float) -> np.ndarray:
-    """(k,) cuts by held-out scores: one for all labels where `kind` is global, else one a label."""
-    from lineal.problem.targets import indicator
-
-    Z, weights, folds = held.Z, held.weights, held.folds
-    truth = indicator(encoded, held.rows)
+def of_held_out(kind: str, held: HeldOutScores, fbr: float) -> np.ndarray:
+    """(k,) cuts by held-out scores: one for all labels where `kind` is global, else one per label."""
+    Z, weights = held.Z, held.weights
     if kind == "global":
-        cut, _ = best_cut(Z.ravel(), truth.toarray().ravel(), np.repeat(weights, Z.shape[1]))
+        cut, _ = best_cut(Z.ravel(), held.labels.toarray().ravel(), np.repeat(weights, Z.shape[1]))
         return np.full(Z.shape[1], cut)
-    columns = truth.tocsc()
-    parts = [np.flatnonzero(folds == fold) for fold in np.unique(folds)]
-    cuts = np.empty(Z.shape[1])
-    for r in range(Z.shape[1]):
-        has_label = np.zeros(len(Z), bool)
-        has_label[columns.indices[columns.indptr[r] : columns.indptr[r + 1]]] = True
-        cuts[r] = np.mean([_trusted_cut(Z[part, r], has_label[part], weights[part], fbr) for part in parts])
-    return cuts
+    parts = [np.flatnonzero(held.folds == fold) for fold in np.unique(held.folds)]
+    return np.array(
+        [
+            np.mean([_trusted_cut(Z[part, r], has_label[part], weights[part], fbr) for part in parts])
+            for r, has_label in enumerate(held.label_columns())
+        ]
+    )
 
 
 def best_cut(scores: np.ndarray, has_label: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
@@ -126,36 +121,91 @@ def row_cuts(Z: np.ndarray, truth: np.ndarray) -> np.ndarray:
     return 0.5 * (edges[each, best] + edges[each, best + 1])
 
 
-def learned(parts: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]], k: int, is_ranking: bool = False) -> np.ndarray:
-    """(k + 1,) c and c₀ of the threshold c'z + c₀, from parts: scores (m, k), label sets (m, k), weights (m,).
+@dataclass(frozen=True)
+class CutMoments:
+    """Weighted moments of scores z and of the best cuts c of their rows, about their means.
 
-    Least squares, of smallest ‖c‖ (but for RIDGE) where scores depend on each other. A ranking loss sees differences
-    of scores only: what their mean does from row to row is left over by the solver, and nothing to learn from. The
-    threshold is then that of the scores less their mean, plus the mean.
+    Moments of several parts are added up with `+`, which combines means by their difference: large scores that all
+    rows have in common cancel nothing.
+
+    Attributes
+    ----------
+    weight : Σ s.
+    means : (k,) mean scores.
+    cut_mean : mean cut.
+    gram : (k, k) Σ s(z − z̄)(z − z̄)'.
+    products : (k,) Σ s(z − z̄)(c − c̄).
     """
-    total, cut_mean, means = 0.0, 0.0, np.zeros(k)
-    gram, products = np.zeros((k, k)), np.zeros(k)
-    for Z, truth, weights in parts:
-        weight = float(weights.sum())
+
+    weight: float
+    means: np.ndarray
+    cut_mean: float
+    gram: np.ndarray
+    products: np.ndarray
+
+    @staticmethod
+    def of(Z: np.ndarray, truth: np.ndarray, weights: np.ndarray, is_ranking: bool = False) -> CutMoments:
+        """Moments of rows with these scores (m, k), label sets (m, k) and weights (m,).
+
+        A ranking loss sees differences of scores only: what their mean does from row to row is left over by the
+        solver, and nothing to learn from. It is taken off.
+        """
+        weight, k = float(weights.sum()), Z.shape[1]
         if weight == 0.0:
-            continue
+            return CutMoments(0.0, np.zeros(k), 0.0, np.zeros((k, k)), np.zeros(k))
         Z = Z.astype(np.float64, copy=False)
         if is_ranking:
             Z = Z - Z.mean(axis=1, keepdims=True)
         cuts = row_cuts(Z, truth)
-        # Moments around means, and means around each other: large common scores cancel nothing.
-        here, cut_here = weights @ Z / weight, float(weights @ cuts) / weight
-        centred = (Z - here) * weights[:, None]
-        gram += centred.T @ (Z - here)
-        products += centred.T @ (cuts - cut_here)
-        move, cut_move, share = here - means, cut_here - cut_mean, weight / (total + weight)
-        gram += total * share * np.outer(move, move)
-        products += total * share * cut_move * move
-        total, means, cut_mean = total + weight, means + share * move, cut_mean + share * cut_move
+        means, cut_mean = weights @ Z / weight, float(weights @ cuts) / weight
+        centred = (Z - means) * weights[:, None]
+        return CutMoments(weight, means, cut_mean, centred.T @ (Z - means), centred.T @ (cuts - cut_mean))
+
+    def __add__(self, other: CutMoments) -> CutMoments:
+        if self.weight == 0.0 or other.weight == 0.0:
+            return other if self.weight == 0.0 else self
+        weight = self.weight + other.weight
+        share = other.weight / weight
+        apart, cut_apart = other.means - self.means, other.cut_mean - self.cut_mean
+        gram, products = self.gram + other.gram, self.products + other.products
+        gram += self.weight * share * np.outer(apart, apart)
+        products += self.weight * share * cut_apart * apart
+        return CutMoments(weight, self.means + share * apart, self.cut_mean + share * cut_apart, gram, products)
+
+
+@dataclass(frozen=True)
+class _TrainingCuts:
+    """`CutMoments` of a block of training rows."""
+
+    is_ranking: bool
+
+    def __call__(self, block: Block, W: np.ndarray, b: np.ndarray) -> tuple[CutMoments]:
+        Z, k = scores(block, W, b), len(b)
+        rows = max(1, CHUNK_SCORES // k)
+        total = CutMoments.of(Z[:0], np.zeros((0, k), bool), np.zeros(0))
+        for start in range(0, block.n, rows):
+            stop = min(start + rows, block.n)
+            truth = indicator(block.targets.rows(start, stop), k).toarray()
+            total = total + CutMoments.of(Z[start:stop], truth, block.weights[start:stop], self.is_ranking)
+        return (total,)
+
+
+def of_training(engine: Engine, solution: Solution, is_ranking: bool) -> np.ndarray:
+    """(k + 1,) c and c₀ of the threshold c'z + c₀, from the scores of the training rows."""
+    (moments,) = engine.sum(_TrainingCuts(is_ranking), solution.weights, solution.intercept)
+    return learned(moments, is_ranking)
+
+
+def learned(moments: CutMoments, is_ranking: bool = False) -> np.ndarray:
+    """(k + 1,) c and c₀ of the threshold c'z + c₀: least squares, with the smallest ‖c‖ (but for RIDGE).
+
+    With a ranking loss the threshold is that of the scores less their mean, plus the mean.
+    """
+    total, means, gram, k = moments.weight, moments.means, moments.gram.copy(), len(moments.means)
     if total == 0.0:
         raise DataError("threshold='learned' needs rows with weight")
     noise = np.finfo(np.float64).eps * (1.0 + np.abs(means).max())  # of equal scores, which differ by rounding
     gram[np.diag_indices(k)] += RIDGE * np.trace(gram) / k + total * noise * noise
-    c = np.linalg.solve(gram, products)
-    first = cut_mean - c @ means
+    c = np.linalg.solve(gram, moments.products)
+    first = moments.cut_mean - c @ means
     return np.append(c + (1.0 - c.sum()) / k if is_ranking else c, first)

@@ -35,7 +35,7 @@ from lineal.errors import DataError, OptionError
 from lineal.online.fit import CLASSES, NUMBERS, SETS, array_blocks, fit_online
 from lineal.online.monomial_values import count_of_rows, products_of_dense, products_of_rows
 from lineal.online.options import OnlineOptions
-from lineal.problem.targets import check_present, find_classes, has_columns, label_sets
+from lineal.problem.labels import check_present, find_classes, has_columns, label_sets
 from lineal.problem.validation import validated, validated_weights
 from lineal.system import memory
 

@@ -18,8 +18,8 @@ from lineal.models.estimator import ModelClassifier
 from lineal.online import interactions
 from lineal.online.fit import CLASSES, NUMBERS, SETS, Trainer, array_blocks, fit_online
 from lineal.online.options import TUNE, OnlineOptions
+from lineal.problem.labels import check_present, find_classes, label_sets
 from lineal.problem.progress import ProgressiveLines
-from lineal.problem.targets import check_present, find_classes, label_sets
 from lineal.problem.validation import ScoresChecked, validated, validated_weights
 from lineal.system.options import describe
 

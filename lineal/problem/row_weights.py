@@ -24,16 +24,16 @@ def row_weights(sample_weight: Any, class_weight: Any, encoded: Encoded, n: int)
     weights = weights / max(float(weights.max(initial=0.0)), np.finfo(np.float64).tiny)  # their sum must not overflow
     if not encoded.is_multilabel:
         numbers = encoded.class_numbers
-        if len(numbers) != n:
-            raise DataError(f"y has {len(numbers)} labels, X has {n} rows")
+        if encoded.n_rows != n:
+            raise DataError(f"y has {encoded.n_rows} labels, X has {n} rows")
         weights = weights * _class_factors(class_weight, encoded.classes, numbers, weights)[numbers]
         empty = np.flatnonzero(np.bincount(numbers, weights, minlength=len(encoded.classes)) <= 0.0)
         if empty.size:
             label = encoded.classes[empty[:1]].tolist()[0]
             raise DataError(f"class {label!r} has no weight: remove its rows or give it some")
     else:
-        if len(encoded.targets.starts) != n + 1:
-            raise DataError(f"y has {len(encoded.targets.starts) - 1} rows, X has {n}")
+        if encoded.n_rows != n:
+            raise DataError(f"y has {encoded.n_rows} rows, X has {n}")
         if class_weight is not None:
             raise OptionError("class_weight has no meaning for label sets: use sample_weight")
     total = weights.sum()
@@ -43,6 +43,7 @@ def row_weights(sample_weight: Any, class_weight: Any, encoded: Encoded, n: int)
 
 
 def _class_factors(class_weight: Any, classes: np.ndarray, numbers: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """One factor per class. Unlike scikit-learn's, they count weighted rows, and import nothing on the command line."""
     if class_weight is None:
         return np.ones(len(classes))
     if isinstance(class_weight, str) and class_weight == "balanced":

@@ -12,7 +12,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from lineal.core.inputs import check_frame, checked_labels, checked_numbers, is_frame
 from lineal.errors import LinealError
-from lineal.problem.targets import check_present, has_columns, label_sets
+from lineal.problem.labels import check_present, has_columns, label_sets
 
 #: What scikit-learn takes for "there is no y to check".
 NO_Y = "no_validation"

@@ -147,7 +147,7 @@ def test_what_a_loss_cannot_say(trained, tmp_path):
     assert "exclude each other" in failed("predict", tmp_path / "m", rows, "--proba", "--scores")
     sets = tmp_path / "sets.svm"
     sets.write_text("1,2 1:1\n2 2:1\n1 1:2\n")
-    assert "takes one label a row" in failed("train", sets, "-m", tmp_path / "s", "--loss", "softmax")
+    assert "takes one label per row" in failed("train", sets, "-m", tmp_path / "s", "--loss", "softmax")
     assert "is for label sets" in failed("train", rows, "-m", tmp_path / "s", "--threshold", "global")
 
 

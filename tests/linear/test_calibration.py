@@ -16,7 +16,7 @@ from lineal.errors import DataError, ModelFileError, OptionError
 from lineal.linear import calibration
 from lineal.linear.estimator import LinearClassifier
 from lineal.linear.fit import fit
-from lineal.linear.held_out import fold_numbers
+from lineal.linear.held_out import HeldOutScores, fold_numbers
 from lineal.linear.options import TrainOptions
 from lineal.problem.monitor import Monitor
 from lineal.problem.targets import encode
@@ -88,7 +88,7 @@ def test_the_slope_minimises_the_smoothed_log_loss():
     Z, y = rng.normal(size=(200, 4)), rng.integers(0, 4, 200)
     Z[np.arange(200), y] += 1.0
     weights = rng.random(200)
-    found = calibration.slopes_of(Z, encode(y, direct=True), np.arange(200), weights)[0]
+    found = calibration.slopes_of(HeldOutScores(Z, y, weights, np.zeros(200)))[0]
     counts = 200 * np.bincount(y, weights) / weights.sum()
     T = np.repeat(1.0 / (counts[y] + 2.0) / 3.0, 4).reshape(200, 4)
     T[np.arange(200), y] = (counts[y] + 1.0) / (counts[y] + 2.0)
@@ -106,8 +106,8 @@ def test_the_slope_minimises_the_smoothed_log_loss():
     [([[-1.0], [-2.0], [1.0], [2.0]], "separated"), ([[1.0], [2.0], [-1.0], [-2.0]], "upside down"), ([[0.0]] * 4, "")],
 )
 def test_slopes_are_positive_and_finite_whatever_the_scores(scores, what):
-    encoded = encode(np.array([0, 0, 1, 1]), direct=False)
-    slope = calibration.slopes_of(np.array(scores), encoded, np.arange(4), np.full(4, 0.25))[0]
+    labels = np.array([0, 0, 1, 1])
+    slope = calibration.slopes_of(HeldOutScores(np.array(scores), labels, np.full(4, 0.25), np.zeros(4)))[0]
     assert 0.0 < slope < 1e3
     if what == "upside down":
         assert slope < 1e-5

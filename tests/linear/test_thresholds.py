@@ -24,7 +24,6 @@ from lineal.linear.options import TrainOptions
 from lineal.linear.search.estimator import LinearClassifierCV
 from lineal.models.thresholds import label_sets
 from lineal.problem.monitor import Monitor
-from lineal.problem.targets import encode
 
 
 def rows_of_sets(n=150, k=4, seed=0):
@@ -65,12 +64,16 @@ def held(seed=0, m=60, k=3):
     rng = np.random.default_rng(seed)
     Z = rng.normal(size=(m, k))
     Y = Z + rng.normal(size=(m, k)) > 0.7
-    return HeldOutScores(Z, np.arange(m), rng.random(m) + 0.5, np.arange(m) % 3), Y
+    return HeldOutScores(Z, sparse.csr_array(Y), rng.random(m) + 0.5, np.arange(m) % 3), Y
+
+
+def learned(Z, truth, weights, is_ranking=False):
+    return thresholds.learned(thresholds.CutMoments.of(Z, truth, weights, is_ranking), is_ranking)
 
 
 def test_the_global_cut_has_the_best_micro_f1():
     scores, Y = held()
-    cuts = thresholds.of_held_out("global", scores, encode(Y, direct=False), 0.1)
+    cuts = thresholds.of_held_out("global", scores, 0.1)
     assert cuts.shape == (3,)
     assert (cuts == cuts[0]).all()
     weights = np.repeat(scores.weights, 3)
@@ -83,7 +86,7 @@ def test_the_global_cut_has_the_best_micro_f1():
 
 def test_cuts_of_labels_are_means_over_folds_of_the_best():
     scores, Y = held(1)
-    cuts = thresholds.of_held_out("per_label", scores, encode(Y, direct=False), 0.0)
+    cuts = thresholds.of_held_out("per_label", scores, 0.0)
     for r in range(3):
         found = []
         for fold in range(3):
@@ -99,12 +102,12 @@ def test_labels_that_are_not_found_get_their_highest_score():
     scores, Y = held(2)
     Y[:, 0] = False
     Y[np.argmin(scores.Z[:, 1]), 1] = True  # F1 of label 1 is small in a fold, but not zero
-    encoded = encode(Y, direct=False)
+    scores = scores._replace(labels=sparse.csr_array(Y))
     highest = np.mean([scores.Z[scores.folds == fold].max(axis=0) for fold in range(3)], axis=0)
-    assert thresholds.of_held_out("per_label", scores, encoded, 0.0)[0] == pytest.approx(highest[0])
-    np.testing.assert_allclose(thresholds.of_held_out("per_label", scores, encoded, 1.0), highest)
-    few = thresholds.of_held_out("per_label", scores, encoded, 0.1)
-    np.testing.assert_allclose(few[1:], thresholds.of_held_out("per_label", scores, encoded, 0.0)[1:])
+    assert thresholds.of_held_out("per_label", scores, 0.0)[0] == pytest.approx(highest[0])
+    np.testing.assert_allclose(thresholds.of_held_out("per_label", scores, 1.0), highest)
+    few = thresholds.of_held_out("per_label", scores, 0.1)
+    np.testing.assert_allclose(few[1:], thresholds.of_held_out("per_label", scores, 0.0)[1:])
 
 
 def test_row_cuts_make_the_fewest_errors():
@@ -130,8 +133,10 @@ def test_a_learned_threshold_is_least_squares_over_weighted_rows(shift):
     rng = np.random.default_rng(0)
     Z, truth, weights = rng.normal(size=(80, 4)) + shift, rng.random((80, 4)) < 0.4, rng.random(80)
     weights[:10] = 0.0
-    parts = [(Z[a:b], truth[a:b], weights[a:b]) for a, b in ((0, 5), (5, 30), (30, 80))]
-    found = thresholds.learned(parts, 4)
+    first, *others = (
+        thresholds.CutMoments.of(Z[a:b], truth[a:b], weights[a:b]) for a, b in ((0, 5), (5, 30), (30, 30), (30, 80))
+    )
+    found = thresholds.learned(sum(others, start=first))
     roots = np.sqrt(weights)
     centred = Z - shift
     expected = np.linalg.lstsq(
@@ -145,7 +150,7 @@ def test_a_learned_threshold_of_scores_that_depend_on_each_other_is_the_smallest
     rng = np.random.default_rng(1)
     Z, truth = rng.normal(size=(50, 3)), rng.random((50, 3)) < 0.5
     Z -= Z.mean(axis=1, keepdims=True)
-    found = thresholds.learned([(Z, truth, np.ones(50))], 3)
+    found = learned(Z, truth, np.ones(50))
     assert abs(found[:3].sum()) < 1e-6
     expected = np.linalg.lstsq(np.column_stack([Z, np.ones(50)]), thresholds.row_cuts(Z, truth))[0]
     np.testing.assert_allclose(found, expected, atol=1e-6)
@@ -156,12 +161,12 @@ def test_a_learned_threshold_of_a_ranking_does_not_see_what_all_scores_of_a_row_
     Z, noise = rng.normal(size=(50, 3)), 1e-3 * rng.normal(size=(50, 1))
     Z -= Z.mean(axis=1, keepdims=True)
     truth = Z + 0.5 * rng.normal(size=Z.shape) > 0.0
-    plain, found = (thresholds.learned([(z, truth, np.ones(50))], 3, is_ranking=True) for z in (Z, Z + noise))
+    plain, found = (learned(z, truth, np.ones(50), is_ranking=True) for z in (Z, Z + noise))
     np.testing.assert_allclose(found, plain, atol=1e-6)
     for shift in (noise, 7.0):
         np.testing.assert_array_equal(label_sets(plain, Z + shift), label_sets(plain, Z))
     # Where rows share nothing it is the threshold of any other loss.
-    other = thresholds.learned([(Z, truth, np.ones(50))], 3)
+    other = learned(Z, truth, np.ones(50))
     np.testing.assert_allclose(Z @ other[:3] + other[3], Z @ plain[:3] + plain[3], atol=1e-6)
 
 
@@ -169,7 +174,7 @@ def test_a_learned_threshold_of_equal_scores_is_the_mean_cut():
     rng = np.random.default_rng(2)
     Z, truth = np.full((30, 3), [0.1, 0.3, 0.7]), rng.random((30, 3)) < 0.5
     Z += 1e-17 * rng.normal(size=Z.shape)
-    found = thresholds.learned([(Z, truth, np.full(30, 1 / 30))], 3)
+    found = learned(Z, truth, np.full(30, 1 / 30))
     np.testing.assert_allclose(Z @ found[:3] + found[3], thresholds.row_cuts(Z, truth).mean(), atol=0.05)
 
 
@@ -210,10 +215,12 @@ def test_cuts_come_from_rows_held_out():
     for fold in range(5):
         part = folds != fold
         Z[~part] = fit(X[part], Y[part], TrainOptions(alpha=1e-2, tol=1e-9))[0].decision_function(X[~part])
-    solve = lambda part: dataclasses.replace(problem, objective=part).solve()  # noqa: E731
-    found = held_out_scores(problem.objective, folds, solve, 10**9)
+    found = held_out_scores(
+        problem.objective.engine, problem.weights, folds, lambda weights: problem.with_weights(weights).solve(), 10**9
+    )
+    np.testing.assert_array_equal(found.labels.toarray(), Y)
     np.testing.assert_allclose(found.Z, Z, atol=0.05)
-    cuts = thresholds.of_held_out("per_label", found, problem.encoded, 0.1)
+    cuts = thresholds.of_held_out("per_label", found, 0.1)
     np.testing.assert_allclose(fit(X, Y, options)[0].thresholds, cuts)
 
 

@@ -270,6 +270,8 @@ class LinearClassifierCV(LinearClassifier):
 class _SklearnScorer:
     """A scorer of scikit-learn as the search calls it. Copies the rows held out."""
 
+    greater_is_better = True  # so scikit-learn's scorers are made
+
     def __init__(self, scorer: Any, estimator: LinearClassifierCV, X: Any, y: Any, sample_weight: Any) -> None:
         self.scorer, self.estimator, self.X, self.y, self.sample_weight = scorer, estimator, X, y, sample_weight
         self.name = estimator.scoring if isinstance(estimator.scoring, str) else getattr(scorer, "__name__", "score")

@@ -25,7 +25,6 @@ from lineal.linear.model import Model
 from lineal.linear.options import TrainOptions
 from lineal.linear.search import alphas as strengths
 from lineal.linear.search import measures
-from lineal.linear.search.names import LESS_IS_BETTER
 from lineal.linear.search.options import WITHIN, PathOptions
 from lineal.linear.search.result import Search, choose
 from lineal.problem.budget import Budget
@@ -58,7 +57,6 @@ def search(
     class_names: list[Any] | None = None,
     folds: Any = None,
     scorer: measures.Scorer | None = None,
-    greater_is_better: bool = True,
     keep_path: bool = False,
     callbacks: Iterable[Callback] = (),
 ) -> tuple[Model, Solution, Search]:
@@ -71,6 +69,24 @@ def search(
     path_options = path_options.checked()
     callbacks = checked_callbacks(callbacks)
     problem = prepare(X, y, options, sample_weight=sample_weight, offsets=offsets, class_names=class_names)
+    return search_problem(
+        problem, path_options, sample_weight=sample_weight, folds=folds, scorer=scorer, keep_path=keep_path,
+        callbacks=callbacks,
+    )  # fmt: skip
+
+
+def search_problem(
+    problem: Problem,
+    path_options: PathOptions,
+    *,
+    sample_weight: Any = None,
+    folds: Any = None,
+    scorer: measures.Scorer | None = None,
+    keep_path: bool = False,
+    callbacks: tuple[Callback, ...] = (),
+) -> tuple[Model, Solution, Search]:
+    """`search` on rows that any engine holds. `sample_weight` are those of the problem, without class weights."""
+    options = problem.options
     held_out_folds(problem)  # refuses early what cannot be learnt from held-out rows
     n = problem.objective.engine.shape[0]
     seed = options.random_state or 0
@@ -83,23 +99,19 @@ def search(
         total_weight = float(n if weights is None else weights.sum())
     if not np.isfinite(total_weight):
         raise DataError("sample_weight adds up to more than a floating-point number can hold: divide the weights")
-    name = getattr(scorer, "name", "score")
     if scorer is None:
         name = path_options.scoring or measures.default(problem.threshold)
-        base: Any = problem.objective.engine
-        scorer = measures.HeldOut(name, X, problem.encoded, options.loss, weights, base.offsets, problem.threshold)
-        greater_is_better = name not in LESS_IS_BETTER
+        engine, encoded = problem.objective.engine, problem.encoded
+        scorer = measures.HeldOut(name, engine, encoded, options.loss, weights, problem.threshold)
     with ExitStack() as stack:
         stack.enter_context(blas_threads(problem))
-        run = _Run(
-            problem, path_options, _lanes(problem, parts, weights), scorer, greater_is_better, callbacks, keep_path
-        )
+        run = _Run(problem, path_options, _lanes(problem, parts, weights), scorer, callbacks, keep_path)
         tried = run.find_alphas(total_weight)
         total = len(tried) * (len(parts) + 1)
         run.monitor = stack.enter_context(Monitor(Budget(max_iter=total + 1, max_time=options.max_time)))
         run.steps = stack.enter_context(Steps(options.verbose, "searching", total))
         run.go(tried)
-        return run.finish(name)
+        return run.finish()
 
 
 @dataclass
@@ -112,7 +124,7 @@ class _Lane:
 
 
 def _lanes(problem: Problem, folds: list[Fold], sample_weight: np.ndarray | None) -> list[_Lane]:
-    """A lane a fold, and as the last one all rows."""
+    """One lane per fold, and as the last one all rows."""
     lanes = []
     n = problem.objective.engine.shape[0]
     for number, fold in enumerate(folds):
@@ -133,7 +145,6 @@ class _Run:
     options: PathOptions
     lanes: list[_Lane]
     scorer: measures.Scorer
-    greater_is_better: bool
     callbacks: tuple[Callback, ...]
     keep_path: bool
     monitor: Any = None
@@ -235,7 +246,7 @@ class _Run:
     def _choose(self) -> tuple[int, int]:
         within = WITHIN if self.options.within is None else float(self.options.within)
         sizes = [rows for _, _, rows in self.ends]
-        return choose(np.array(self.scores), self.greater_is_better, self.options.select, sizes, within)
+        return choose(np.array(self.scores), self.scorer.greater_is_better, self.options.select, sizes, within)
 
     def _constant_scores(self) -> np.ndarray:
         """Scores of the model without features, fold by fold."""
@@ -260,7 +271,7 @@ class _Run:
             return True
         return np.array_equal(self.scores[-1], self.scores[-2]) and not np.array_equal(self.scores[-1], constant)
 
-    def finish(self, measure: str) -> tuple[Model, Solution, Search]:
+    def finish(self) -> tuple[Model, Solution, Search]:
         """The model at the α that is chosen."""
         best, chosen = self._choose()
         problem = self.problem.with_alpha(self.alphas[chosen])
@@ -274,7 +285,7 @@ class _Run:
         kept = [self.solutions.get(i) for i in range(m)]
         path = [None if one is None else (one.weights, one.intercept) for one in kept] if self.keep_path else None
         found = Search(
-            np.array(self.alphas), np.array(self.scores), measure, self.greater_is_better,
+            np.array(self.alphas), np.array(self.scores), self.scorer.name, self.scorer.greater_is_better,
             np.array([nonzero for _, nonzero, _ in ends]), [certificate for certificate, _, _ in ends],
             np.array(self.seconds), best, chosen, self.missed, self.status,
             np.array([rows for _, _, rows in ends]), problem.objective.engine.shape[1], self.alpha_max, path,
