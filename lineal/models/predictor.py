@@ -172,7 +172,7 @@ class Predictor(abc.ABC):
 
     def _from_frame(self, frame: Any) -> Any:
         if self.schema is not None and self.schema.format == "table":
-            from lineal.data.tables.table import encode_frame
+            from lineal.data.tables.reader import encode_frame
 
             return _needed(encode_frame(frame, self.schema), self.schema)
         names = self.feature_names

@@ -23,7 +23,6 @@ from lineal.cli.app import app
 from lineal.cli.files import role_of
 from lineal.cli.flags import parse_class_weight
 from lineal.data.options import ReadOptions
-from lineal.data.tables import table
 from lineal.errors import OptionError
 from lineal.least_squares.options import LeastSquaresOptions
 from lineal.linear.options import TrainOptions
@@ -513,7 +512,7 @@ def test_too_little_memory_names_the_file(tmp_path, monkeypatch):
     def full(*args):
         raise MemoryError
 
-    monkeypatch.setattr(table, "_seekable", full)
+    monkeypatch.setattr(reader, "_seekable", full)
     assert f"not enough memory to read {path}: use" in failed("train", path, "-m", tmp_path / "m.model")
 
 

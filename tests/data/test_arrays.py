@@ -12,7 +12,7 @@ from scipy import sparse
 
 import lineal
 from lineal.data import arrays
-from lineal.data.dataset import Schema
+from lineal.data.schema import Schema
 from lineal.errors import DataError, OptionError
 
 X = np.arange(12.0).reshape(4, 3)
@@ -187,7 +187,7 @@ def test_truncated_and_foreign_files(tmp_path, name):
 
 
 def test_infinities_are_found_by_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("lineal.data.finite.STEP", 6)
+    monkeypatch.setattr("lineal.data.dataset.CHECK_STEP", 6)
     bad = X.copy()
     bad[3, 1] = np.nan
     np.savez(tmp_path / "d.npz", X=bad, feature_names=["a", "b", "c"])

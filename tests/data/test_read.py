@@ -18,8 +18,8 @@ import pytest
 from scipy import sparse
 
 import lineal
-from lineal.data.dataset import Schema
-from lineal.data.read import format_of, sniff
+from lineal.data.formats import format_of, sniff
+from lineal.data.schema import Schema
 from lineal.errors import DataError, OptionError
 
 ROWS = np.array([[1.5, 0, 2], [0, 3, 0], [4, 0, 0.25]])

@@ -25,9 +25,9 @@ from scipy import sparse
 
 from lineal.data.ahead import ahead
 from lineal.data.binary.layout import convert
-from lineal.data.dataset import Schema
 from lineal.data.options import ReadOptions
 from lineal.data.read import read
+from lineal.data.schema import Schema
 from lineal.data.stream import stream
 from lineal.errors import DataError, OptionError, ParseError
 

@@ -15,8 +15,8 @@ import pytest
 from scipy import sparse
 
 import lineal
-from lineal.data.dataset import Schema
-from lineal.data.tables import csv, table, wide
+from lineal.data.schema import Schema
+from lineal.data.tables import csv, reader, wide
 from lineal.data.tables.hashing import hash_strings
 from lineal.errors import DataError, LinealError, OptionError, ParseError
 
@@ -1068,7 +1068,7 @@ def test_columns_read_together(tmp_path, monkeypatch, text, options):
     if wide_schema != schema:
         frame = pa.table({"a": [5.0], "b": [6.0], "c": [7.0]}).to_pandas()
         if schema.settings["header"] and not options:
-            assert dense(table.encode_frame(frame, wide_schema)).tolist() == [[5, 6]]
+            assert dense(reader.encode_frame(frame, wide_schema)).tolist() == [[5, 6]]
         picked = wide_schema.picked(np.array([0]))
         assert lineal.read(tmp_path / "t.csv", schema=picked).X.shape[1] == 1
 
