@@ -244,7 +244,7 @@ def test_model_schema_goes_along(tmp_path):
     np.testing.assert_array_equal(lineal.read(tmp_path / "u.csv", schema=converted.schema).X, [[5, 0, 1]])
     (tmp_path / "v.csv").write_text("a,c,y\n1,p,0\n2,q,1\n")
     lineal.convert(tmp_path / "v.csv", tmp_path / "v.arrow")
-    with pytest.raises(DataError, match="encodes its table otherwise than the model"):
+    with pytest.raises(DataError, match="encodes its table differently from the model"):
         lineal.read(tmp_path / "v.arrow", schema=converted.schema)
     lineal.convert(tmp_path / "v.csv", tmp_path / "v.arrow", schema=direct.schema)
     assert lineal.read(tmp_path / "v.arrow", schema=direct.schema).X.shape == (2, 3)
@@ -548,7 +548,7 @@ def test_offsets_of_values_are_those_of_indices(tmp_path):
         return batch.set_column(1, "values", moved)
 
     rewritten(path, change)
-    with pytest.raises(DataError, match="indices and values have other row offsets near row 0"):
+    with pytest.raises(DataError, match="indices and values have different row offsets near row 0"):
         open_layout(path)
 
 

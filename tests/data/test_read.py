@@ -165,8 +165,8 @@ def test_format_as_told(tmp_path):
         ({"header": True}, "header=True is unknown"),
         ({"dtype": "float16"}, "dtype='float16' is unknown"),
         ({"bits": 40}, "bits=40 must be a whole number from 1 to 30"),
-        ({"max_bad_lines": -1}, "max_bad_lines=-1 must be a whole number from 0"),
-        ({"block_bytes": 0}, "block_bytes=0 must be a whole number from 1"),
+        ({"max_bad_lines": -1}, "max_bad_lines=-1 must be a whole number of at least 0"),
+        ({"block_bytes": 0}, "block_bytes=0 must be a whole number of at least 1"),
         ({"index_base": "0"}, "index_base='0' does not apply to csv files"),
         ({"trusted": True}, "trusted=True does not apply to csv files"),
     ],
@@ -384,8 +384,8 @@ def test_cut_and_foreign_binary_files(tmp_path):
     with pytest.raises(DataError, match=r"d.arrow is cut or damaged: an Arrow file ends with ARROW1"):
         lineal.read(tmp_path / "d.arrow")
     (tmp_path / "d.npy").write_bytes(b"garbage, and no array")
-    with pytest.raises(DataError, match=r"d.npy is no readable NumPy file: it does not begin as one"):
+    with pytest.raises(DataError, match=r"d.npy is not a readable NumPy file: it does not begin like one"):
         lineal.read(tmp_path / "d.npy")
     (tmp_path / "d.npz").write_bytes(b"")
-    with pytest.raises(DataError, match=r"d.npz is no readable NumPy file: it is empty"):
+    with pytest.raises(DataError, match=r"d.npz is not a readable NumPy file: it is empty"):
         lineal.read(tmp_path / "d.npz")

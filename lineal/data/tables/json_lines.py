@@ -56,7 +56,7 @@ class JsonState:
         return self.label
 
     def contradiction(self, found: list[tuple[str, str]]) -> tuple[str, str, str] | None:
-        """The first (column, kind found, kind expected) that contradicts earlier lines; if none does, note the kinds."""
+        """The first (column, kind found, kind expected) that contradicts earlier lines; if none does, note kinds."""
         kinds: dict[str, str] = {}
         for name, kind in found:
             expected = self.kinds.get(name) or kinds.setdefault(name, kind)
@@ -75,7 +75,7 @@ class _Bad:
     line: int
     column: int
     found: str
-    expected: str = "one per line"
+    expected: str = "one JSON object per line"
 
 
 def parse(chunk: Chunk, path: str, allowed: int, state: JsonState | None = None) -> tuple[Any, int]:
@@ -147,7 +147,7 @@ def _read_good(good: list[tuple[int, bytes]], path: str) -> tuple[Any, list[_Bad
             kept.append(line)
         except pa.ArrowInvalid as error:
             what = str(error).removeprefix("JSON parse error: ").partition(" in row ")[0].rstrip(".")
-            bad.append(_Bad(number, 1, f"not a JSON object ({what})"))
+            bad.append(_Bad(number, 1, f"invalid JSON ({what})"))
     try:
         return _read(memoryview(b"".join(kept))) if kept else None, bad, kept
     except pa.ArrowInvalid as error:
@@ -165,14 +165,13 @@ def _classify(spans: list[tuple[int, bytes]], state: JsonState) -> tuple[list[tu
             value = json.loads(text, object_pairs_hook=_object, parse_float=_finite, parse_int=_finite_int)
         except json.JSONDecodeError as error:
             column = 1 + len(text[: error.pos].encode("utf-8", "surrogateescape"))
-            bad.append(_Bad(number, column, f"not a JSON object ({error.msg})"))
+            bad.append(_Bad(number, column, f"invalid JSON ({error.msg})"))
             continue
         except (ValueError, RecursionError) as error:
-            bad.append(_Bad(number, 1, f"not a JSON object ({error})"))
+            bad.append(_Bad(number, 1, f"invalid JSON ({error})"))
             continue
         if not isinstance(value, dict):
-            shown = "null" if value is None else KIND_NAMES[_kind(value)]
-            bad.append(_Bad(number, 1, f"not a JSON object but {shown}"))
+            bad.append(_Bad(number, 1, "null" if value is None else KIND_NAMES[_kind(value)]))
             continue
         useless = [name for name in value if state.ignored(name)]
         for name in useless:
