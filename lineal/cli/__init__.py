@@ -102,7 +102,7 @@ def _leave_at_once(code: int) -> NoReturn:
 
 def _drop_parts() -> None:
     with suppress(KeyError, AttributeError):  # a module that is not imported completely has made no files
-        sys.modules["lineal.system.files"].drop_live_parts()
+        sys.modules["lineal.system.files"].drop_own_parts()
 
 
 def main() -> None:

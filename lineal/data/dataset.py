@@ -82,7 +82,7 @@ class Dataset:
         )  # fmt: skip
 
     def labels_by_text(self) -> dict[str, Any]:
-        """The distinct labels of single-label data by the texts that can stand for them, such as "2" and "2.0"."""
+        """The distinct labels of single-label data by the texts that stand for them: for 2.0, both "2.0" and "2"."""
         labels = {str(label): label for label in np.unique(self.y).tolist()}
         return labels | {f"{label:g}": label for label in labels.values() if isinstance(label, float)}
 

@@ -209,7 +209,7 @@ def check_options(given: dict[str, Any]) -> ReadOptions:
 
 
 def _refuse_two_roles(options: ReadOptions) -> None:
-    """A column can be the label, or the weight, or left out, but not two of these."""
+    """Refuse a column with two roles: it can be the label, or the weight, or left out."""
     dropped = [part.strip() for part in (options.drop or "").split(",") if part.strip()]
     for name, value in (("label", options.label), ("weight", options.weight)):
         if value and str(value) in dropped:

@@ -21,8 +21,8 @@ def check_rows(
 ) -> None:
     """Check that row offsets do not decrease, and that indices lie in [0, bound) and ascend strictly within a row.
 
-    `offsets` and `indices` are functions that return a slice. An index may be no larger than the one before it only
-    where a row begins.
+    `offsets` and `indices` are functions that return a slice. Only the first index of a row may be no larger than
+    the index before it.
     """
     for start in range(0, n_offsets - 1, CHECK_STEP):
         rows = offsets(start, min(start + CHECK_STEP + 1, n_offsets))

@@ -201,8 +201,9 @@ def exact_whole(data: Any, start: Any, stop: Any, value: Any) -> Any:
 
 @kernel
 def parse_labels(data: Any, p: Any, labels: Any, count: int, exact: int) -> Any:
-    """Numbers separated by commas, from labels[count] on: (code, position after them, new count, number of large ones).
+    """Parse numbers separated by commas into labels[count:].
 
+    Returns (code, position after them, new count, number of large ones).
     If `exact` is SIGNED or UNSIGNED, all numbers must be whole, and the doubles hold the bits of an int64 or a uint64.
     Large ones are whole numbers that do not fit: the text must be parsed again with the next value of `exact`.
     """

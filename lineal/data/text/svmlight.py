@@ -88,7 +88,7 @@ def is_query(data: Any, p: Any) -> bool:
 
 @kernel
 def parse_query(data: Any, p: Any) -> Any:
-    """An optional ``qid:<int>``: (code, position after it, query id, whether there is one)."""
+    """Parse an optional ``qid:<int>``: (code, position after it, query id, whether there is one)."""
     p = skip_blanks(data, p)
     if not is_query(data, p):
         return OK, p, 0, False
@@ -103,7 +103,7 @@ def parse_query(data: Any, p: Any) -> Any:
 
 @kernel
 def parse_features(data: Any, p: Any, rows: Any, entry: int, limits: Any) -> Any:
-    """The features up to the end of the line: (code, position, entries so far, whether the indices ascend)."""
+    """Parse the features up to the end of the line: (code, position, entries so far, whether the indices ascend)."""
     values, indices = rows.values, rows.indices
     capacity = indices.shape[0]
     previous = np.int64(-2)
