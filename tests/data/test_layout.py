@@ -486,7 +486,7 @@ def test_kinds_must_not_change_between_blocks(tmp_path):
 
 
 def test_offsets_widen_with_the_number_of_entries(tmp_path, monkeypatch):
-    """From 2**31 entries on the lists are LargeLists; pretend that there are as many."""
+    """From 2**31 entries on, lists are LargeLists; the test pretends that there are as many."""
     collector = Collector(str(tmp_path))
     collector.add(Dataset(matrix("sparse")))
     assert collector._offsets("X")[1] is False

@@ -1,4 +1,4 @@
-"""The one door to all formats: told by option, name or first bytes; compressed or not; whole or in blocks."""
+"""`read` and `read_blocks` for all formats: recognised by option, name or first bytes; compressed or not."""
 
 from __future__ import annotations
 
@@ -282,7 +282,7 @@ def test_without_labels(tmp_path, kind):
     "pack", [bytes, gzip.compress, bz2.compress, lambda raw: pa.compress(raw, "zstd", asbytes=True)]
 )
 def test_standard_input_in_small_writes(pack):
-    """What the first write holds decides nothing: here it is one byte."""
+    """The result does not depend on what the first write holds: here it is one byte."""
     rows = b"# a comment that fills the first write\n" * 1500 + svmlight().encode()
     code = "import lineal; d = lineal.read('-'); print(d.schema.format, len(d), d.X.toarray().tolist())"
     command = [sys.executable, "-c", code]

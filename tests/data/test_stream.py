@@ -46,7 +46,7 @@ def no_thread_is_left():
 
 
 def rows_of(blocks) -> list[tuple]:
-    """Every row as (sorted entries with what meets summed, label, weight)."""
+    """Every row as (sorted entries, summed where they share a column, label, weight)."""
     rows = []
     for block in blocks:
         X = sparse.csr_array(block.X).astype(np.float64)

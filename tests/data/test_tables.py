@@ -799,7 +799,7 @@ def test_agrees_with_pandas_and_scikit_learn():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_damaged_tables_raise_only_our_errors(tmp_path, seed):
-    """Random edits of small files: each is read, twice alike, or refused by an error of ours."""
+    """After random edits, a small file is read twice with the same result, or refused with a lineal error."""
     rng = np.random.default_rng(seed)
     texts = {
         "csv": b'a,b,"c d",y\n1,2.5,x,0\n3,?,"q,r",1\n-4,1e3,,0\n' * 3,
@@ -942,7 +942,7 @@ def test_names_of_a_header_are_distinct_and_text(tmp_path):
 
 
 def test_rows_for_a_model_without_header(tmp_path):
-    """A line of names is passed over; one with a number, or with a text that training had, is a row."""
+    """A line of names is skipped; a line with a number, or with a text that training had, is a row."""
     train = lineal.read(write(tmp_path, "t.csv", "1,red,a\n2,blue,b\n3,red,a\n"))
     for first, rows in (("n,colour,label", 1), ("7,colour,label", 2)):
         path = write(tmp_path, "u.csv", f"{first}\n5,red,a\n")
@@ -1044,7 +1044,7 @@ def test_labels_of_several_files_are_not_rounded(tmp_path):
     ],
 )  # fmt: skip
 def test_columns_read_together(tmp_path, monkeypatch, text, options):
-    """Very many columns are parsed in another way, with the same result; so are rows for the model."""
+    """Very many columns are parsed together, with the same result; so are rows for the model."""
 
     def outcome(path, **options):
         try:

@@ -253,15 +253,15 @@ def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
         code, p, label_stop, n_large, importance = parse_head(data, p, rows.labels, label, limits.exact)
         if code == OK:
             code, p, stop = parse_namespaces(data, p, rows, entry, limits)
-        if code == OK and limits.merge:
-            sort_entries(rows.indices, rows.values, entry, stop)
-            stop = merge_entries(rows.indices, rows.values, entry, stop)
+        if code not in (OK, FULL):
+            n_bad, p = skip_bad_line(data, p, code, bad, n_bad)
+            continue
         is_full = code == FULL or row >= rows.row_end.shape[0]
         if is_full:
             break
-        if code != OK:
-            n_bad, p = skip_bad_line(data, p, code, bad, n_bad)
-            continue
+        if limits.merge:
+            sort_entries(rows.indices, rows.values, entry, stop)
+            stop = merge_entries(rows.indices, rows.values, entry, stop)
         most_labels = max(most_labels, label_stop - label)
         large += n_large
         if label_stop == label:
