@@ -1,9 +1,9 @@
-"""How fast text becomes a Dataset, against scikit-learn, and what opening a converted file costs.
+"""How fast text becomes a Dataset, compared with scikit-learn, and what opening a converted file costs.
 
     python -m benchmarks.readers [--mb 120] [--layout-mb 1300] [--json PATH]
 
-Files are made of about 6 MB of distinct lines, repeated: sparse rows as tf-idf gives them, with 6 significant digits
-and with full precision. Both readers run in this process, on a warm page cache; results must be equal.
+Each file consists of about 6 MB of distinct lines, repeated: sparse rows like those of tf-idf, with 6 significant
+digits or with full precision. Both readers run in this process, on a warm page cache; their results must be equal.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from sklearn.datasets import load_svmlight_file
 
 from benchmarks.common import RESULTS, measure, print_table, write_json
 from lineal.core.threads import available_cores
+from lineal.data.binary.layout import convert
 from lineal.data.options import ReadOptions
 from lineal.data.text import svmlight, vw
 
@@ -31,7 +32,7 @@ VOCABULARY = 100_000
 
 OPEN_LAYOUT = """
 import sys, resource
-import lineal.data.layout as layout
+import lineal.data.binary.layout as layout
 def resident():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
@@ -44,7 +45,7 @@ print(resident() - before, rows)
 
 
 def tfidf_rows() -> Iterator[tuple[int, list[int], list[float]]]:
-    """Label, ascending feature numbers and values of norm 1: about 70 of a Zipf-like vocabulary."""
+    """Rows as (label, ascending feature numbers, values of norm 1): about 70 features of a Zipf-like vocabulary."""
     rng = np.random.default_rng(0)
     while True:
         columns = np.unique((VOCABULARY * rng.random(rng.poisson(90) + 5) ** 3).astype(np.int64) + 1)
@@ -53,7 +54,7 @@ def tfidf_rows() -> Iterator[tuple[int, list[int], list[float]]]:
 
 
 def svmlight_line(form: str) -> Callable[[int, list[int], list[float]], str]:
-    """Lines with values in the given %-format."""
+    """A function that writes a row as an svmlight line, with values in the given %-format."""
     pair = f"%d:{form}"
 
     def line(label: int, columns: list[int], values: list[float]) -> str:
@@ -63,24 +64,24 @@ def svmlight_line(form: str) -> Callable[[int, list[int], list[float]], str]:
 
 
 def vw_line(label: int, columns: list[int], values: list[float]) -> str:
-    """The same row with words for features, half of them in a second namespace."""
+    """A row as a VW line with words as features, half of them in a second namespace."""
     words = [f"word{column}:{value:.6g}" for column, value in zip(columns, values)]
     half = len(words) // 2
     return f"{label} |title {' '.join(words[:half])} |body {' '.join(words[half:])}\n"
 
 
 def write_file(path: Path, megabytes: float, line: Callable[[int, list[int], list[float]], str]) -> Path:
-    """A file of at least that size."""
+    """Write a file of at least this size."""
     lines, size = [], 0
     for row in tfidf_rows():
         lines.append(line(*row))
         size += len(lines[-1])
         if size >= min(DISTINCT_BYTES, megabytes * MB):
             break
-    block = "".join(lines).encode()
+    text = "".join(lines).encode()
     with open(path, "wb") as file:
-        for _ in range(int(np.ceil(megabytes * MB / len(block)))):
-            file.write(block)
+        for _ in range(int(np.ceil(megabytes * MB / len(text)))):
+            file.write(text)
     return path
 
 
@@ -93,7 +94,7 @@ def check_equal(ours: Any, theirs: Any) -> None:
 
 
 def bench_svmlight(path: Path, name: str, sklearn_repeats: int) -> list[dict[str, Any]]:
-    """Both readers on one file; lineal with one thread and with all cores."""
+    """Time both readers on one file; lineal with one thread and with all cores."""
     megabytes = path.stat().st_size / MB
     check_equal(svmlight.read([str(path)], ReadOptions()), load_svmlight_file(str(path)))
     reference = measure(lambda: load_svmlight_file(str(path)), sklearn_repeats)
@@ -105,7 +106,7 @@ def bench_svmlight(path: Path, name: str, sklearn_repeats: int) -> list[dict[str
 
 
 def bench_vw(path: Path) -> list[dict[str, Any]]:
-    """VW text has no reader in Python to compare with."""
+    """Time the reader of VW text, for which Python has no other reader to compare with."""
     megabytes = path.stat().st_size / MB
     rows = []
     for jobs in sorted({1, available_cores()}):
@@ -124,30 +125,21 @@ def result(
     }  # fmt: skip
 
 
-def bench_layout(folder: Path, megabytes: float) -> dict[str, Any] | None:
-    """Convert text to the binary layout; the memory that opening it adds to a process; None without the module."""
-    try:
-        from lineal.data.binary.layout import convert
-    except ImportError:
-        return None
+def bench_layout(folder: Path, megabytes: float) -> dict[str, Any]:
+    """Convert text to the binary layout, and measure the memory that opening the result adds to a process."""
     small = write_file(folder / "small.svm", 1, svmlight_line("%.6g"))
     text = write_file(folder / "large.svm", megabytes, svmlight_line("%.6g"))
     convert(small, folder / "small.arrow")
     start = time.perf_counter()
     convert(text, folder / "large.arrow")
     seconds = time.perf_counter() - start
-    size = size_of(folder / "large.arrow")
+    size = (folder / "large.arrow").stat().st_size
     command = [sys.executable, "-c", OPEN_LAYOUT, str(folder / "small.arrow"), str(folder / "large.arrow")]
     added, rows = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     return {
         "text MB": text.stat().st_size / MB, "layout MB": size / MB, "convert seconds": seconds,
         "rows": int(rows), "MB added by opening": int(added) / MB,
     }  # fmt: skip
-
-
-def size_of(path: Path) -> int:
-    """Bytes of a file, or of all files in a folder."""
-    return path.stat().st_size if path.is_file() else sum(file.stat().st_size for file in path.rglob("*.*"))
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
-"""Errors that a person can act on: each message says what was found, where, and what to do about it.
+"""Errors that a person can act on: each message says what is wrong, where, and what to do about it.
 
-The command line prints them on one line and exits with code 2.
+The command line prints an error on one line and exits with code 2.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from collections.abc import Iterable
 
 
 class LinealError(Exception):
-    """Base of every error that lineal raises on purpose."""
+    """The base of all errors that lineal raises on purpose."""
 
 
 class DataError(LinealError, ValueError):
-    """The data cannot be used: malformed, missing, of the wrong shape or type."""
+    """Data that cannot be used: malformed, missing, or of the wrong shape or type."""
 
 
 class OptionError(LinealError, ValueError):
-    """An option has a value that cannot be honoured."""
+    """An option with a value that cannot be honoured."""
 
 
 class ModelFileError(LinealError, ValueError):
-    """A model file is missing, damaged, or written by a newer version."""
+    """A model file that is missing, damaged, or written by a newer version."""
 
 
 class DependencyError(LinealError, ImportError):
@@ -29,7 +29,7 @@ class DependencyError(LinealError, ImportError):
 
 
 class ParseError(DataError):
-    """A malformed place in a text file, with its position."""
+    """A malformed text file, with the position of the error."""
 
     def __init__(self, path: str, line: int, column: int, found: str, expected: str) -> None:
         self.path, self.line, self.column, self.found, self.expected = path, line, column, found, expected

@@ -18,19 +18,19 @@ COLOURS = ("red", "green", "blue")
 
 
 def run(*args: object, **extra: Any) -> Any:
-    """The command in this process; an unforeseen exception is one here too."""
+    """Run a command in this process; an unexpected exception is raised here, too."""
     return CliRunner().invoke(app, [str(arg) for arg in args], catch_exceptions=False, **extra)
 
 
 def done(*args: object, **extra: Any) -> Any:
-    """The same, for commands that must succeed."""
+    """Run a command that must succeed."""
     result = run(*args, **extra)
     assert result.exit_code == 0, result.output
     return result
 
 
 def failed(*args: object, **extra: Any) -> str:
-    """The same, for commands that must fail: the one line that says why."""
+    """Run a command that must fail; return the one line that says why."""
     result = run(*args, **extra)
     assert result.exit_code == 2, result.output
     lines = result.stderr.splitlines()
@@ -40,17 +40,17 @@ def failed(*args: object, **extra: Any) -> str:
 
 
 def shell(*args: object, **extra: Any) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own."""
+    """Run a command in a process of its own."""
     return subprocess.run([*program(), *map(str, args)], capture_output=True, text=True, timeout=240, **extra)
 
 
 def program() -> list[str]:
-    """How to start the console script, whether or not it is installed on the path."""
+    """The command that starts the console script, whether or not it is installed on the path."""
     return [sys.executable, "-c", "from lineal.cli import main; main()"]
 
 
 def write_digits(folder: Path) -> tuple[Path, Path]:
-    """Digits as svmlight: rows to train on and rows to test on."""
+    """Write digits as svmlight: rows to train on and rows to test on."""
     X, y = load_digits(return_X_y=True)
     paths = folder / "digits.svm", folder / "digits-test.svm"
     for path, part in zip(paths, (slice(0, 400), slice(400, 600))):
@@ -59,7 +59,7 @@ def write_digits(folder: Path) -> tuple[Path, Path]:
 
 
 def write_iris(path: Path) -> Path:
-    """Iris as CSV, with a column of text and labels of text."""
+    """Write iris as CSV, with a text column and text labels."""
     data = load_iris()
     lines = ["a,b,c,d,colour,kind"]
     for i, (row, label) in enumerate(zip(data.data, data.target)):
@@ -75,7 +75,7 @@ def label_sets() -> tuple[np.ndarray, np.ndarray]:
 
 
 def write_label_sets(path: Path) -> Path:
-    """Those rows as svmlight; their labels are 10, 20 and 30."""
+    """Write these rows as svmlight; their labels are 10, 20 and 30."""
     X, Y = label_sets()
     lines = []
     for row, labels in zip(X, Y):

@@ -1,10 +1,11 @@
-"""The command line: one file per command, thin over the library.
+"""The command line: one file per command. It parses, prints and sets exit codes; learning happens in the layers below.
 
-Results go to standard output, progress and warnings to standard error. Exit codes: 0 done, 2 an error that one line
-explains, 130 ended by Ctrl-C (`train` has then saved the best model so far, if there was one), 141 the reader of a pipe
-went away, 143 ended by SIGTERM or SIGHUP.
-Commands import what they use when they run, so that help needs neither Numba nor scikit-learn. This file imports next
-to nothing before `main` has set up what happens on Ctrl-C.
+May import every other folder. To add a command, write it in a file of its own and list it in `app`.
+
+Results go to standard output, progress and warnings to standard error. Exit codes: 0 success; 2 an error, explained in
+one line; 130 ended by Ctrl-C (`train` has then saved the best model so far, if there was one); 141 the reader of a pipe
+went away; 143 ended by SIGTERM or SIGHUP. Commands import what they use when they run, so that help needs neither Numba
+nor scikit-learn. This file imports next to nothing before `main` has set up what happens on Ctrl-C.
 """
 
 from __future__ import annotations
@@ -17,29 +18,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from lineal.cli.messages import INTERRUPTED, TERMINATED, report, say
+from lineal.cli import terminal
+from lineal.cli.terminal import INTERRUPTED, TERMINATED, report, say
 
 if TYPE_CHECKING:
     from types import FrameType
 
-#: Seconds until an interrupt that came at a bad moment comes again.
+#: Seconds until an interrupt that came at a bad moment is raised again.
 SOON = 0.01
 
-#: What shows a cursor that a progress bar has hidden, on an empty line.
+#: Clears the line and shows the cursor, which a progress bar may have hidden.
 SHOW_CURSOR = "\r\x1b[K\x1b[?25h"
 
 
 @contextmanager
 def orderly_end() -> Iterator[None]:
-    """Signals end the program without a traceback and without temporary files.
+    """A context in which signals end the program without a traceback and without leaving temporary files.
 
-    SIGTERM and SIGHUP end it at once; Ctrl-C raises KeyboardInterrupt, so that a training can save what it has. A
-    signal that is ignored from the start (`nohup`, a script's background) stays ignored.
+    SIGTERM and SIGHUP end it at once; Ctrl-C raises KeyboardInterrupt, so that training can save its model. A signal
+    that is ignored from the start (with `nohup`, or in the background of a script) stays ignored.
     """
     before: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
         for name, handler in (("SIGTERM", _on_termination), ("SIGHUP", _on_termination), ("SIGINT", _on_interrupt)):
-            number = getattr(signal, name, None)  # Windows has no SIGHUP
+            number = signal.__dict__.get(name)  # Windows has no SIGHUP
             if number is not None and signal.getsignal(number) != signal.SIG_IGN:
                 before[number] = signal.signal(number, handler)
     unraisable, sys.unraisablehook = sys.unraisablehook, _on_unraisable
@@ -57,7 +59,7 @@ def _on_termination(number: int, frame: FrameType | None) -> NoReturn:
 
 def _on_interrupt(number: int, frame: FrameType | None) -> None:
     files = _files_of(frame)
-    if "<frozen importlib._bootstrap>" in files:  # extension modules would print the exception, or replace it
+    if "<frozen importlib._bootstrap>" in files:  # extension modules would print or replace the exception
         say("interrupted")
         _leave_at_once(INTERRUPTED)
     if any(file.endswith(os.path.join("llvmlite", "binding", "executionengine.py")) for file in files):
@@ -67,7 +69,7 @@ def _on_interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _on_unraisable(unraisable: Any) -> None:
-    """An interrupt that came while an object was being deleted, where Python drops every exception, comes again."""
+    """Raise an interrupt again that came while an object was deleted, where Python drops every exception."""
     if isinstance(unraisable.exc_value, KeyboardInterrupt):
         _interrupt_soon()
     else:
@@ -81,7 +83,7 @@ def _interrupt_soon() -> None:
 
 
 def _files_of(frame: FrameType | None) -> set[str]:
-    """Source files of everything that is running in this thread."""
+    """The source files of all functions that are running in this thread."""
     files = set()
     while frame is not None:
         files.add(frame.f_code.co_filename)
@@ -90,7 +92,7 @@ def _files_of(frame: FrameType | None) -> set[str]:
 
 
 def _leave_at_once(code: int) -> NoReturn:
-    """End the process without unwinding what it does, but with its temporary files removed."""
+    """End the process without unwinding, but remove its temporary files."""
     _drop_parts()
     if sys.stderr is not None and sys.stderr.isatty():
         with suppress(OSError):  # the terminal may be gone
@@ -99,21 +101,21 @@ def _leave_at_once(code: int) -> NoReturn:
 
 
 def _drop_parts() -> None:
-    with suppress(KeyError, AttributeError):  # what is not imported yet, or not to its end, has made no files
-        sys.modules["lineal.system.files"].drop_live_parts()
+    with suppress(KeyError, AttributeError):  # a module that is not imported completely has made no files
+        sys.modules["lineal.system.files"].drop_own_parts()
 
 
 def main() -> None:
-    """The console script. It leaves at once: the interpreter's own teardown of Numba takes a good part of a second."""
-    code = INTERRUPTED  # for another Ctrl-C while the first is dealt with
+    """The console script. It leaves at once, because tearing down Numba would take a good part of a second."""
+    code = INTERRUPTED  # for another Ctrl-C while the first is handled
     try:
         try:
             code = _run()
         finally:
             _ignore_interrupts()
-    finally:  # also where one more Ctrl-C came just before they were ignored
+    finally:  # also if one more Ctrl-C came just before they were ignored
         _ignore_interrupts()
-        _drop_parts()  # that such a Ctrl-C has left
+        _drop_parts()  # the files that such a Ctrl-C has left
         os._exit(code)
 
 
@@ -125,9 +127,7 @@ def _run() -> int:
     code = 0
     try:
         with orderly_end():
-            from lineal.cli import streams
-
-            streams.prepare()
+            terminal.prepare_streams()
             from lineal.cli.app import app
 
             app(prog_name="lineal")

@@ -1,10 +1,13 @@
-"""The application: its commands in the order of its help."""
+"""The application: its commands in the order of its help, and how Typer runs them."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+import warnings
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 import lineal
 from lineal.cli.compact import compact
@@ -15,9 +18,60 @@ from lineal.cli.files import with_checked_files
 from lineal.cli.inspect import inspect
 from lineal.cli.path import path
 from lineal.cli.predict import predict
-from lineal.cli.shell import Command, Group
+from lineal.cli.terminal import report, say, say_error
 from lineal.cli.train import train
 from lineal.cli.warmup import warmup
+
+#: What Typer raises for a wrong command line. Click defines it, which Typer may bring along as its own copy.
+USAGE_ERROR: Any = typer.BadParameter.__base__
+
+
+class Command(TyperCommand):
+    """A command whose help lists its options in sections."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments and options to the help."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                title = parameter.rich_help_panel if isinstance(parameter, TyperArgument | TyperOption) else None
+                default = "Arguments" if parameter.param_type_name == "argument" else "Options"
+                sections.setdefault(title or default, []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+class Group(TyperGroup):
+    """The program. A command returns its exit code or None; an error becomes one line and an exit code."""
+
+    def main(self, args: Any = None, prog_name: Any = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
+        """Run the program and leave with an exit code."""
+        try:
+            code = super().main(args, prog_name, standalone_mode=False, **extra)
+        except typer.Abort:  # what Click makes of Ctrl-C before a command runs
+            code = report(KeyboardInterrupt())
+        except USAGE_ERROR as error:
+            hint = f" (see {error.ctx.command_path} --help)" if error.ctx is not None else ""
+            code = say_error(f"{error.format_message()}{hint}")
+        except Exception as error:
+            code = report(error)
+        if not standalone_mode:
+            return code
+        sys.exit(code or 0)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command. Interrupts are caught here, before Click translates them. Warnings become one line each."""
+        try:
+            with warnings.catch_warnings():
+                warnings.showwarning = lambda message, *_: say(f"warning: {message}")
+                code = super().invoke(ctx)
+            sys.stdout.flush()  # a full disk must fail here, not while the interpreter shuts down
+            return code
+        except (KeyboardInterrupt, OSError) as error:
+            return report(error)
+
 
 app = typer.Typer(
     name="lineal", cls=Group, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
@@ -41,6 +95,6 @@ def root(
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Large-scale linear classification, with a certificate on every answer. New here? Run: lineal demo."""
+    """Large-scale linear classification. Every answer comes with a certificate. New here? Run: lineal demo."""
     if context.invoked_subcommand is None:
         print(context.get_help())

@@ -1,4 +1,4 @@
-"""`lineal compact`: a model without the features that it does not use, and the list of those that it needs."""
+"""`lineal compact`: drop the features that a model does not use, and list those that it needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import typer
 
 from lineal.cli import show
 from lineal.cli.files import READS, WRITES, WRITES_STREAM, destination, is_stdout
-from lineal.cli.inspect import feature_name
 from lineal.errors import OptionError
 from lineal.system import memory
 
@@ -19,16 +18,17 @@ def compact(
     output: Annotated[str, typer.Option("--output", "-o", help="Model file to write.", show_default=False), WRITES],
     columns: Annotated[
         str | None,
-        typer.Option(help="File to list the needed columns in: number (from 0), tab, name. - for standard output."),
+        typer.Option(help="File to list the needed columns in, as number (from 0), tab, name; - for standard output."),
         WRITES_STREAM,
     ] = None,
     json: show.Json = False,
 ) -> None:
     """Drop the features that a model does not use.
 
-    The small model predicts the same. It reads the files that the model reads; a table need not have the columns of
-    which nothing is used any more, and arrays may have just the needed columns.
+    The smaller model makes the same predictions and reads the same files. A table may then lack the columns that are
+    not used, and arrays may have just the needed columns.
     """
+    from lineal.linear.description import feature_name
     from lineal.models.file import load
 
     is_listed = columns is not None and is_stdout(columns)
@@ -36,7 +36,9 @@ def compact(
         raise OptionError("--json and --columns - would both write to standard output: give one of them")
     known, before = load(model), os.path.getsize(model)
     if known.kind != "linear":
-        raise OptionError(f"compact is for linear models, which have a weight a feature; {model} is {known.kind}")
+        raise OptionError(
+            f"compact is for linear models, which have weights per feature; {model} is a {known.kind} model"
+        )
     small, needed = known.compact()
     small.save(output)
     names = [feature_name(known, j) for j in needed.tolist()]
@@ -51,5 +53,4 @@ def compact(
         sizes = {"bytes_before": before, "bytes": after}
         show.as_json({**result, **sizes, "columns": needed.tolist(), "names": small.feature_names})
     elif not is_listed:
-        entries = {name.replace("_", " "): value for name, value in result.items()}
-        show.pairs(f"lineal compact {model}", {**entries, "file": f"{memory.size(after)} (was {memory.size(before)})"})
+        show.pairs(f"lineal compact {model}", {**result, "file": f"{memory.size(after)} (was {memory.size(before)})"})

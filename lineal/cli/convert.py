@@ -1,4 +1,4 @@
-"""`lineal convert`: any readable file into the binary layout, which opens without reading it."""
+"""`lineal convert`: turn any file that can be read into one that opens without parsing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from lineal.cli import show
 from lineal.cli.files import READS_DATA, WRITES, note_header
 from lineal.cli.flags import flags
-from lineal.cli.messages import say
+from lineal.cli.terminal import say
 from lineal.data.options import ReadOptions
 
 
@@ -29,10 +29,12 @@ def convert(
     *,
     reading: dict[str, Any],
 ) -> None:
-    """Convert a file to one that opens at once.
+    """Convert a file to one that opens without parsing.
 
-    The result is an Arrow file in lineal's binary layout, which can be larger than memory.
+    The result is an Arrow file in lineal's binary layout. It can be larger than memory.
     """
+    from scipy import sparse
+
     from lineal.data.binary.layout import convert as convert_file
     from lineal.data.binary.layout import open_layout
 
@@ -43,7 +45,7 @@ def convert(
     note_header(source, data, reading)
     if data.bad_lines:
         say(f"warning: {data.bad_lines} malformed lines of {source} were skipped")
-    is_sparse = hasattr(data.X, "indptr")
+    is_sparse = sparse.issparse(data.X)
     result = {
         "file": destination,
         "rows": len(data),
@@ -57,4 +59,4 @@ def convert(
     if json:
         show.as_json(result)
     else:
-        show.pairs("lineal convert", {name.replace("_", " "): value for name, value in result.items()})
+        show.pairs("lineal convert", result)

@@ -1,4 +1,4 @@
-"""`lineal demo`: a first look, on real data, beside scikit-learn."""
+"""`lineal demo`: a first look at lineal, on real data, compared with scikit-learn."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 #: Strength of the penalty and relative duality gap of the demonstration.
 ALPHA, TOL = 1e-3, 1e-4
 
-#: Fits after the first; the fastest counts, since other programs disturb the rest.
+#: Number of fits after the first. The fastest one counts, because other programs disturb the rest.
 REPEATS = 5
 
 NEXT = """\
@@ -32,20 +32,20 @@ Next, with a file of your own (svmlight, CSV, TSV, JSON lines, Parquet, Arrow, N
   lineal evaluate my.model OTHER_DATA
   lineal predict my.model NEW_DATA --proba
   lineal inspect my.model
-Tables need to know their label column: --label NAME. In Python: lineal.LinearClassifier(loss="softmax").fit(X, y)."""
+For a table, name the label column: --label NAME. In Python: lineal.LinearClassifier(loss="softmax").fit(X, y)."""
 
 
 def demo(json: show.Json = False) -> None:
-    """Train on handwritten digits, beside scikit-learn.
+    """Train on handwritten digits with lineal and with scikit-learn.
 
-    Same rows, same objective: accuracy, seconds and the objective reached, with its certificate.
+    Both minimise the same objective on the same rows. Shows accuracy, seconds and objective, and lineal's certificate.
     """
     from lineal.core import jit
 
     X, y, X_test, y_test = _digits()
     if not json:
         print(f"Handwritten digits: {len(X)} images to train on, {len(X_test)} to test on, 64 pixels, 10 classes.")
-        print(f"Multinomial logistic regression, alpha={ALPHA:g}, to a relative duality gap of {TOL:g}.")
+        print(f"Multinomial logistic regression, alpha={ALPHA:g}, to within {100 * TOL:g} % of the best possible.")
     before = len(jit.compiled)
     (model, solution), first = _timed(lambda: _fit(X, y, sys.stderr.isatty() and not json))
     compiled = len(jit.compiled) - before
@@ -65,15 +65,15 @@ def demo(json: show.Json = False) -> None:
         })  # fmt: skip
         return
     _show_rows(rows)
-    kernels = f"compiled {compiled} kernels, which are kept on disk" if compiled else "found its kernels compiled"
-    print(f"The first fit includes what happens once: lineal {kernels}.")
-    print(f"Certificate: {solution.certificate}.")
+    kernels = f"compiled {compiled} kernels, which are kept on disk" if compiled else "loaded its compiled kernels"
+    print(f"The first fit includes work that is done once: lineal {kernels}.")
+    print(f"Certificate: {show.certificate(solution.certificate)}.")
     print(f"Saved ({memory.size(size)}), loaded again: predictions {'agree' if agree else 'DIFFER'}.\n")
     print(NEXT)
 
 
 def _digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Rows to train on and every fourth to test on. The images ship with scikit-learn."""
+    """Rows to train on, and every fourth row to test on. The images come with scikit-learn."""
     import numpy as np
     from sklearn.datasets import load_digits
 
@@ -91,7 +91,7 @@ def _fit(X: np.ndarray, y: np.ndarray, verbose: bool) -> tuple[Model, Solution]:
 
 
 def _scikit_learn(X: np.ndarray, y: np.ndarray) -> tuple[Any, float, float]:
-    """The same problem: C = 1/(α n), multinomial, its intercept is not penalised either."""
+    """Fit the same problem: C = 1/(α n), multinomial, with an intercept that is not penalised."""
     from sklearn.linear_model import LogisticRegression
 
     estimator = LogisticRegression(C=1.0 / (ALPHA * len(X)), max_iter=1000)
@@ -107,7 +107,7 @@ def _timed(work: Callable[[], T]) -> tuple[T, float]:
 
 
 def _objective(X: np.ndarray, y: np.ndarray, W: np.ndarray, b: np.ndarray) -> float:
-    """Mean log loss + α/2 ‖W‖², computed here for both alike."""
+    """Mean log loss + α/2 ‖W‖², computed in the same way for both."""
     import numpy as np
     from scipy.special import logsumexp
 

@@ -1,4 +1,4 @@
-"""Files that commands read and write: data for a model, places that can be written to."""
+"""The files that commands read and write: checks before any work, data for a model, and where output goes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from typing import IO, TYPE_CHECKING, Any
 
 from typer.models import ArgumentInfo
 
-from lineal.cli.messages import say
+from lineal.cli.terminal import say
 from lineal.errors import DataError, LinealError, ModelFileError, OptionError
 from lineal.system.files import cannot_write, check_writable, identity
 
 if TYPE_CHECKING:
-    from lineal.data.dataset import Dataset, Schema
-    from lineal.linear.model import Model
+    from lineal.data.dataset import Dataset
+    from lineal.data.schema import Schema
 
 STDIN = STDOUT = "-"
 
@@ -31,9 +31,9 @@ Command = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Reads:
-    """Marks a parameter of a command that names a file to read, in its annotation.
+    """Marks, in its annotation, a parameter of a command that names a file to read.
 
-    With `is_data` the name may be a glob or "-". `updated_by` is the parameter of an output that may be the same file.
+    With `is_data`, the name may be a glob or "-". `updated_by` is the parameter of an output that may be the same file.
     """
 
     is_data: bool = False
@@ -42,9 +42,9 @@ class Reads:
 
 @dataclass(frozen=True)
 class Writes:
-    """Marks a parameter of a command that names a file to write, in its annotation.
+    """Marks, in its annotation, a parameter of a command that names a file to write.
 
-    With `is_stream` it may be "-", a device, a pipe or an open file. With `is_image` it is drawn by Matplotlib.
+    With `is_stream`, it may be "-", a device, a pipe or an open file. With `is_image`, Matplotlib draws it.
     """
 
     is_stream: bool = False
@@ -56,9 +56,9 @@ WRITES, WRITES_STREAM, WRITES_IMAGE = Writes(), Writes(is_stream=True), Writes(i
 
 
 def with_checked_files(command: Command) -> Command:
-    """The command, which begins with a check of the files that its parameters name (see `Reads` and `Writes`).
+    """The command with a check of the files that its parameters name (see `Reads` and `Writes`) before it runs.
 
-    Every output must be writable, and must be none of the inputs and no other output, under whatever name.
+    Every output must be writable, and must not be an input or another output, whatever names they have.
     """
     signature = inspect.signature(command, eval_str=True)
     roles = {name: role for name, p in signature.parameters.items() if (role := role_of(p)) is not None}
@@ -75,7 +75,7 @@ def with_checked_files(command: Command) -> Command:
 
 
 def role_of(parameter: inspect.Parameter) -> Reads | Writes | None:
-    """What a parameter's annotation says about the file that it names; None where it names none."""
+    """The mark in the annotation of a parameter; None if the parameter does not name a file."""
     found = [mark for mark in typing.get_args(parameter.annotation) if isinstance(mark, Reads | Writes)]
     return found[0] if found else None
 
@@ -86,7 +86,7 @@ def is_stdout(path: str) -> bool:
 
 
 def _open_file(path: str) -> int | None:
-    """The number of the open file that a name stands for; None for all other names."""
+    """The number of the open file that a name stands for; None for other names."""
     if path in (STDOUT, "/dev/stdout"):
         return 1
     if path == "/dev/stderr":
@@ -105,7 +105,7 @@ class _Named:
 
 
 def _flag(parameter: inspect.Parameter) -> str:
-    """What a parameter is called on the command line."""
+    """The name of a parameter on the command line."""
     marks = typing.get_args(parameter.annotation)
     metavar = next((mark.metavar for mark in marks if isinstance(mark, ArgumentInfo)), None)
     return metavar or "--" + parameter.name.replace("_", "-")
@@ -143,7 +143,7 @@ def _check_output(one: _Named, role: Writes) -> None:
     if role.is_stream and _is_special(one.path):
         return
     if one.path == STDOUT:
-        raise OptionError(f"{one.flag} - : this cannot go to standard output; name a file (./- if it is called so)")
+        raise OptionError(f"{one.flag} - : this cannot go to standard output; name a file (./- if that is its name)")
     check_writable(one.path)
     if role.is_image:
         from lineal.report.history import check_image
@@ -152,12 +152,12 @@ def _check_output(one: _Named, role: Writes) -> None:
 
 
 def _is_special(path: str) -> bool:
-    """Whether a name is that of a device or a pipe, which is written to as it is."""
+    """Whether a name is that of a device or a pipe, which is written to directly."""
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def _paths(path: str, role: Reads) -> list[str]:
-    """The files that an input stands for; what does not exist is for the command to complain about."""
+    """The files that an input stands for; the command itself reports one that does not exist."""
     if not role.is_data:
         return [path]
     from lineal.data.source import expand
@@ -169,27 +169,25 @@ def _paths(path: str, role: Reads) -> list[str]:
 
 
 def _of_stream(stream: Any) -> Any:
-    """The identity of the file behind a standard stream; None where it is no regular file."""
+    """The identity of the file behind a standard stream; None if it is not a regular file."""
     try:
         return None if stream is None else identity(stream.fileno())
-    except (OSError, ValueError):  # a stream of a test, or one that was closed
+    except (OSError, ValueError):  # not a file of the system, or closed
         return None
 
 
-def schema_of(model: Model) -> Schema:
-    """How files for this model are read: as its training file was, or as plain columns where it came from arrays."""
-    from lineal.data.dataset import Schema
-
-    return model.schema or Schema("array", model.n_features)
-
-
-def read_labelled(path: str, schema: Schema | None, reading: dict[str, Any]) -> Dataset:
-    """The data of a file that must have labels."""
+def read_labelled(path: str, reading: dict[str, Any], schema: Schema | None = None) -> Dataset:
+    """The data of a file that must have labels; without a schema, it is training data."""
     from lineal.data.read import read
 
     data = read(path, schema=schema, **reading)
     if schema is None:
         note_header(path, data, reading)
+    return with_labels(data, path)
+
+
+def with_labels(data: Dataset, path: str) -> Dataset:
+    """The data, or an error if it has no labels."""
     if data.y is None:
         is_table = data.schema is not None and data.schema.format == "table"
         raise DataError(f"{path} has no labels" + ("; name the label column of a table with --label" * is_table))
@@ -197,8 +195,8 @@ def read_labelled(path: str, schema: Schema | None, reading: dict[str, Any]) -> 
 
 
 def note_header(path: str, data: Dataset, reading: dict[str, Any]) -> None:
-    """Say whether the first line of a CSV file was taken for names, unless its contents leave no doubt."""
-    from lineal.data.read import format_of
+    """Say whether the first line of a CSV file was taken for names, unless that is certain."""
+    from lineal.data.formats import format_of
     from lineal.data.source import expand
 
     if data.schema is None or data.schema.settings.get("header_chosen") != "guessed":
@@ -206,7 +204,7 @@ def note_header(path: str, data: Dataset, reading: dict[str, Any]) -> None:
     first = expand(path)[0]
     kind = reading.get("format", "auto")
     if first != STDIN and (format_of(first) if kind == "auto" else kind) == "arrow":
-        return  # a converted file, whose header was decided when it was made
+        return  # a converted file: what its first line was has been said before
     if data.schema.settings["header"]:
         say(f"note: the first line of {path} was taken for column names; if it is data, say --header no")
     else:
@@ -214,19 +212,19 @@ def note_header(path: str, data: Dataset, reading: dict[str, Any]) -> None:
 
 
 def unseen_in(data: Dataset) -> dict[str, int]:
-    """How many cells of each column of a table hold what training did not see."""
+    """The number of cells per column of a table whose values training did not see."""
     return {} if data.schema is None else data.schema.settings.get("unseen", {})
 
 
 def warn_unseen(counts: dict[str, int]) -> None:
-    """Say which columns had such cells."""
+    """Warn about columns with values that training did not see."""
     if counts:
         listed = ", ".join(f"{name} ({count})" for name, count in counts.items())
-        say(f"warning: values that training did not see count as zeros, in columns (number of cells): {listed}")
+        say(f"warning: values that training did not see count as zeros, in these columns (number of cells): {listed}")
 
 
 def save_model(model: Any, path: str) -> None:
-    """Write a model. Where that fails, put it into the folder for temporary files: it may have taken hours to train."""
+    """Write a model. If that fails, save it in the folder for temporary files: training may have taken hours."""
     try:
         model.save(path)
     except ModelFileError:
@@ -246,7 +244,7 @@ def save_model(model: Any, path: str) -> None:
 
 
 def write_history(path: str, history: list[dict[str, Any]]) -> None:
-    """How a model came about, as a JSON file."""
+    """Write the history of a fit to a JSON file."""
     from lineal.cli import show
     from lineal.system.files import whole_file
 
@@ -256,7 +254,10 @@ def write_history(path: str, history: list[dict[str, Any]]) -> None:
 
 @contextmanager
 def destination(path: str) -> Iterator[IO[bytes]]:
-    """Where output goes: an open file ("-" is standard output), a device or a pipe as it is; else a new, whole file."""
+    """The file that output goes to: an open file ("-" is standard output), a device, a pipe, or a new file.
+
+    A new file appears whole or not at all.
+    """
     number = _open_file(path)
     if number == 1:
         yield sys.stdout.buffer

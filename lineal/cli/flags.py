@@ -1,4 +1,4 @@
-"""Flags made from option dataclasses: names, types, defaults and help texts are those of the library."""
+"""Flags made from option dataclasses: names, types, defaults and help come from the library."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import typer
 from lineal.errors import OptionError
 from lineal.system.options import OF_FEATURES
 
-#: What a flag's value looks like where its type does not say.
+#: The form of a value that the type of the flag does not show.
 METAVARS = {"class_weight": "balanced|LABEL=WEIGHT,…", "solver_options": "NAME=VALUE"}
 
-#: Fields that commands decide themselves, or that have a value for every feature, and that are no flags.
+#: Fields without a flag: the command decides them, or they have a value for every feature.
 NO_FLAGS = ("labels", *OF_FEATURES)
 
-#: Flags that are not called as their fields.
+#: Flags whose names differ from those of their fields.
 FLAG_NAMES = {"generator": "--features", "solver_options": "--solver-option"}
 
 #: Flags that may be given several times, with one text each.
@@ -39,11 +39,11 @@ SECTIONS = {
 
 
 def flags(leave_out: tuple[str, ...] = (), **groups: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator: a flag for every field of the dataclasses in `groups`.
+    """A decorator that gives a command a flag for every field of the dataclasses in `groups`.
 
-    The function gets one dict a group, with the values that were given on the command line: what was not given is
-    not there, since "float64 because I said so" and "float64 by default" differ for files that hold float32. A field
-    of the same name in two groups is one flag.
+    The function gets one dict per group with the values that the user gave. Defaults are not in it, because "float64 as
+    the user said" and "float64 by default" differ for files that hold float32. A field that several groups have is one
+    flag.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -53,7 +53,7 @@ def flags(leave_out: tuple[str, ...] = (), **groups: type) -> Callable[[Callable
             for name, parameter in parameters_of(options).items():
                 if name not in (*leave_out, *NO_FLAGS):
                     made.setdefault(name, parameter)
-        _tell_defaults(made, groups)
+        _add_other_defaults(made, groups)
 
         @functools.wraps(function)
         def run(**values: Any) -> Any:
@@ -72,7 +72,7 @@ def flags(leave_out: tuple[str, ...] = (), **groups: type) -> Callable[[Callable
 
 
 def parameters_of(options: type) -> dict[str, inspect.Parameter]:
-    """One keyword parameter a field, as Typer reads them."""
+    """One keyword parameter per field, as Typer reads them."""
     hints = typing.get_type_hints(options)
     parameters = {}
     for field in dataclasses.fields(options):
@@ -81,7 +81,7 @@ def parameters_of(options: type) -> dict[str, inspect.Parameter]:
         info = typer.Option(
             f"{flag}/--no-{flag[2:]}" if kind is bool else flag,
             help=_help(field, flag),
-            show_default=False,  # it would be None, for "not given"; the help says what then holds
+            show_default=False,  # the default is None, for "not given"; the help text has the real one
             metavar=METAVARS.get(field.name),
             rich_help_panel=SECTIONS.get(options.__name__),
         )
@@ -96,8 +96,8 @@ def flag_of(name: str) -> str:
     return FLAG_NAMES.get(name, "--" + name.replace("_", "-"))
 
 
-def _tell_defaults(made: dict[str, inspect.Parameter], groups: dict[str, type]) -> None:
-    """Say of a flag that options of several kinds share what its defaults are where they differ."""
+def _add_other_defaults(made: dict[str, inspect.Parameter], groups: dict[str, type]) -> None:
+    """Add to the help of a flag that several groups share the defaults that differ from the first one."""
     for name, parameter in made.items():
         found = {}
         for group, options in groups.items():
@@ -114,7 +114,7 @@ def _tell_defaults(made: dict[str, inspect.Parameter], groups: dict[str, type]) 
 
 
 def _plain_type(hint: Any) -> Any:
-    """The type of a flag's value: that of the field without None; text where the field takes anything."""
+    """The type of the value of a flag: that of the field without None; text if the field takes anything."""
     if isinstance(hint, types.UnionType):
         hint = next(kind for kind in typing.get_args(hint) if kind is not type(None))
     return str if hint is Any else hint
@@ -148,7 +148,7 @@ def parse_solver_options(texts: list[str] | None, solver: str) -> dict[str, Any]
 
 
 def parse_class_weight(text: str | None) -> Any:
-    """None, "balanced", or a dict from "label=weight,label=weight"; labels stay text until the data is known."""
+    """None, "balanced", or a dict made from "label=weight,label=weight"; labels stay text until the data is known."""
     if text is None or text == "balanced":
         return text
     weights = {}

@@ -1,4 +1,4 @@
-"""`lineal path`: the strength of the penalty by cross-validation, from a file to a model file."""
+"""`lineal path`: choose the strength of the penalty by cross-validation, from a file to a model file."""
 
 from __future__ import annotations
 
@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lineal.cli import show
-from lineal.cli.files import READS_DATA, WRITES, WRITES_IMAGE, read_labelled, save_model
+from lineal.cli.files import WRITES_IMAGE, read_labelled, save_model
 from lineal.cli.flags import flags
-from lineal.cli.messages import INTERRUPTED, say
-from lineal.cli.training import Clock, for_labels, train_options, with_names
+from lineal.cli.terminal import INTERRUPTED, say
+from lineal.cli.training import (
+    Clock,
+    ModelToWrite,
+    TrainingData,
+    Verbose,
+    for_labels,
+    seconds_text,
+    train_options,
+    with_names,
+)  # fmt: skip
 from lineal.data.options import ReadOptions
 from lineal.linear.options import TrainOptions
 from lineal.linear.search.options import PathOptions
@@ -26,24 +35,17 @@ if TYPE_CHECKING:
 
 @flags(leave_out=("verbose", "alpha"), searching=PathOptions, training=TrainOptions, reading=ReadOptions)
 def path(
-    data: Annotated[
-        str,
-        typer.Argument(metavar="DATA", help="Training data: a file, a quoted glob, or - for standard input."),
-        READS_DATA,
-    ],
-    model: Annotated[str, typer.Option("--model", "-m", help="Model file to write.", show_default=False), WRITES],
+    data: TrainingData,
+    model: ModelToWrite,
     plot: Annotated[
-        str | None, typer.Option(help="Image file to draw scores and weights to, as path.png."), WRITES_IMAGE
+        str | None, typer.Option(help="Image file to plot scores and weights to, for example path.png."), WRITES_IMAGE
     ] = None,
     plot_sparsity: Annotated[
         str | None,
-        typer.Option(help="Image file to draw scores against the share of features in use to."),
+        typer.Option(help="Image file to plot scores against the percentage of features in use to."),
         WRITES_IMAGE,
     ] = None,
-    verbose: Annotated[
-        bool | None,
-        typer.Option("--verbose/--quiet", help="Show progress; by default on a terminal only.", show_default=False),
-    ] = None,
+    verbose: Verbose = None,
     json: show.Json = False,
     *,
     searching: dict[str, Any],
@@ -52,14 +54,15 @@ def path(
 ) -> int | None:
     """Choose the strength of the penalty by cross-validation, train with it and save the model.
 
-    Prints a line a strength: mean score of the rows held out with its standard error; of the fit to all rows the
-    features in use, their share in percent, the non-zero weights and the certified gap; seconds. Ctrl-C ends the
-    search early: the best model so far is saved, and the exit code is 130.
+    Prints one line per strength: the mean score of held-out rows and its standard error; for the fit to all rows, the
+    number and percentage of features in use, the number of non-zero weights, and how close its objective is certified
+    to be to the best possible one; seconds. Ctrl-C ends the search early: the best model so far is saved, and the exit
+    code is 130.
     """
     options = train_options(training, int(sys.stderr.isatty() if verbose is None else verbose))
     wanted = PathOptions(**searching).checked()
     clock = Clock()
-    rows = read_labelled(data, None, reading)
+    rows = read_labelled(data, reading)
     clock.lap("read")
     if rows.bad_lines:
         say(f"warning: {rows.bad_lines} malformed lines were skipped")
@@ -77,11 +80,12 @@ def path(
     clock.lap("save")
     _warn(found, solution, options.tol, model)
     if verbose is not False or json:
-        _show(_result(model, rows, fitted, solution, found, clock.seconds), json)
+        _show(_result(model, rows, fitted, solution, found, clock.seconds), solution, json)
     return INTERRUPTED if found.status == "interrupted" else None
 
 
 def _is_small(rows: Dataset) -> bool:
+    """Whether the weights are few enough to plot each of them."""
     import numpy as np
 
     from lineal.report.path import MAX_LINES
@@ -97,7 +101,7 @@ def _search(
     from lineal.models.file import check_names
 
     check_names(rows)
-    options = for_labels(options, rows.y)
+    options = for_labels(options, rows)
     model, solution, found = search(
         rows.X, rows.y, options, wanted, sample_weight=rows.weights, class_names=rows.class_names, keep_path=keep_path
     )
@@ -108,7 +112,7 @@ def _warn(found: Search, solution: Solution, tol: float, model: str) -> None:
     if not found.is_scored:
         say(
             f"the search ended early ({found.status}), before any strength was scored on all folds; the model in "
-            f"{model} is that of the largest strength, {found.alpha:g}: {solution.message}"
+            f"{model} has the largest strength, {found.alpha:g}: {solution.message}"
         )
     elif found.status != "complete":
         say(f"the search ended early ({found.status}); the best model so far is in {model}: {solution.message}")
@@ -140,30 +144,45 @@ def _result(
     }
 
 
-def _show(result: dict[str, Any], as_json: bool) -> None:
+def _show(result: dict[str, Any], solution: Solution, as_json: bool) -> None:
     if as_json:
         show.as_json(result)
         return
-    columns = ("alpha", result["measure"], "se", "features", "%", "non-zero", "gap", "seconds")
-    formats = ("{:.4g}", "{:.4f}", "{:.4f}", "{}", "{:.3g}", "{}", "{:.1e}", "{:.2f}")
+    is_gap = solution.certificate.kind == "gap"
+    columns = (
+        "alpha",
+        result["measure"],
+        "se",
+        "features",
+        "%",
+        "non-zero",
+        "within" if is_gap else "violation",
+        "seconds",
+    )
+    formats = ("{:.4g}", "{:.4f}", "{:.4f}", "{}", "{:.3g}", "{}", "{:.2g} %" if is_gap else "{:.2g}", "{:.2f}")
     is_scored = math.isfinite(result["score"])
     marks = {"best": "best_alpha", "chosen": "alpha"} if is_scored else {"chosen": "alpha"}
     lines = [
-        [form.format(value) if _is_known(value) else None for form, value in zip(formats, row.values())]
+        [form.format(value) if _is_known(value) else None for form, value in zip(formats, _with_percent(row, is_gap))]
         + [", ".join(word for word, name in marks.items() if row["alpha"] == result[name])]
         for row in result["path"]
     ]
     show.table("lineal path", (*columns, ""), lines)
     hidden = ("path", "certificate", "seconds")
-    entries = {name.replace("_", " "): value for name, value in result.items() if name not in hidden}
+    entries = {name: value for name, value in result.items() if name not in hidden}
     if not is_scored:
-        del entries["best alpha"], entries["se"]
+        del entries["best_alpha"], entries["se"]
         entries["score"] = "none: the search ended before any strength was scored on all folds"
     if result["alpha_max"] is None:
-        del entries["alpha max"]
-    entries["gap"] = result["certificate"]["value"]
-    entries["seconds"] = ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in result["seconds"].items())
+        del entries["alpha_max"]
+    entries["certificate"] = show.certificate(solution.certificate)
+    entries["seconds"] = seconds_text(result["seconds"])
     show.pairs("lineal path", entries)
+
+
+def _with_percent(row: dict[str, Any], is_gap: bool) -> list[Any]:
+    """The values of a row of the path, with a gap in percent."""
+    return [100.0 * value if name == "gap" and is_gap and value is not None else value for name, value in row.items()]
 
 
 def _is_known(value: float | None) -> bool:

@@ -1,4 +1,4 @@
-"""`lineal predict`: labels, probabilities or scores, a line a row, in bounded memory."""
+"""`lineal predict`: labels, probabilities or scores, one line per row, in bounded memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from lineal.cli import show
 from lineal.cli.files import READS, READS_DATA, STDOUT, WRITES_STREAM, destination, unseen_in, warn_unseen
 from lineal.cli.flags import flags
-from lineal.cli.messages import say
+from lineal.cli.terminal import say
 from lineal.data.options import ReadOptions
 from lineal.errors import OptionError
 
@@ -32,14 +32,15 @@ def predict(
     ] = STDOUT,
     proba: Annotated[bool, typer.Option("--proba", help="Print the probability of each class.")] = False,
     scores: Annotated[bool, typer.Option("--scores", help="Print the score of each class.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print a JSON object a row.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per row.")] = False,
     *,
     reading: dict[str, Any],
 ) -> None:
-    """Predict the rows of a file, one line a row.
+    """Predict the rows of a file, one line per row.
 
     Several labels of a row are separated by commas. Probabilities and scores are columns separated by tabs, below a
-    line with the classes; two classes have one score, that of the second. The file is read block by block.
+    line with the classes. Two classes have one score, which is that of the second class. The file is read block by
+    block.
     """
     from lineal.models.file import load
 
@@ -49,7 +50,7 @@ def predict(
     if proba:
         known.check_probabilities()
     if scores and known.is_number:
-        raise OptionError("--scores are those of classes; this model predicts numbers")
+        raise OptionError("--scores are for classes, but this model predicts numbers")
     wanted = "probabilities" if proba else "scores" if scores else None
     bad_lines, unseen = 0, Counter[str]()
     with destination(output) as file:
@@ -84,7 +85,7 @@ def _text_lines(model: Model, wanted: str | None, cell: Callable[[str], str]) ->
 
     def spell(scores: np.ndarray) -> Iterator[str]:
         values = scores if wanted == "scores" else model.probabilities_of(scores)
-        digits = "{:.9g}".format if values.dtype.itemsize == 4 else repr  # enough to read the same number back
+        digits = "{:.9g}".format if values.dtype.itemsize == 4 else repr  # enough digits to read the same number back
         for row in values.reshape(len(values), -1).tolist():
             yield "\t".join(map(digits, row))
 

@@ -1,4 +1,4 @@
-"""Results on standard output: tables on a terminal, plain lines in a pipe, JSON for machines."""
+"""Results on standard output: tables on a terminal, plain lines in a pipe, JSON for programs."""
 
 from __future__ import annotations
 
@@ -6,42 +6,53 @@ import json
 import math
 import sys
 from collections.abc import Callable, Sequence
-from typing import IO, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lineal.cli.messages import visible, visible_json
+from lineal.cli.terminal import visible, visible_json
 
-#: Characters of labels and names that would break a line or a column in a pipe, and the backslash that marks them.
+if TYPE_CHECKING:
+    from lineal.problem.solution import Certificate
+
+#: Escapes for characters that would break a line or a column, and for the backslash that begins an escape.
 ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
-#: The flag of every command that prints results.
+#: The flag --json, which every command that prints results has.
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def as_json(result: Any) -> None:
-    """Print one JSON document; numbers that JSON does not know become null."""
+    """Print one JSON document; infinite numbers and NaN become null."""
     print(json_text(plain(result), indent=2))
 
 
 def json_text(value: Any, indent: int | None = None) -> str:
-    """A value as JSON, in which a terminal finds nothing to act on."""
+    """A value as JSON without characters that would act on a terminal."""
     return visible_json(json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False))
 
 
 def plain(value: Any) -> Any:
-    """The same with Python's own types only."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
+    """The value with Python's own types only, and None for infinite numbers and NaN."""
+    if value is None or isinstance(value, str | int):
+        return value
     if isinstance(value, dict):
         return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [plain(entry) for entry in value]
+    import numpy as np  # not above: help needs no NumPy
+
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def pairs(title: str, entries: dict[str, Any]) -> None:
-    """Names with values: a table without head on a terminal, "name: value" lines elsewhere."""
+    """Print names with values: a table without head on a terminal, "name: value" lines elsewhere.
+
+    Underscores in names become spaces.
+    """
+    entries = {name.replace("_", " "): value for name, value in entries.items()}
     if not sys.stdout.isatty():
         for name, value in entries.items():
             print(f"{name}: {visible(spelled(value))}")
@@ -55,7 +66,7 @@ def pairs(title: str, entries: dict[str, Any]) -> None:
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A table: drawn on a terminal, separated by tabs elsewhere. Numbers stand right."""
+    """Print a table: drawn on a terminal, separated by tabs elsewhere. Numbers are aligned to the right."""
     if not sys.stdout.isatty():
         for row in (columns, *rows):
             print("\t".join(visible(escaped(spelled(cell))) for cell in row))
@@ -72,12 +83,12 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> 
 
 
 def cells_of(file: IO[bytes]) -> Callable[[str], str]:
-    """How labels and names are written to `file`: exactly, but for escapes; on a terminal, so that it can show them."""
+    """The function that writes labels and names as cells of `file`: exactly, or made safe if it is a terminal."""
     return (lambda text: visible(escaped(text))) if file.isatty() else escaped
 
 
 def escaped(text: str) -> str:
-    """Text as one cell of a line: tabs, line ends and backslashes are written with a backslash."""
+    """Text as one cell of a line: tabs, line ends and backslashes are written as escapes."""
     return text.translate(ESCAPES)
 
 
@@ -94,8 +105,15 @@ def spelled(value: Any) -> str:
     return str(value)
 
 
+def certificate(found: Certificate) -> str:
+    """How good an answer certainly is, in words."""
+    if found.kind != "gap" or found.dual is None or not found.dual > 0.0:
+        return str(found)
+    return f"within {100.0 * (found.primal - found.dual) / found.dual:.2g} % of the best possible"
+
+
 def _literal(text: str) -> Any:
-    """Text that Rich does not search for markup, and a terminal not for commands: labels and names are the user's."""
+    """Text in which Rich finds no markup and a terminal no commands: labels and names come from the user."""
     from rich.text import Text
 
     return Text(visible(text))

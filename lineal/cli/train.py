@@ -20,8 +20,17 @@ from lineal.cli.files import (
     write_history,
 )  # fmt: skip
 from lineal.cli.flags import flags
-from lineal.cli.messages import INTERRUPTED, say
-from lineal.cli.training import KINDS, Clock, fit_rows, options_of
+from lineal.cli.terminal import INTERRUPTED, say
+from lineal.cli.training import (
+    FAMILIES,
+    Clock,
+    ModelToWrite,
+    TrainingData,
+    Verbose,
+    fit_rows,
+    options_of,
+    seconds_text,
+)  # fmt: skip
 from lineal.data.options import ReadOptions
 from lineal.errors import OptionError
 from lineal.least_squares.options import LeastSquaresOptions
@@ -40,49 +49,47 @@ if TYPE_CHECKING:
     online_learning=OnlineOptions, reading=ReadOptions,
 )  # fmt: skip
 def train(
-    data: Annotated[
-        str,
-        typer.Argument(metavar="DATA", help="Training data: a file, a quoted glob, or - for standard input."),
-        READS_DATA,
-    ],
-    model: Annotated[str, typer.Option("--model", "-m", help="Model file to write.", show_default=False), WRITES],
-    model_type: Annotated[str, typer.Option(help=f"Kind of model: {', '.join(KINDS)}.")] = "linear",
+    data: TrainingData,
+    model: ModelToWrite,
+    model_type: Annotated[str, typer.Option(help=f"Kind of model: {', '.join(FAMILIES)}.")] = "linear",
     online: Annotated[
         bool,
-        typer.Option("--online", help="Learn from rows as they come, in constant memory: --model-type online."),
+        typer.Option("--online", help="Learn row by row, in constant memory: the same as --model-type online."),
     ] = False,
-    regression: Annotated[bool, typer.Option("--regression", help="Labels are numbers to predict (--online).")] = False,
+    regression: Annotated[
+        bool, typer.Option("--regression", help="Labels are numbers to predict, not classes (--online).")
+    ] = False,
     label_sets: Annotated[
-        bool, typer.Option("--label-sets", help="Lines of text have any number of labels, of --classes (--online).")
+        bool, typer.Option("--label-sets", help="Rows of text have any number of labels, from --classes (--online).")
     ] = False,
     classes: Annotated[
-        str | None, typer.Option(help="The labels there can be, separated by commas; else as they come (--online).")
+        str | None,
+        typer.Option(help="All labels, separated by commas; without it, new labels may appear any time (--online)."),
     ] = None,
     resume: Annotated[
         str | None,
-        typer.Option(help="Model file to go on from (--online); may be that of --model."),
+        typer.Option(help="Model file to continue from (--online); can be the same file as --model."),
         Reads(updated_by="model"),
     ] = None,
     tune: Annotated[
         bool,
         typer.Option(
             "--tune",
-            help="Choose settings first: bandwidth, ridge and block size of stagewise models on a sample; of --online "
-            "the rate, by learning with several at once.",
+            help="Choose settings first: for stagewise models bandwidth, ridge and features per stage, on a sample; "
+            "for --online the learning rate, by learning with several rates at once.",
         ),
     ] = False,
     validate: Annotated[str | None, typer.Option(help="Labelled file to measure the model on."), READS_DATA] = None,
-    holdout: Annotated[float | None, typer.Option(help="Share of the rows to measure on, for example 0.2.")] = None,
+    holdout: Annotated[
+        float | None, typer.Option(help="Share of the rows to hold out and measure on, for example 0.2.")
+    ] = None,
     history: Annotated[str | None, typer.Option(help="JSON file to write the iterations to."), WRITES] = None,
     plot: Annotated[
         str | None,
-        typer.Option(help="Image file to draw objective and gap to, for example fit.png."),
+        typer.Option(help="Image file to plot objective and gap to, for example fit.png."),
         WRITES_IMAGE,
     ] = None,
-    verbose: Annotated[
-        bool | None,
-        typer.Option("--verbose/--quiet", help="Show progress; by default on a terminal only.", show_default=False),
-    ] = None,
+    verbose: Verbose = None,
     json: show.Json = False,
     *,
     training: dict[str, Any],
@@ -115,8 +122,8 @@ def train(
             raise OptionError(f"{flag} is for --online")
 
     clock = Clock()
-    rows = read_labelled(data, None, reading)
-    measured = None if validate is None else read_labelled(validate, rows.schema, reading)
+    rows = read_labelled(data, reading)
+    measured = None if validate is None else read_labelled(validate, reading, rows.schema)
     clock.lap("read")
     bad_lines = rows.bad_lines + (measured.bad_lines if measured is not None else 0)
     if bad_lines:
@@ -125,9 +132,9 @@ def train(
         warn_unseen(unseen_in(measured))
     on = "training" if measured is None else "validation"
     if holdout is not None:
-        from lineal.cli.split import split
+        from lineal.data.holdout import split
 
-        (rows, measured), on = split(rows, holdout, getattr(options, "random_state", None) or 0), "holdout"
+        (rows, measured), on = split(rows, holdout, given[model_type].get("random_state", 0)), "holdout"
     fitted, solution = fit_rows(model_type, rows, options, tune)
     clock.lap("fit")
     save_model(fitted, model)
@@ -160,9 +167,11 @@ def _check_split(data: str, validate: str | None, holdout: float | None) -> None
 
 
 def _result(rows: Dataset, measured: Dataset | None, on: str, model: Model, solution: Solution) -> dict[str, Any]:
-    """What came of the training, in plain values."""
+    """The outcome of the training, in plain values."""
+    from lineal.models.evaluation import headline_of
+
     sample = rows if measured is None else measured
-    name, value = _headline(model, sample)
+    name, value = headline_of(model, sample)
     return {
         "rows": len(rows),
         "features": model.n_features,
@@ -176,24 +185,12 @@ def _result(rows: Dataset, measured: Dataset | None, on: str, model: Model, solu
     }
 
 
-def _headline(model: Model, sample: Dataset) -> tuple[str, float]:
-    """Accuracy, or its like for label sets; by batches, since all scores of many classes would not fit in memory."""
-    from lineal.models.metrics import headline
-
-    name, total, start = "", 0.0, 0
-    for batch in model.batches(sample.X):
-        stop = start + batch.shape[0]
-        name, value = headline(sample.y[start:stop], model.scores(batch), model.classes)
-        total, start = total + value * batch.shape[0], stop
-    return name, total / len(sample)
-
-
 def _show(result: dict[str, Any], solution: Solution, as_json: bool) -> None:
     if as_json:
         show.as_json(result)
         return
     hidden = ("message", "bad_lines", "seconds", "certificate")
-    entries = {name.replace("_", " "): value for name, value in result.items() if name not in hidden}
-    entries["certificate"] = str(solution.certificate)
-    entries["seconds"] = ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in result["seconds"].items())
+    entries = {name: value for name, value in result.items() if name not in hidden}
+    entries["certificate"] = show.certificate(solution.certificate)
+    entries["seconds"] = seconds_text(result["seconds"])
     show.pairs("lineal train", entries)

@@ -1,11 +1,15 @@
-"""What the commands that train share: options checked before a file is read, names of the data, seconds by phase."""
+"""Parts that the commands which train share: their arguments, options checked before a file is read, time by phase."""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import typer
+
+from lineal.cli.files import READS_DATA, WRITES
 from lineal.cli.flags import flag_of, parse_class_weight, parse_solver_options
 from lineal.data.options import ReadOptions
 from lineal.errors import OptionError, unknown_value
@@ -17,18 +21,37 @@ from lineal.stagewise.options import StagewiseOptions
 if TYPE_CHECKING:
     from lineal.data.dataset import Dataset
 
+TrainingData = Annotated[
+    str,
+    typer.Argument(metavar="DATA", help="Training data: a file, a quoted glob, or - for standard input."),
+    READS_DATA,
+]
+ModelToWrite = Annotated[str, typer.Option("--model", "-m", help="Model file to write.", show_default=False), WRITES]
+Verbose = Annotated[
+    bool | None,
+    typer.Option("--verbose/--quiet", help="Show progress; by default only on a terminal.", show_default=False),
+]
 
-#: Options of the kinds of models that a file can be trained to.
-KINDS: dict[str, Any] = {
-    "linear": TrainOptions,
-    "least_squares": LeastSquaresOptions,
-    "stagewise": StagewiseOptions,
-    "online": OnlineOptions,
+
+class Family(NamedTuple):
+    """A kind of model: its options, and the module and name of the function that fits it to arrays, if there is one."""
+
+    options: Any
+    module: str = ""
+    function: str = ""
+
+
+#: The kinds of models that can be trained from a file.
+FAMILIES = {
+    "linear": Family(TrainOptions, "lineal.linear.fit", "fit"),
+    "least_squares": Family(LeastSquaresOptions, "lineal.least_squares.fit", "fit_least_squares"),
+    "stagewise": Family(StagewiseOptions, "lineal.stagewise.fit", "fit_stagewise"),
+    "online": Family(OnlineOptions),
 }
 
 
 class Clock:
-    """Seconds by phase."""
+    """Measures seconds by phase."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -40,8 +63,13 @@ class Clock:
         self.seconds[phase], self._last = now - self._last, now
 
 
+def seconds_text(seconds: dict[str, float]) -> str:
+    """Seconds by phase, as a person reads them."""
+    return ", ".join(f"{phase} {value:.2f}" for phase, value in seconds.items())
+
+
 def train_options(training: dict[str, Any], verbose: int) -> TrainOptions:
-    """Options that can be honoured; what cannot is said before a large file is read."""
+    """Checked options of a linear model: what cannot be honoured is refused before a large file is read."""
     weights = parse_class_weight(training.get("class_weight"))
     own = parse_solver_options(training.get("solver_options"), training.get("solver", "auto"))
     options = TrainOptions(**{**training, "class_weight": weights, "solver_options": own, "verbose": verbose}).checked()
@@ -53,15 +81,15 @@ def train_options(training: dict[str, Any], verbose: int) -> TrainOptions:
 
 def options_of(kind: str, given: dict[str, dict[str, Any]], verbose: int, tune: bool) -> Any:
     """Checked options of a kind of model; a flag of another kind is refused by name."""
-    if kind not in KINDS:
-        raise unknown_value("model_type", kind, KINDS)
+    if kind not in FAMILIES:
+        raise unknown_value("model_type", kind, FAMILIES)
     if tune and kind not in ("stagewise", "online"):
         raise OptionError(f"--tune is for --model-type stagewise and --online, not {kind}")
-    names = {one: {field.name for field in dataclasses.fields(options)} for one, options in KINDS.items()}
-    known = names[kind] | {field.name for field in dataclasses.fields(ReadOptions)}  # which whoever reads the file has
+    names = {one: {field.name for field in dataclasses.fields(family.options)} for one, family in FAMILIES.items()}
+    known = names[kind] | {field.name for field in dataclasses.fields(ReadOptions)}
     for name in (name for values in given.values() for name in values):
         if name not in known:
-            others = ["--online" if one == "online" else f"--model-type {one}" for one in KINDS if name in names[one]]
+            others = ["--online" if one == "online" else f"--model-type {one}" for one in names if name in names[one]]
             raise OptionError(f"{flag_of(name)} is for {' and '.join(others)}, not {kind}")
     if kind == "linear":
         return train_options(given[kind], verbose)
@@ -74,51 +102,36 @@ def options_of(kind: str, given: dict[str, dict[str, Any]], verbose: int, tune: 
         values["rate"] = TUNE
     if values.get("calibration") not in (None, "polynomial"):
         values["calibration"] = values["calibration"].split(",")
-    return KINDS[kind](**{**values, "verbose": verbose}).checked()
+    return FAMILIES[kind].options(**{**values, "verbose": verbose}).checked()
 
 
 def fit_rows(kind: str, rows: Dataset, options: Any, tune: bool) -> tuple[Any, Any]:
-    """The model of a data set, and how it came about."""
+    """The model of a dataset, and the solution (or run) that it comes from."""
     from lineal.models.file import check_names
 
     check_names(rows)
-    options = for_labels(options, rows.y)
-    given: dict[str, Any] = {"sample_weight": rows.weights, "class_names": rows.class_names}
-    found: tuple[Any, Any]
-    if kind == "linear":
-        from lineal.linear.fit import fit
+    options = for_labels(options, rows)
+    if tune:
+        from lineal.stagewise.search import tuned
 
-        found = fit(rows.X, rows.y, options, **given)
-    elif kind == "least_squares":
-        from lineal.least_squares.fit import fit_least_squares
-
-        found = fit_least_squares(rows.X, rows.y, options, **given)
-    else:
-        from lineal.stagewise.fit import fit_stagewise
-
-        if tune:
-            from lineal.stagewise.search import tuned
-
-            options = tuned(rows.X, rows.y, options, rows.weights)
-        found = fit_stagewise(rows.X, rows.y, options, **given)
-    return with_names(found[0], rows), found[1]
+        options = tuned(rows.X, rows.y, options, rows.weights)
+    fit = importlib.import_module(FAMILIES[kind].module).__dict__[FAMILIES[kind].function]
+    model, solution = fit(rows.X, rows.y, options, sample_weight=rows.weights, class_names=rows.class_names)
+    return with_names(model, rows), solution
 
 
-def for_labels(options: Any, y: Any) -> Any:
-    """Options with class weights by label instead of by its text.
+def for_labels(options: Any, rows: Dataset) -> Any:
+    """The options with class weights by label instead of by the text of the label.
 
-    A text that is no label stays, for `fit` to complain about.
+    A text that is not a label stays as it is; `fit` refuses it.
     """
-    if not isinstance(options.class_weight, dict) or getattr(y, "ndim", 1) != 1:
+    if not isinstance(options.class_weight, dict) or rows.is_multilabel:
         return options
-    import numpy as np
-
-    labels = {str(label): label for label in np.unique(y).tolist()}
-    labels |= {f"{label:g}": label for label in labels.values() if isinstance(label, float)}
+    labels = rows.labels_by_text()
     weights = {labels.get(text, text): weight for text, weight in options.class_weight.items()}
     return dataclasses.replace(options, class_weight=weights)
 
 
 def with_names(model: Any, rows: Dataset) -> Any:
-    """The model with what the file of these rows says about its features."""
+    """The model with the feature names and the schema of the rows it was trained on."""
     return dataclasses.replace(model, feature_names=rows.feature_names, schema=rows.schema)

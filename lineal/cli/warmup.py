@@ -1,4 +1,4 @@
-"""`lineal warmup`: compile the common kernels once, so that no later fit waits for it."""
+"""`lineal warmup`: compile the common kernels once, so that no later fit has to wait."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lineal.cli import show
-from lineal.cli.messages import say
+from lineal.cli.terminal import say
 from lineal.system.files import scratch_folder
 
 if TYPE_CHECKING:
@@ -20,49 +20,49 @@ LOSSES = ("squared_hinge", "logistic", "softmax")
 
 
 def warmup(json: show.Json = False) -> None:
-    """Compile the common kernels, once.
+    """Compile the common kernels once.
 
-    Those for dense and sparse data in both precisions, the usual losses, and the svmlight parser. Compiled kernels are
-    kept on disk, until lineal or Numba is updated. A second run finds nothing to do.
+    These are the kernels for dense and sparse data in both precisions, the usual losses, and the svmlight parser.
+    Compiled kernels are kept on disk until lineal or Numba is updated. A second run has nothing to do.
     """
     from lineal.core import jit
 
     start, before = time.perf_counter(), len(jit.compiled)
     with scratch_folder() as folder:
-        for work in _track(list(_works(folder)), quiet=json):
-            work()
+        for task in _track(list(_tasks(folder)), quiet=json):
+            task()
     compiled, seconds = len(jit.compiled) - before, time.perf_counter() - start
     cache = jit.cache_folder()
     if json:
         show.as_json({"compiled": compiled, "seconds": seconds, "cache": None if cache is None else str(cache)})
         return
     if cache is None:
-        say("warning: no folder for compiled kernels can be written: set LINEAL_CACHE_DIR")
+        say("warning: there is no writable folder for compiled kernels: set LINEAL_CACHE_DIR")
     if compiled:
         print(f"compiled {compiled} kernels in {seconds:.1f} s; they are kept in {cache}")
     else:
-        print(f"nothing had to be compiled: all kernels were found in {cache} ({seconds:.1f} s)")
+        print(f"nothing to compile: all kernels are in {cache} ({seconds:.1f} s)")
 
 
-def _track(works: list[Callable[[], Any]], quiet: bool) -> Iterable[Callable[[], Any]]:
-    """The works with a progress bar around them, on a terminal."""
+def _track(tasks: list[Callable[[], Any]], quiet: bool) -> Iterable[Callable[[], Any]]:
+    """The tasks, with a progress bar on a terminal."""
     from rich.console import Console
     from rich.progress import track
 
     console = Console(stderr=True)
-    return track(works, "warming up", console=console, transient=True, disable=quiet or not console.is_terminal)
+    return track(tasks, "warming up", console=console, transient=True, disable=quiet or not console.is_terminal)
 
 
-def _works(folder: str) -> Iterator[Callable[[], Any]]:
-    """Tiny problems that together use the common kernels."""
-    from lineal.cli.split import split
+def _tasks(folder: str) -> Iterator[Callable[[], Any]]:
+    """Tiny tasks that together use the common kernels."""
+    from lineal.data.holdout import split
 
     for precision in ("float32", "float64"):
         data = _read(folder, precision)
         for X in (data.X, data.X.toarray(), _converted(folder, precision)):
             for loss in LOSSES:
                 yield partial(_fit, X, data.y, loss)
-        for loss in LOSSES:  # so few columns are left to other solvers
+        for loss in LOSSES:  # with so few columns, auto chooses other solvers
             yield partial(_fit, data.X, data.y, loss, "dual_cd")
         yield partial(_multiply, precision)
     yield partial(split, data, 0.2, 0)
@@ -79,7 +79,7 @@ def _read(folder: str, precision: str) -> Dataset:
 
 
 def _converted(folder: str, precision: str) -> Any:
-    """The same rows from a memory map: read-only arrays are types of their own to Numba."""
+    """The same rows from a converted file: for Numba, read-only arrays are types of their own."""
     from lineal.data.binary.layout import convert, open_layout
 
     path = os.path.join(folder, f"{precision}.arrow")
@@ -87,7 +87,7 @@ def _converted(folder: str, precision: str) -> Any:
 
 
 def _multiply(precision: str) -> None:
-    """Products of dense rows that are many enough for kernels, in their own precision and the certificate's."""
+    """Multiply enough dense rows for kernels to be used, in their own precision and in that of certificates."""
     import numpy as np
 
     from lineal.design import narrow_products, products, wrap

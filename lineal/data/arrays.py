@@ -1,18 +1,17 @@
 """NumPy files: `.npy` (features only) and `.npz` (X, optional y, weights and names). Nothing is unpickled.
 
-A `.npy` file is read piece by piece; one that is large is mapped (see `lineal.data.mapping`).
+A `.npy` file is read piece by piece; a large one is mapped (see `lineal.data.source.is_mapped`).
 
-An `.npz` holds `X` dense, or as CSR parts `X_data, X_indices, X_indptr, X_shape`, or is one that
-`scipy.sparse.save_npz` wrote; likewise `y` (1-D, or an n × k indicator matrix); `weights`; `feature_names`;
-`class_names`, which also names the integers in a 1-D `y`. Floating-point X keeps its precision, integers become
-`dtype`.
+An `.npz` file holds `X` as a dense matrix or as the CSR parts `X_data, X_indices, X_indptr, X_shape`, or it was written
+by `scipy.sparse.save_npz`. It may also hold `y` (1-D, or an n × k indicator matrix, dense or as CSR parts), `weights`,
+`feature_names` and `class_names`; for a 1-D `y` of integers, the latter are the names that these number. Floating-point
+X keeps its precision, integers become `dtype`.
 """
 
 from __future__ import annotations
 
 import io
 import os
-import re
 import tokenize
 import zipfile
 import zlib
@@ -23,19 +22,23 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lineal.data.dataset import Dataset, Schema
+from lineal.data.byte_stream import open_bytes
+from lineal.data.dataset import Dataset
+from lineal.data.formats import FORMATS, is_compressed
 from lineal.data.join import blocks_of, join
-from lineal.data.mapping import is_mapped
 from lineal.data.options import ReadOptions
-from lineal.data.source import STDIN, PlainFile, cannot_read, display_name, open_bytes
+from lineal.data.schema import Schema
+from lineal.data.source import STDIN, PlainFile, cannot_read, display_name, is_mapped
 from lineal.errors import DataError
 
 PARTS = ("data", "indices", "indptr", "shape")
 
-#: Cells converted at a time: an integer file is never held twice.
+NPY_MAGIC = FORMATS["npy"].magic or b""
+
+#: Number of cells that are converted at a time, so that a file of integers is never held twice.
 STEP_CELLS = 1 << 22
 
-#: What NumPy, zipfile and zlib raise on damaged files: NumPy's header is Python source, and fails as such.
+#: What NumPy, zipfile and zlib raise on damaged files. The header of a NumPy file is Python source, and fails as such.
 DAMAGE = (
     ValueError, OSError, EOFError, KeyError, TypeError, OverflowError, MemoryError, NotImplementedError, SyntaxError,
     tokenize.TokenError, zipfile.BadZipFile, zlib.error,
@@ -43,7 +46,7 @@ DAMAGE = (
 
 
 def read(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Dataset:
-    """All arrays, one below the other."""
+    """Read the arrays of all files, one below the other."""
     datasets = [_read_one(path, options) for path in paths]
     for path, data in zip(paths, datasets):
         _check_width(data.X.shape[1], schema, path)
@@ -51,7 +54,7 @@ def read(paths: list[str], options: ReadOptions, schema: Schema | None = None) -
 
 
 def read_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Iterator[Dataset]:
-    """The same in blocks of rows."""
+    """Read the same rows in blocks."""
     for path in paths:
         file = _npy(path)
         if file is None:
@@ -70,18 +73,18 @@ def _check_width(width: int, schema: Schema | None, path: str) -> None:
 
 
 class _Npy:
-    """The matrix of an `.npy` file on disk; rows are read when they are asked for."""
+    """The matrix of an `.npy` file, which stays on disk until its rows are requested."""
 
     def __init__(self, path: str) -> None:
         self._file = PlainFile(path)
-        self.view = np.load(path, mmap_mode="r", allow_pickle=False)  # only the header is looked at
+        self.view = np.load(path, mmap_mode="r", allow_pickle=False)  # reads the header only
         _check_matrix(self.view, "X", path)
         self.shape, self._dtype = self.view.shape, self.view.dtype
         self._start: int = self.view.offset
         self._is_by_column = not self.view.flags.c_contiguous
 
     def rows(self, start: int, stop: int, dtype: str) -> np.ndarray:
-        """Some rows as floating-point numbers: of their own precision, or of `dtype` where they have none."""
+        """Some rows as floating-point numbers: in their own precision, or in `dtype` if they are integers."""
         kept = self._dtype in (np.dtype(np.float32), np.dtype(np.float64))
         out = np.empty(
             (stop - start, self.shape[1]), self._dtype if kept else dtype, "F" if self._is_by_column else "C"
@@ -95,7 +98,7 @@ class _Npy:
         return out
 
     def _read(self, first: int, start: int, shape: tuple[int, ...]) -> np.ndarray:
-        """Rows from start + first on; where the file goes by columns, columns from `first` on, from row `start` on."""
+        """Rows from start + first on; of a file in column order, columns from `first` on, each from row `start` on."""
         values = np.empty(shape, self._dtype)
         size, (n, d) = self._dtype.itemsize, self.shape
         if not self._is_by_column:
@@ -106,23 +109,24 @@ class _Npy:
         return values
 
 
-def _is_packed(path: str) -> bool:
-    return path == STDIN or re.search(r"\.(gz|bz2|zstd?)$", path) is not None or not os.path.isfile(path)
+def _must_be_streamed(path: str) -> bool:
+    """Whether a file can only be read from its beginning to its end."""
+    return path == STDIN or is_compressed(path) or not os.path.isfile(path)
 
 
 def _npy(path: str) -> _Npy | None:
-    """A plain `.npy` file; None for all others."""
-    if _is_packed(path):
+    """An uncompressed `.npy` file; None for all other files."""
+    if _must_be_streamed(path):
         return None
     with _explained(path):
         head = PlainFile(path)
         _check_beginning(head.bytes_at(0, min(8, head.size)), path)
-        return _Npy(path) if head.bytes_at(0, 2) == b"\x93N" else None
+        return _Npy(path) if head.bytes_at(0, 2) == NPY_MAGIC[:2] else None
 
 
 @contextmanager
 def _explained(name: str) -> Iterator[None]:
-    """Errors that say what is wrong with the file."""
+    """A context whose errors name the file and what is wrong with it."""
     try:
         yield
     except DataError:
@@ -130,7 +134,7 @@ def _explained(name: str) -> Iterator[None]:
     except DAMAGE as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise cannot_read(name, error) from error
-        raise DataError(f"{name} is no readable NumPy file: {_reason(error)}") from error
+        raise DataError(f"{name} is not a readable NumPy file: {_reason(error)}") from error
 
 
 def _read_one(path: str, options: ReadOptions) -> Dataset:
@@ -144,7 +148,7 @@ def _read_one(path: str, options: ReadOptions) -> Dataset:
                 X = file.rows(0, file.shape[0], options.dtype)
         return _checked(X, None, {}, name)
     with _explained(name):
-        if _is_packed(path):
+        if _must_be_streamed(path):
             with open_bytes(path) as stream:
                 content = stream.read()
             _check_beginning(content, name)
@@ -159,10 +163,10 @@ def _read_one(path: str, options: ReadOptions) -> Dataset:
 
 
 def _check_beginning(head: bytes, name: str) -> None:
-    """NumPy takes other files for pickles, and says so."""
-    if not head.startswith((b"\x93NUMPY", b"PK")):
-        what = "it is empty" if not head else "it does not begin as one"
-        raise DataError(f"{name} is no readable NumPy file: {what}")
+    """Refuse other files here, because NumPy would report them as pickles."""
+    if not head.startswith((NPY_MAGIC, b"PK")):
+        what = "it is empty" if not head else "it does not begin like one"
+        raise DataError(f"{name} is not a readable NumPy file: {what}")
 
 
 def _reason(error: BaseException) -> str:
@@ -188,7 +192,7 @@ def _of_archive(archive: Any, name: str, dtype: str) -> tuple[Any, Any, dict[str
 
 
 def _matrix(archive: Any, key: str, name: str, dtype: str | None) -> Any:
-    """`key` as an array or as CSR parts; None where it is not there."""
+    """The matrix `key`, stored as an array or as CSR parts; None if the file does not have it."""
     if key in archive.files:
         return archive[key] if dtype is None else _numeric(archive[key], key, name, dtype)
     if all(f"{key}_{part}" in archive.files for part in PARTS):
@@ -208,7 +212,7 @@ def _of_parts(archive: Any, prefix: str, kind: str, name: str, dtype: str | None
         data = _floats(data, prefix + "data", name, dtype)
     try:
         matrix = make((data, indices, indptr), shape=tuple(map(int, shape)))
-        matrix.check_format(full_check=True)  # kernels trust indices: one out of range would read foreign memory
+        matrix.check_format(full_check=True)  # kernels trust indices: one out of range would read other memory
     except ValueError as error:
         raise DataError(f"{name}: {prefix}indices, {prefix}indptr and {prefix}shape disagree: {error}") from error
     matrix = matrix.tocsr()
@@ -233,7 +237,7 @@ def _check_numeric(values: np.ndarray, key: str, name: str) -> None:
 
 
 def _floats(values: np.ndarray, key: str, name: str, dtype: str) -> np.ndarray:
-    """float32 and float64 as they are, everything else numeric converted by blocks."""
+    """float32 and float64 as they are; other numbers are converted to `dtype`, some rows at a time."""
     if values.dtype in (np.dtype(np.float32), np.dtype(np.float64)):
         return values
     _check_numeric(values, key, name)
@@ -266,7 +270,7 @@ def _checked(X: Any, y: Any, extras: dict[str, Any], name: str) -> Dataset:
             raise DataError(f"{name}: weights must be {n} numbers, not {weights.dtype} {weights.shape}")
         weights = weights.astype(np.float64)
         if not (np.isfinite(weights) & (weights >= 0)).all():
-            raise DataError(f"{name}: weights must be finite numbers from 0 up")
+            raise DataError(f"{name}: weights must be finite numbers, at least 0")
     names = class_names if y is not None and y.ndim == 2 else None
     return Dataset(X, y, weights, feature_names, names, schema=Schema("array", d))
 
@@ -283,14 +287,14 @@ def _indicators(y: Any, name: str) -> Any:
     """An (n, k) matrix of zeros and ones as a boolean csr_array."""
     values = y.data if sparse.issparse(y) else y
     if values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
-        raise DataError(f"{name}: a two-dimensional y must hold only 0 and 1 (one column a label)")
+        raise DataError(f"{name}: a two-dimensional y must hold only 0 and 1 (one column per label)")
     y = sparse.csr_array(y, dtype=bool)
     y.eliminate_zeros()
     return y
 
 
 def _named(y: np.ndarray, class_names: Any, name: str) -> np.ndarray:
-    """1-D labels; integers that number `class_names` become those names."""
+    """1-D labels; integers that number `class_names` become these names."""
     if y.ndim != 1 or y.dtype.kind not in "biufU":
         raise DataError(f"{name}: y must be a vector of numbers or text, not {y.dtype} with shape {y.shape}")
     if y.dtype.kind == "f" and not np.isfinite(y).all():

@@ -1,4 +1,4 @@
-"""Datasets below each other, and a dataset cut into blocks of rows, both without touching what need not be touched."""
+"""Datasets joined row by row, and a dataset cut into blocks of rows, without copies that are not needed."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import numpy as np
 from scipy import sparse
 
 from lineal.data.dataset import Dataset, csr_of_parts
+from lineal.data.label_numbers import join_labels
 from lineal.errors import DataError
 
-#: What comes with X.
+#: The fields of a `Dataset` with a value per row, beside X.
 BESIDE = ("y", "weights", "query_ids", "kinds")
 
 
 def join(datasets: list[Dataset], names: list[str]) -> Dataset:
-    """All rows of all datasets; one dataset is returned as it is."""
+    """All rows of all datasets, which messages call `names`; a single dataset is returned as it is."""
     first = datasets[0]
     if len(datasets) == 1:
         return first
@@ -42,17 +43,15 @@ def join(datasets: list[Dataset], names: list[str]) -> Dataset:
 
 
 def _stack_labels(labels: list[Any]) -> Any:
-    """Labels one after the other; NumPy would turn int64 and uint64 into doubles, which merge large numbers."""
+    """Labels one after the other. NumPy would turn int64 and uint64 into doubles, where large ones may be equal."""
     are_numbers = labels[0] is not None and all(not sparse.issparse(y) and y.dtype.kind in "iuf" for y in labels)
     if not are_numbers or len({y.dtype for y in labels}) == 1:
         return stack(labels)
-    from lineal.data.text.labels import join_labels
-
     return join_labels(labels)
 
 
 def stack(arrays: list[Any]) -> Any:
-    """Arrays, csr_arrays or Nones, one below the other; indices stay as narrow as they are unless that overflows."""
+    """Arrays or csr_arrays, one below the other, or None for Nones; indices become wider only where they must."""
     if arrays[0] is None or len(arrays) == 1:
         return arrays[0]
     if not sparse.issparse(arrays[0]):
@@ -71,7 +70,7 @@ def stack(arrays: list[Any]) -> Any:
 
 
 def rows_of(matrix: Any, start: int, stop: int) -> Any:
-    """Rows as views of the same memory: for CSR only the row pointers are new."""
+    """Some rows of an array or a csr_array (or None), as views: for CSR only the row pointers are new."""
     if matrix is None or not sparse.issparse(matrix):
         return None if matrix is None else matrix[start:stop]
     pointers = matrix.indptr[start : stop + 1]
@@ -81,7 +80,7 @@ def rows_of(matrix: Any, start: int, stop: int) -> Any:
 
 
 def blocks_of(data: Dataset, block_bytes: int) -> Iterator[Dataset]:
-    """Consecutive rows of at most `block_bytes` (but at least one row), as views."""
+    """Blocks of consecutive rows, as views: each of at most `block_bytes`, but at least one row."""
     n, start = len(data), 0
     while start < n:
         stop = _block_end(data.X, start, block_bytes)

@@ -1,9 +1,10 @@
-"""`ReadOptions`: everything a reader can be told, once; the command line makes its flags and help from it."""
+"""`ReadOptions`: every option of the readers, in one place; the command line makes its flags and help from it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lineal.data import formats
 from lineal.system.options import option
 
 MIB = 1 << 20
@@ -11,18 +12,18 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How a file becomes a `Dataset`. Readers ignore no option silently: what one cannot honour it refuses by name."""
+    """How a file becomes a `Dataset`. No option is ignored: one that does not apply to a format is refused by name."""
 
-    format: str = option("auto", "file format: auto, svmlight, vw, csv, tsv, jsonl, parquet, arrow, npz, npy")
+    format: str = option("auto", f"file format: {', '.join(formats.NAMES)}")
     dtype: str = option("float64", "precision of the values: float64 or float32")
-    n_jobs: int | None = option(None, "threads; None or -1 means all cores")
-    block_bytes: int = option(64 * MIB, "size of a block where a file is read piece by piece")
-    max_bad_lines: int = option(0, "malformed lines to skip before giving up")
+    n_jobs: int | None = option(None, "number of threads; None or -1 means all cores")
+    block_bytes: int = option(64 * MIB, "bytes per block where a file is read block by block")
+    max_bad_lines: int = option(0, "number of malformed lines to skip before giving up")
     labels: bool = option(True, "read labels and weights; off for rows to predict, which need none")
     label: str | None = option(None, "label column of a table (name, or position from 0)")
 
     # svmlight
-    index_base: str = option("auto", "first feature index of a svmlight file: 0, 1, or auto (1 unless index 0 occurs)")
+    index_base: str = option("auto", "first feature index of an svmlight file: 0, 1, or auto (1 unless index 0 occurs)")
     n_features: int | None = option(None, "number of columns; None takes the largest index")
 
     # Vowpal Wabbit text
@@ -31,11 +32,13 @@ class ReadOptions:
     # tables (CSV, JSON lines, Parquet, Arrow)
     weight: str | None = option(None, "weight column of a table (name, or position from 0)")
     drop: str | None = option(None, "columns of a table to leave out, separated by commas")
-    categorical: str = option("onehot", "text columns become onehot columns, or hash to 2**bits columns")
-    missing: str = option("error", "missing cells: error, zero, mean (of the column), indicator (a 0/1 column beside)")
+    categorical: str = option("onehot", "text columns become one-hot columns (onehot) or 2**bits hashed columns (hash)")
+    missing: str = option("error", "missing cells: error, zero, mean (of the column) or indicator (adds a 0/1 column)")
     delimiter: str | None = option(None, "cell separator of a CSV file; None finds it among , ; tab |")
-    header: str = option("auto", "whether a CSV file's first line holds names: auto, yes, no")
+    header: str = option("auto", "whether the first line of a CSV file holds column names: auto, yes, no")
 
     # the binary layout, and .npy files
-    mapped: str = option("auto", "map converted and .npy files instead of reading them: auto (large ones), yes, no")
-    trusted: bool = option(False, "skip the check that a converted file's column indices are in range")
+    mapped: str = option(
+        "auto", "map converted and .npy files into memory instead of reading them: auto (if large), yes, no"
+    )
+    trusted: bool = option(False, "skip the check that the column indices of a converted file are in range")

@@ -2,17 +2,18 @@
 
 Every block is a `Dataset` whose X is a float32 csr_array with int32 indices.
 
-svmlight and VW text are read in a single pass: columns lie below 2**bits (a svmlight index is taken as written, modulo
-2**bits), labels are float64, NaN where a VW line has none, and nothing is known beforehand. Rows are as the text has
-them, neither sorted nor merged, unless ``merge=True``. Other formats go through their own readers, tables in two passes
-unless there is a schema, with the labels and columns that those make.
+svmlight and VW text are read in a single pass with nothing known beforehand: X has 2**bits columns (an svmlight index
+is taken as written, modulo 2**bits), and labels are float64, NaN where a VW line has none. The features of a row are
+neither sorted nor summed, unless ``merge=True``. Other formats go through their own readers, with the labels and
+columns that those make; tables need two passes unless there is a schema.
 
-Memory: the text of a block (of a plain file, one chunk per thread) and about as much again for its arrays, for each of
-the `DEPTH` + 2 blocks that are made, wait or are learned from.
+Memory: `DEPTH` + 2 blocks are being made, waiting or learned from. Each takes its text (of a plain file, one chunk per
+thread) and about as much again for its arrays.
 """
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -23,27 +24,33 @@ import numpy as np
 from scipy import sparse
 
 from lineal.core.threads import available_cores
+from lineal.data import formats
 from lineal.data.ahead import ahead
-from lineal.data.dataset import Dataset, Schema, csr_of_parts
-from lineal.data.finite import check_finite
+from lineal.data.byte_stream import pipes_end
+from lineal.data.chunks import line_count
+from lineal.data.dataset import Dataset, check_finite, csr_of_parts
 from lineal.data.options import ReadOptions
-from lineal.data.read import READERS, prepare, unchanged_blocks
-from lineal.data.source import Path, display_name, pipes_end
-from lineal.errors import DataError, OptionError
+from lineal.data.read import Plan, make_plan, unchanged_blocks
+from lineal.data.schema import Schema
+from lineal.data.source import Path, display_name, expand
+from lineal.errors import OptionError
 
-#: Bytes of a block where the options say nothing else, and blocks that wait.
+#: Default size of a block in bytes, and the number of finished blocks that wait.
 BLOCK_BYTES = 8 << 20
 DEPTH = 2
 
-#: Kinds are bytes, and 0 is none.
+#: Kinds are bytes, and 0 stands for no namespace.
 MAX_NAMESPACES = 255
 
 _DEFAULTS = ReadOptions()
 
 
 @dataclass
-class Wish:
-    """What a stream is asked for beside its rows; `seen` collects the namespaces that occur."""
+class StreamChoices:
+    """What a stream does beside reading: `namespaces` to tell apart, and whether to `merge` the features of a row.
+
+    `seen` collects the namespaces that occur.
+    """
 
     namespaces: tuple[str, ...]
     merge: bool
@@ -58,7 +65,7 @@ class Wish:
             raise OptionError("merge=True sums features across namespaces, which then have none: choose one of them")
 
     def warn(self, name: str) -> None:
-        """Name the namespaces that never occurred."""
+        """Warn about namespaces that never occurred in the file `name`."""
         missing = [wanted for wanted in self.namespaces if wanted not in self.seen]
         if missing:
             found = ", ".join(sorted(map(repr, self.seen))[:20]) or "none"
@@ -75,79 +82,80 @@ def stream(
     merge: bool = False,
     class_names: Sequence[float] | None = None,
 ) -> Iterator[Dataset]:
-    """Blocks of rows, in order, made on another thread while the caller learns from those before.
+    """Blocks of rows, in order, made on another thread while the caller learns from earlier ones.
+
+    Close the returned iterator (`contextlib.closing`) if you do not read it to its end. Ctrl-C while the caller waits
+    for a block is raised after the block that is being made; from a pipe, that block has the whole lines received so
+    far.
 
     Parameters
     ----------
     path : a file, a glob, "-" (standard input), or a list of them.
-    options : as for `lineal.read`. Rows are float32 whatever `dtype` says, blocks take 8 MiB unless `block_bytes` says
-        otherwise, `bits` also bounds the columns of svmlight files, whose `index_base` is 0 unless it is said to be 1.
-    schema : how a model's files were read (`Dataset.schema` of its blocks).
-    namespaces : those of a VW file (the columns of a table) that `Dataset.kinds` tells apart; "" is the unnamed one.
-        One that never occurs is named in a warning at the end.
-    merge : sort the rows of svmlight and VW text by column, and sum what meets in one.
-    class_names : the numbers that can be labels where a line of text has several; y is then an indicator matrix.
-
-    Close what is returned (`contextlib.closing`) where it is not read to its end. Ctrl-C while a block is waited for is
-    raised after the block that is being made; that of a pipe has the whole lines that it has given.
+    options : as for `lineal.read`. Rows are float32 whatever `dtype` says, and blocks take 8 MiB unless `block_bytes`
+        says otherwise. `bits` also bounds the columns of svmlight files, whose `index_base` is 0 unless it is set to 1.
+    schema : how the files of a model were read (`Dataset.schema` of its blocks).
+    namespaces : namespaces of a VW file (or columns of a table) that `Dataset.kinds` tells apart; "" is the unnamed
+        one. A warning at the end names those that never occurred.
+    merge : sort the features of each row of svmlight and VW text by column, and sum those that share a column.
+    class_names : the numbers that can be labels if lines of text have several; y is then an indicator matrix.
     """
-    wish = Wish(tuple(namespaces), merge)
+    choices = StreamChoices(tuple(namespaces), merge)
     given = {one.name: value for one in fields(ReadOptions) if (value := getattr(options, one.name)) is not None}
     given = {name: value for name, value in given.items() if value != getattr(_DEFAULTS, name)}
-    changes = {"block_bytes": BLOCK_BYTES, "n_jobs": max(1, available_cores() - 1), "dtype": "float32"}
-    given |= {name: value for name, value in changes.items() if name not in given or name == "dtype"}
-    reader, paths, settings, known = prepare(path, schema, given, streamed=True)
-    if reader.__name__ in (READERS["svmlight"], READERS["vw"]):
-        from lineal.data.text.stream import text_blocks
+    given = {"block_bytes": BLOCK_BYTES, "n_jobs": max(1, available_cores() - 1), **given, "dtype": "float32"}
+    plan = make_plan(path, schema, given, streamed=True)
+    if plan.format in ("svmlight", "vw"):
+        from lineal.data.text.one_pass import text_blocks
 
-        blocks = text_blocks(reader.READER, paths, settings, known, wish, class_names)
+        blocks = text_blocks(plan, choices, class_names)
     else:
         if class_names is not None:
-            raise OptionError("class_names are for svmlight and VW text: other formats tell their labels themselves")
-        blocks = _blocks(reader, paths, settings, known, schema, wish)
-    return _ahead(unchanged_blocks(blocks, paths), wish, display_name(paths[0]))
+            raise OptionError("class_names are for svmlight and VW text: other formats have their own labels")
+        blocks = _narrow_blocks(plan, choices)
+    return _ahead(unchanged_blocks(blocks, plan), choices, display_name(plan.paths[0]))
 
 
-def _ahead(blocks: Iterator[Dataset], wish: Wish, name: str) -> Iterator[Dataset]:
+def _ahead(blocks: Iterator[Dataset], choices: StreamChoices, name: str) -> Iterator[Dataset]:
     try:
         with closing(ahead(blocks, DEPTH, pipes_end.set)) as ready:  # type: ignore[type-var]
             yield from ready
     finally:
         pipes_end.clear()
-    wish.warn(name)
+    choices.warn(name)
 
 
-def _blocks(
-    reader: Any,
-    paths: list[str],
-    settings: ReadOptions,
-    schema: Schema | None,
-    wanted: Schema | None,
-    wish: Wish,
-) -> Iterator[Dataset]:
-    """Blocks of the other formats, made narrow."""
+def _narrow_blocks(plan: Plan, choices: StreamChoices) -> Iterator[Dataset]:
+    """Blocks of a format that is not line-oriented text, as float32 rows."""
     row = 0
     kinds: np.ndarray | None = None
-    make = getattr(reader, "stream_blocks", reader.read_blocks)
-    for whole in make(paths, settings, schema):
-        block = whole.in_columns_of(wanted)
+    for whole in _whole_blocks(plan):
+        block = whole.in_columns_of(plan.wanted)
         if not len(block):
             continue
-        X = _rows_of(block.X)
-        if reader.__name__ != READERS["layout"] or block.X.dtype != X.dtype:
-            check_finite(X, block.feature_names, row, display_name(paths[0]))
+        X = _narrow_rows(block.X)
+        if not plan.is_layout or block.X.dtype != X.dtype:
+            check_finite(X, block.feature_names, row, display_name(plan.paths[0]))
         row += len(block)
-        if wish.namespaces and kinds is None:
-            kinds = _kinds_of_columns(block, wish)
-        labels = {} if settings.labels else {"y": None, "weights": None, "class_names": None}
-        yield replace(block, X=X, kinds=None if kinds is None else kinds[X.indices], **labels)
+        if choices.namespaces and kinds is None:
+            kinds = _kinds_of_columns(block, choices)
+        if not plan.options.labels:
+            block = replace(block, y=None, weights=None, class_names=None)
+        yield replace(block, X=X, kinds=None if kinds is None else kinds[X.indices])
         del whole, block, X
     if row == 0:
-        raise DataError(f"{display_name(paths[0])} has no rows")
+        raise plan.no_rows()
 
 
-def _rows_of(X: Any) -> Any:
-    """Any rows as a float32 csr_array with memory of its own: what is mapped is read here, ahead of the learner."""
+def _whole_blocks(plan: Plan) -> Iterator[Dataset]:
+    if plan.is_layout:
+        from lineal.data.binary.layout import stream_blocks
+
+        return stream_blocks(plan.paths, plan.options, plan.schema)
+    return plan.reader.read_blocks(plan.paths, plan.options, plan.schema)
+
+
+def _narrow_rows(X: Any) -> Any:
+    """Rows as a float32 csr_array in memory of its own: a map is read here, ahead of the learner."""
     with np.errstate(over="ignore"):  # infinities are found, and named, afterwards
         if sparse.issparse(X):
             columns, values = X.indices.astype(np.int32), X.data.astype(np.float32)
@@ -159,8 +167,8 @@ def _rows_of(X: Any) -> Any:
         return csr_of_parts(X[kept].astype(np.float32), columns, indptr, X.shape)
 
 
-def _kinds_of_columns(block: Dataset, wish: Wish) -> np.ndarray:
-    """The kind of every column: a table's source columns, or the columns of an array by their names, are namespaces."""
+def _kinds_of_columns(block: Dataset, choices: StreamChoices) -> np.ndarray:
+    """The kind of every column: namespaces are the source columns of a table, or the named columns of an array."""
     if block.schema is not None and block.schema.format == "table":
         from lineal.data.tables.encode import Encoding
 
@@ -174,10 +182,50 @@ def _kinds_of_columns(block: Dataset, wish: Wish) -> np.ndarray:
     elif block.feature_names is not None:
         owners = block.feature_names
     else:
-        raise OptionError(f"namespaces={list(wish.namespaces)!r}: these files have no namespaces")
-    wish.seen |= set(owners)
-    places = {name: place for place, name in enumerate(wish.namespaces, 1)}
+        raise OptionError(f"namespaces={list(choices.namespaces)!r}: these files have no namespaces")
+    choices.seen |= set(owners)
+    places = {name: place for place, name in enumerate(choices.namespaces, 1)}
     kinds = np.array([places.get(name, 0) for name in owners], np.uint8)
     if block.schema is not None and block.schema.columns is not None and len(kinds) != block.X.shape[1]:
         kinds = kinds[block.schema.columns]
     return kinds
+
+
+# --- what can be known of files before they are streamed
+
+
+def has_fixed_columns(path: Path | Sequence[Path], format: str = "auto") -> bool:
+    """Whether files have columns of their own, as arrays and converted files do, instead of 2**bits columns."""
+    first = expand(path)[0]
+    if not os.path.isfile(first):
+        return False
+    kind = formats.format_of(first) if format == "auto" else format
+    if kind == "arrow":
+        from lineal.data.binary.layout import is_layout
+
+        return is_layout(first)
+    return kind in ("npy", "npz")
+
+
+def count_rows(path: Path | Sequence[Path], format: str, schema: Schema) -> int | None:
+    """The number of rows of files, without parsing them; None if only reading them would tell."""
+    paths = expand(path)
+    if not all(map(os.path.isfile, paths)):
+        return None
+    counts = [_count_rows(one, formats.format_of(one) if format == "auto" else format, schema) or 0 for one in paths]
+    return sum(counts) if all(counts) else None
+
+
+def _count_rows(path: str, kind: str, schema: Schema) -> int | None:
+    if kind in ("npy", "npz"):
+        return None
+    if kind in ("parquet", "arrow"):
+        from pyarrow import ArrowException
+        from pyarrow.dataset import dataset
+
+        try:
+            return int(dataset(path, format=kind).count_rows())
+        except (ArrowException, OSError):  # compressed, or not a regular file of that kind
+            return None
+    lines = line_count(path)
+    return lines if lines is None else lines - bool(schema.settings.get("header") and kind in formats.CSV_LIKE)

@@ -14,7 +14,8 @@ from scipy import sparse
 
 from lineal.core.inputs import Checked, check_frame, checked, checked_sparse, is_frame
 from lineal.core.row_sparse import pick_columns
-from lineal.data.dataset import Schema
+from lineal.data.dataset import Dataset
+from lineal.data.schema import Schema
 from lineal.errors import DataError, OptionError
 from lineal.models import thresholds as label_cuts
 
@@ -120,6 +121,12 @@ class Predictor(abc.ABC):
 
         return read_blocks(path, schema=self.schema or Schema("array", self.n_features), labels=False, **reading)
 
+    def read_labelled(self, path: Any, **reading: Any) -> Dataset:
+        """All rows of a file for this model, with their labels."""
+        from lineal.data.read import read
+
+        return read(path, schema=self.schema or Schema("array", self.n_features), **reading)
+
     def batches_of(self, block: Any) -> Iterator[Any]:
         """The rows of a `Dataset`, in matrices of at most CHUNK_ROWS rows."""
         return self.batches(block.X)
@@ -172,7 +179,7 @@ class Predictor(abc.ABC):
 
     def _from_frame(self, frame: Any) -> Any:
         if self.schema is not None and self.schema.format == "table":
-            from lineal.data.tables.table import encode_frame
+            from lineal.data.tables.reader import encode_frame
 
             return _needed(encode_frame(frame, self.schema), self.schema)
         names = self.feature_names

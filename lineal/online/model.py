@@ -104,7 +104,9 @@ class OnlineModel(Predictor):
         return self._stream(path, labels=False, **reading)
 
     def read_labelled(self, path: Any, **reading: Any) -> Dataset:
-        """All rows of a file with their labels and the namespaces of their entries."""
+        """All rows of a file with their labels, and the namespaces of their entries where those matter."""
+        if not self.namespaces:
+            return super().read_labelled(path, **reading)
         blocks = [replace(block, weights=None) for block in self._stream(path, **reading)]
         return join(blocks, [str(path)] * len(blocks))
 

@@ -1,4 +1,4 @@
-"""A fit as a picture: objective and gap against time."""
+"""Plots of a fit: objective and gap against time, or the progressive loss of an online learner."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from lineal.system.files import whole_file
 
 
 def plot_history(history: Sequence[dict[str, Any]], path: str | os.PathLike[str]) -> None:
-    """Draw `history_` (or a solution's history) to an image file; its ending decides the format.
+    """Plot `history_` (or the history of a solution) to an image file; the ending of its name decides the format.
 
-    Left the objective where it was computed, right the solver's running estimate of the relative gap, both against
-    seconds. Of methods without a gap, right the error of held-out rows where there were some.
+    The left plot shows the objective where it was computed, the right one the solver's running estimate of the relative
+    gap, both against seconds. For methods without a gap, the right plot shows the error on held-out rows, if any.
     """
     figure, canvas = canvas_of((9, 3.5))
     left, right = figure.subplots(1, 2)
@@ -25,7 +25,7 @@ def plot_history(history: Sequence[dict[str, Any]], path: str | os.PathLike[str]
     left.set(xlabel="seconds", ylabel="objective")
     errors = [(row["seconds"], row["validation"]) for row in history if "validation" in row]
     right.plot(*zip(*(errors or gaps)), marker=".", color="tab:orange")
-    name = "error of held-out rows" if errors else "relative gap (estimate; the last is certified)"
+    name = "error on held-out rows" if errors else "relative gap (estimates; the last one is certified)"
     right.set(xlabel="seconds", ylabel=name)
     if gaps or errors:
         right.set_yscale("log")
@@ -33,7 +33,7 @@ def plot_history(history: Sequence[dict[str, Any]], path: str | os.PathLike[str]
 
 
 def plot_progress(history: Sequence[dict[str, Any]], path: str | os.PathLike[str]) -> None:
-    """Draw the progressive loss of an online learner against the number of examples to an image file."""
+    """Plot the progressive loss of an online learner against the number of examples to an image file."""
     figure, canvas = canvas_of((6, 3.5))
     axes = figure.subplots()
     passes = sorted({row["pass"] for row in history})
@@ -52,20 +52,20 @@ def _is_number(value: float | None) -> bool:
 
 
 def canvas_of(size: tuple[float, float]) -> tuple[Any, Any]:
-    """An empty figure of that size in inches, and what draws it without a display."""
+    """An empty figure of the given size in inches, and its canvas, which needs no display."""
     figure_class, canvas_class = _matplotlib()
     figure = figure_class(figsize=size, layout="constrained")
     return figure, canvas_class(figure)
 
 
 def draw(canvas: Any, path: str | os.PathLike[str]) -> None:
-    """Write the figure to an image file, whole or not at all."""
+    """Write the figure to an image file, which appears whole or not at all."""
     with whole_file(path) as file:
         canvas.print_figure(file, format=check_image(path))
 
 
 def check_image(path: str | os.PathLike[str]) -> str:
-    """The format that the ending of an image file's name stands for; an error where it cannot be drawn."""
+    """The image format that the ending of a file name stands for; an error if it cannot be drawn."""
     ending = os.path.splitext(os.fspath(path))[1][1:].lower()
     known = _matplotlib()[1].get_supported_filetypes()
     if ending not in known:

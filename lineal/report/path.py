@@ -1,4 +1,4 @@
-"""A search for α as a picture: scores, non-zero weights, and the weights themselves where there are few."""
+"""Plots of a search for α: scores, non-zero weights, and the weights themselves if there are few."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import numpy as np
 
 from lineal.report.history import canvas_of, draw
 
-#: Weights of a path are drawn up to this many.
+#: The weights of a path are plotted if there are at most this many.
 MAX_LINES = 200
 
 
 def plot_path(search: Any, path: str | os.PathLike[str]) -> None:
-    """Draw a `Search` (an estimator's `search_`) to an image file; its ending decides the format.
+    """Plot a `Search` (the `search_` of an estimator) to an image file; the ending of its name decides the format.
 
-    Above the mean score with a band of one standard error, with lines at the best and the chosen α; below the number
-    of non-zero weights, all against α; and the weights, if the search kept them and they are at most `MAX_LINES`.
+    The first plot shows the mean score with a band of one standard error, and lines at the best and the chosen α; the
+    second one the number of non-zero weights. The third one shows the weights, if the search kept them and there are at
+    most `MAX_LINES`. All are plotted against α.
     """
     kept = [entry for entry in search.path or [] if entry is not None]
     weights = np.stack([W.ravel() for W, _ in kept]) if kept else np.empty((0, 0))
@@ -45,19 +46,20 @@ def plot_path(search: Any, path: str | os.PathLike[str]) -> None:
 
 
 def plot_sparsity(search: Any, path: str | os.PathLike[str]) -> None:
-    """Draw the mean score of a `Search` against the features in use, in percent of all, to an image file.
+    """Plot the mean score of a `Search` against the percentage of features in use to an image file.
 
-    A point an α, with bars of one standard error; a line joins them in the order of the path. What an accuracy costs
-    in features, as Figure 5 of Blondel, Seki & Uehara (2013) shows it for penalties on whole rows.
+    There is one point per α, with bars of one standard error, and a line joins them in the order of the path. The plot
+    shows how many features an accuracy needs, as Figure 5 of Blondel, Seki & Uehara (2013) does for penalties on whole
+    rows.
     """
     figure, canvas = canvas_of((7, 4.5))
     axis = figure.subplots()
     percent, mean, se = search.percent_rows, search.mean, search.se
     known = np.isfinite(percent) & np.isfinite(mean)
     axis.errorbar(percent[known], mean[known], yerr=se[known], marker=".", capsize=2)
-    for position, colour, word in ((search.best, "tab:gray", "best"), (search.chosen, "tab:red", "chosen")):
+    for position, colour, name in ((search.best, "tab:gray", "best"), (search.chosen, "tab:red", "chosen")):
         if known[position]:
-            label = f"{word}: {search.nonzero_rows[position]} features, alpha {search.alphas[position]:.3g}"
+            label = f"{name}: {search.nonzero_rows[position]} features, alpha {search.alphas[position]:.3g}"
             axis.plot(percent[position], mean[position], "o", color=colour, fillstyle="none", markersize=9, label=label)
     axis.set(
         xlabel=f"features in use (% of {search.n_features})",

@@ -1,9 +1,9 @@
-"""Files that appear whole or not at all, temporary folders, and the removal of what killed processes left of them.
+"""Files that appear whole or not at all, temporary folders, and the removal of temporary files of killed processes.
 
-A file is written to a part beside it, `.lineal-….part`, which takes its place in one step. While a part is in use, its
-writer holds a lock on it (`flock`), which the operating system releases however the writer ends. So the next writer of
-the same file can tell which parts are stale, removes those, and leaves alone the parts of others who write at the same
-time.
+A file is first written to a part beside it, `.lineal-….part`, which then takes its place in one step. While a part is
+in use, its writer holds a lock on it (`flock`), which the operating system releases however the writer ends. So the
+next writer of the same file can tell which parts are stale and remove them, and leaves the parts of other writers
+alone.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ try:
 except ImportError:  # Windows, where nothing is locked and stale parts stay
     fcntl = None  # type: ignore[assignment]
 
-#: Parts and temporary folders of this process.
-_live: set[str] = set()
+#: The parts and temporary folders of this process.
+_own_parts: set[str] = set()
 
 
 def target_of(path: str | os.PathLike[str]) -> str:
-    """The file, existing or not, that writing to `path` replaces: links are followed. An error says why it cannot be.
+    """The file, existing or not, that writing to `path` replaces; links are followed.
 
-    A device or a folder is never replaced.
+    An error says why it cannot be written. A device or a folder is never replaced.
     """
     name = os.fsdecode(path)
     try:
@@ -56,13 +56,13 @@ def target_of(path: str | os.PathLike[str]) -> str:
 
 
 def cannot_write(path: str, error: OSError | ValueError) -> LinealError:
-    """The error that names the file and the reason."""
+    """The error for a file that cannot be written, with the reason."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else error
     return LinealError(f"cannot write {path}: {reason}")
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Fail before the work, not after it, where `path` cannot become a file."""
+    """Raise an error if `path` cannot become a file: before the work, not after it."""
     target = target_of(path)
     try:
         with tempfile.TemporaryFile(dir=os.path.dirname(target)):
@@ -72,9 +72,9 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def identity(path: str | os.PathLike[str] | int) -> tuple[int | str, ...] | None:
-    """What two names of one file have in common, whether it exists or not; None where nothing can be overwritten.
+    """A value that two names have in common if and only if they are the same file, whether it exists or not.
 
-    Relative paths, symbolic and hard links make no difference. Devices, pipes and folders have none. `path` may be the
+    Relative paths, symbolic and hard links make no difference. Devices, pipes and folders have None. `path` may be the
     number of an open file.
     """
     try:
@@ -93,10 +93,10 @@ def identity(path: str | os.PathLike[str] | int) -> tuple[int | str, ...] | None
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str], durable: bool = True) -> Iterator[IO[bytes]]:
-    """A binary file to write; it takes the place of `path` when the block ends well, and vanishes otherwise.
+    """A binary file to write. It takes the place of `path` when the context ends well, and vanishes otherwise.
 
-    A file that was there keeps its permissions; a link stays a link. With `durable` the new file is on the disk, not
-    only in the system's memory, before it takes its place.
+    The permissions of an existing file are kept; a link stays a link. With `durable`, the new file is on the disk, and
+    not only in the memory of the system, before it takes its place.
     """
     target = target_of(path)
     try:
@@ -118,7 +118,7 @@ def whole_file(path: str | os.PathLike[str], durable: bool = True) -> Iterator[I
 
 @contextmanager
 def folder_beside(path: str | os.PathLike[str]) -> Iterator[str]:
-    """An empty folder beside `path`, for work on what will be put in its place; it vanishes with the block."""
+    """An empty folder beside `path`, for work on its new contents; it vanishes when the context ends."""
     part, lock = _new_folder(target_of(path))
     try:
         yield part
@@ -128,18 +128,18 @@ def folder_beside(path: str | os.PathLike[str]) -> Iterator[str]:
 
 @contextmanager
 def scratch_folder() -> Iterator[str]:
-    """An empty folder in the system's place for temporary files; it vanishes with the block."""
+    """An empty folder among the temporary files of the system; it vanishes when the context ends."""
     with folder_beside(os.path.join(tempfile.gettempdir(), "lineal-scratch")) as folder:
         yield folder
 
 
 def put_in_place(part: str, target: str, durable: bool = True) -> None:
-    """Let a finished file take the place of `target`, with the permissions that it had."""
+    """Move a finished file to `target`, and keep the permissions of the file that it replaces."""
     if os.path.exists(target):
         os.chmod(part, stat.S_IMODE(os.stat(target).st_mode))
     os.replace(part, target)
     if durable:
-        with suppress(OSError):  # not every file system can
+        with suppress(OSError):  # not every file system can do this
             folder = os.open(os.path.dirname(target), os.O_RDONLY)
             try:
                 os.fsync(folder)
@@ -147,18 +147,18 @@ def put_in_place(part: str, target: str, durable: bool = True) -> None:
                 os.close(folder)
 
 
-def drop_live_parts() -> None:
-    """Remove the parts and folders of this process, which is about to end without leaving its blocks."""
-    for part in list(_live):
+def drop_own_parts() -> None:
+    """Remove the parts and folders of this process, which is about to end without leaving their contexts."""
+    for part in list(_own_parts):
         _remove(part)
 
 
 def _new_part(target: str) -> tuple[str, int, int]:
-    """An empty part of `target`: its path, its handle, and another handle that keeps it locked until it is closed."""
+    """Make an empty part of `target`: (its path, its handle, another handle that keeps it locked until closed)."""
     while True:
         part, handle = _new_name(target), None
         try:
-            handle = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)  # less the umask, as any new file
+            handle = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)  # minus the umask, as for any new file
             lock = os.dup(handle)
         except OSError:
             if handle is not None:
@@ -172,6 +172,7 @@ def _new_part(target: str) -> tuple[str, int, int]:
 
 
 def _new_folder(target: str) -> tuple[str, int]:
+    """Make an empty folder beside `target`: (its path, a handle that keeps it locked until closed)."""
     while True:
         part = _new_name(target)
         try:
@@ -186,34 +187,34 @@ def _new_folder(target: str) -> tuple[str, int]:
 
 
 def _new_name(target: str) -> str:
-    """A name for a new part; stale parts of the same target are removed."""
+    """Choose the name of a new part, and remove stale parts of the same target."""
     folder, name = os.path.split(target)
     prefix = f".lineal-{hashlib.blake2b(os.fsencode(name), digest_size=6).hexdigest()}-"
     if fcntl is not None:
         with suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
-                if entry.name.startswith(prefix) and entry.path not in _live:
+                if entry.name.startswith(prefix) and entry.path not in _own_parts:
                     _remove_stale(entry.path)
     part = os.path.join(folder, f"{prefix}{uuid.uuid4().hex}.part")
-    _live.add(part)
+    _own_parts.add(part)
     return part
 
 
 def _hold(part: str, lock: int) -> bool:
-    """Lock a new part; False where somebody took it for stale before it was locked."""
+    """Lock a new part; False if another process took it for stale before it was locked."""
     if fcntl is None:
         return True
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # this file system has no locks: nobody can take anything for stale
+    except OSError:  # this file system has no locks, so no part is ever taken for stale
         return True
     return os.path.lexists(part)
 
 
 def _remove_stale(part: str) -> None:
-    """Remove a part that nobody holds locked."""
+    """Remove a part unless a process holds a lock on it."""
     with suppress(OSError):
         lock = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
@@ -224,13 +225,15 @@ def _remove_stale(part: str) -> None:
 
 
 def _drop(part: str, lock: int) -> None:
+    """Remove a part and release its lock."""
     _forget(part)
     os.close(lock)
 
 
 def _forget(part: str) -> None:
+    """Remove a part and its entry in `_own_parts`."""
     _remove(part)
-    _live.discard(part)
+    _own_parts.discard(part)
 
 
 def _remove(part: str) -> None:

@@ -1,4 +1,4 @@
-"""How much memory a fit takes, asked before it is taken: the system ends greedy processes without a word."""
+"""How much memory is available, checked before a fit takes it: the system kills processes that take too much."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 from lineal.errors import DataError
 
-#: Bytes below which asking the system takes longer than it helps.
+#: Smaller amounts are not checked: asking the system would cost more than it helps.
 WORTH_ASKING = 16 << 20
 
 
 def check_fit(solver: str, needed: int, shape: tuple[int, int], n_columns: int) -> None:
-    """Refuse a fit whose weights and workspace do not fit into the memory that there is."""
+    """Refuse a fit whose weights and workspace do not fit into the available memory."""
     check_room(
         f"{solver} needs {size(needed)} of memory ({needed} bytes) for {shape[1]} features × {n_columns} classes and "
         f"{shape[0]} rows",
@@ -22,24 +22,24 @@ def check_fit(solver: str, needed: int, shape: tuple[int, int], n_columns: int) 
 
 
 def check_room(what: str, needed: int, advice: str) -> None:
-    """Refuse what needs more bytes than there are; `what` says what it is and how much it needs."""
+    """Refuse to take more memory than is available; `what` says what needs how much."""
     available = available_memory() if needed >= WORTH_ASKING else None
     if available is not None and needed > available:
-        raise DataError(f"{what}, but {size(available)} are available: {advice}")
+        raise DataError(f"{what}, but only {size(available)} are available: {advice}")
 
 
 def has_room(needed: int) -> bool:
-    """Whether so many bytes can be had; True where nothing is known about the machine."""
+    """Whether that many bytes are available; True if nothing is known about the machine."""
     available = available_memory() if needed >= WORTH_ASKING else None
     return available is None or needed <= available
 
 
 def available_memory(root: str | os.PathLike[str] = "/") -> int | None:
-    """Bytes that can be had without ending other programs; all of the machine's where only that is known.
+    """Number of bytes that can be taken without harm to other programs; None if nothing is known.
 
-    The least of what the machine has left and what the control groups of this process (containers, batch jobs) and its
-    own limits (`ulimit -v`) allow.
-    `root` is the folder that holds `proc` and `sys`.
+    It is the smallest of three amounts: what the machine has left (its whole memory if only that is known), what the
+    control groups of this process (containers, batch jobs) allow, and what its own limits (`ulimit -v`) allow. `root`
+    is the folder that holds `proc` and `sys`.
     """
     places = Path(root)
     found = (_of_machine(places), _of_groups(places), _of_limits(places))
@@ -58,7 +58,7 @@ def _of_machine(root: Path) -> int | None:
 
 
 def _of_limits(root: Path) -> int | None:
-    """What the limit of this process's address space leaves. None without a limit."""
+    """What the limit of the address space of this process leaves; None without a limit."""
     try:
         import resource
     except ImportError:  # Windows
@@ -67,7 +67,8 @@ def _of_limits(root: Path) -> int | None:
     return None if limit == resource.RLIM_INFINITY or used is None else max(limit - 1024 * used, 0)
 
 
-#: By version of control groups: where they are mounted, limit, use, and names of file pages in memory.stat.
+#: For each version of control groups: where they are mounted, the files with limit and use, and the names of file
+#: pages in memory.stat.
 _GROUPS = {
     2: ("sys/fs/cgroup", "memory.max", "memory.current", ("inactive_file", "active_file")),
     1: (
@@ -80,9 +81,9 @@ _GROUPS = {
 
 
 def _of_groups(root: Path) -> int | None:
-    """What the tightest control group leaves: that of this process or one above it. None without a limit.
+    """What the tightest control group leaves, of this process or above it; None without a limit.
 
-    Pages of files count as use there, and are given back as soon as a program needs them.
+    Pages of files count as use there, but the system gives them back as soon as a program needs them.
     """
     left = []
     for version, path in _own_groups(root):
@@ -101,7 +102,7 @@ def _of_groups(root: Path) -> int | None:
 
 
 def _own_groups(root: Path) -> list[tuple[int, str]]:
-    """Version and path of the groups of this process that can limit its memory."""
+    """Version and path of the control groups of this process that can limit its memory."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except (OSError, ValueError):
@@ -118,7 +119,7 @@ def _own_groups(root: Path) -> list[tuple[int, str]]:
 
 
 def _number(path: Path) -> int | None:
-    """The number in a file; None where there is no file or another word, as "max" for no limit."""
+    """The number in a file; None if there is no file, or if it says something else, such as "max" for no limit."""
     try:
         return int(path.read_text())
     except (OSError, ValueError):
@@ -126,7 +127,7 @@ def _number(path: Path) -> int | None:
 
 
 def _named(path: Path, name: str) -> int | None:
-    """The number behind a name at the beginning of a line."""
+    """The number after a name at the beginning of a line; None if there is no such line."""
     try:
         for line in path.read_text().splitlines():
             words = line.split()
@@ -138,7 +139,7 @@ def _named(path: Path, name: str) -> int | None:
 
 
 def size(count: int) -> str:
-    """Bytes with a unit."""
+    """A number of bytes as text, with a unit."""
     number = float(count)
     for unit in ("bytes", "kB", "MB", "GB"):
         if number < 1000.0:

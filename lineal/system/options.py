@@ -1,4 +1,4 @@
-"""What the option dataclasses of all families share: fields with help, checks of values, the way to model files."""
+"""The base of the option dataclasses of all families: fields with help, checks of values, JSON for model files."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any
 
 from lineal.errors import OptionError
 
-#: Options with a value for every feature. A command line is no place for them.
+#: Options with a value for every feature, which have no flag on the command line.
 OF_FEATURES = ("feature_groups", "penalty_factors")
 
 
 def option(default: Any, text: str) -> Any:
-    """A field with its default and its line of help."""
+    """A dataclass field with its default and its line of help."""
     return field(default=default, metadata={"help": text})
 
 
 class Options:
-    """What option classes share: checks, and the way to model files."""
+    """The base of option dataclasses: checks of values, and JSON for model files."""
 
     def need(self, name: str, holds: Callable[[Any], bool], expected: str) -> None:
-        """Refuse a number that is not what was expected."""
+        """Refuse the value of an option for which `holds` is not true; `expected` says what it should be."""
         value = getattr(self, name)
         try:
             fine = not isinstance(value, bool | str) and bool(holds(value))
@@ -34,23 +34,23 @@ class Options:
             raise OptionError(f"{name}={value!r} is not {expected}")
 
     def need_flags(self, *names: str) -> None:
-        """Refuse what is neither True nor False."""
+        """Refuse options that are neither True nor False."""
         for name in names:
             if type(getattr(self, name)).__name__ not in ("bool", "bool_"):
                 raise OptionError(f"{name}={getattr(self, name)!r} is neither True nor False")
 
     def need_common(self, *names: str) -> None:
-        """Check options that mean the same everywhere; None is for those that have no say."""
+        """Check options that have the same meaning in all families; some of them may be None."""
         for name in names:
             if getattr(self, name) is not None or name not in _MAY_BE_NONE:
                 self.need(name, *_COMMON[name])
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values, for model files."""
+        """The options as plain JSON values, for model files."""
         values = {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(self)}  # type: ignore[arg-type]
         if isinstance(values.get("class_weight"), dict):
             values["class_weight"] = [[_plain(label), float(w)] for label, w in values["class_weight"].items()]
-        for name in OF_FEATURES:  # as long as X is wide: that they were given must do
+        for name in OF_FEATURES:  # as long as X is wide, so only whether they were given is stored
             if name in values:
                 values[name] = None if values[name] is None else "given"
         return {name: _plain(value) for name, value in values.items()}
@@ -68,14 +68,16 @@ _MAY_BE_NONE = ("max_time", "random_state")
 
 
 def _plain(value: Any) -> Any:
+    import numpy as np  # not above: help needs no NumPy
+
     if isinstance(value, dict):
         return {str(name): _plain(one) for name, one in value.items()}
-    value = value.item() if hasattr(value, "item") else value
+    value = value.item() if isinstance(value, np.generic) else value
     return value if value is None or isinstance(value, bool | int | float | str | list) else repr(value)
 
 
 def describe(options: Any, indent: str = "    ", leave_out: tuple[str, ...] = ()) -> str:
-    """The fields of an options dataclass, but for some, as the parameter list of a docstring."""
+    """The fields of an options dataclass, except those in `leave_out`, as the parameter list of a docstring."""
     lines = []
     for entry in (entry for entry in dataclasses.fields(options) if entry.name not in leave_out):
         kind = f"{entry.type}, default {entry.default!r}"

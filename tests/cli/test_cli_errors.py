@@ -23,7 +23,7 @@ from lineal.cli.app import app
 from lineal.cli.files import role_of
 from lineal.cli.flags import parse_class_weight
 from lineal.data.options import ReadOptions
-from lineal.data.tables import table
+from lineal.data.tables import reader
 from lineal.errors import OptionError
 from lineal.least_squares.options import LeastSquaresOptions
 from lineal.linear.options import TrainOptions
@@ -461,7 +461,7 @@ def test_a_model_that_cannot_be_written_in_the_end_is_saved_elsewhere(trained, t
         ("t.vw", b"\n\n", "t.vw: no examples"),
         ("t.arrow", b"ARROW1", "t.arrow is cut or damaged"),
         ("t.parquet", b"PAR1", "t.parquet: "),
-        ("t.npy", b"", "t.npy is no readable NumPy file: it is empty"),
+        ("t.npy", b"", "t.npy is not a readable NumPy file: it is empty"),
     ],
 )
 def test_files_that_cannot_be_used(tmp_path, name, content, message):
@@ -513,7 +513,7 @@ def test_too_little_memory_names_the_file(tmp_path, monkeypatch):
     def full(*args):
         raise MemoryError
 
-    monkeypatch.setattr(table, "_seekable", full)
+    monkeypatch.setattr(reader, "_seekable", full)
     assert f"not enough memory to read {path}: use" in failed("train", path, "-m", tmp_path / "m.model")
 
 

@@ -1,4 +1,4 @@
-"""The program as a shell meets it: imports, exit codes, signals, pipes, and flags that follow the options."""
+"""The program in a shell: imports, exit codes, signals, pipes, and flags that follow the options."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMMANDS = ["train", "predict", "evaluate", "inspect", "convert", "demo", "warmu
 
 
 def modules_after(code: str, *names: str) -> list[str]:
-    """Which of the modules a process has imported at the end of `code`."""
+    """The modules among these that a process has imported at the end of `code`."""
     script = f"import sys\n{code}\nprint(*[name for name in {names!r} if name in sys.modules], file=sys.stderr)"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=240)
     assert result.returncode == 0, result.stderr
@@ -217,7 +217,7 @@ def test_warmup_compiles_once(tmp_path):
     first = json.loads(shell("warmup", "--json", env=environment).stdout)
     again = shell("warmup", env=environment).stdout
     assert first["compiled"] > 0
-    assert again.startswith("nothing had to be compiled")
+    assert again.startswith("nothing to compile")
 
 
 # ---------------------------------------------------------------------------------------------- signals

@@ -21,7 +21,7 @@ from sklearn.datasets import load_digits
 
 import lineal
 from lineal.core.row_sparse import RowSparse, live, pick_columns, product, smaller
-from lineal.data.dataset import Schema
+from lineal.data.schema import Schema
 from lineal.errors import DataError, ModelFileError
 from lineal.linear.fit import fit
 from lineal.linear.model import Model

@@ -12,7 +12,7 @@ from scipy import sparse
 
 import lineal
 from lineal.data import arrays
-from lineal.data.dataset import Schema
+from lineal.data.schema import Schema
 from lineal.errors import DataError, OptionError
 
 X = np.arange(12.0).reshape(4, 3)
@@ -152,7 +152,7 @@ def test_damaged_csr_parts(tmp_path, change, message):
         ({"X": X, "y": [0, 1, 2, 1], "class_names": ["a", "b"]}, "y holds 0 to 2, but there are 2 class_names"),
         ({"X": X, "feature_names": ["a"]}, "there are 3 columns"),
         ({"X": X, "weights": [1, 2]}, "weights must be 4 numbers"),
-        ({"X": X, "weights": [1, 2, -1, 0]}, "finite numbers from 0 up"),
+        ({"X": X, "weights": [1, 2, -1, 0]}, "finite numbers, at least 0"),
         ({"Z": X}, "has no array 'X'; it holds Z"),
         ({"X": np.array([[{}]])}, "it holds Python objects"),
         ({"X": X, "y": np.array([None] * 4)}, "it holds Python objects"),
@@ -179,15 +179,15 @@ def test_truncated_and_foreign_files(tmp_path, name):
     content = path.read_bytes()
     for size in (0, 1, 5, 20, len(content) // 2, len(content) - 10):
         path.write_bytes(content[:size])
-        with pytest.raises(DataError, match=f"{name} is no readable NumPy file"):
+        with pytest.raises(DataError, match=f"{name} is not a readable NumPy file"):
             lineal.read(path)
     path.write_text("hello world, this is not an array at all")
-    with pytest.raises(DataError, match="is no readable NumPy file"):
+    with pytest.raises(DataError, match="is not a readable NumPy file"):
         lineal.read(path)
 
 
 def test_infinities_are_found_by_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("lineal.data.finite.STEP", 6)
+    monkeypatch.setattr("lineal.data.dataset.CHECK_STEP", 6)
     bad = X.copy()
     bad[3, 1] = np.nan
     np.savez(tmp_path / "d.npz", X=bad, feature_names=["a", "b", "c"])

@@ -15,14 +15,15 @@ import pytest
 from scipy import sparse
 
 import lineal
-from lineal.data import mapping
-from lineal.data.binary import file as layout_file
-from lineal.data.binary import layout
-from lineal.data.binary.convert import Collector
-from lineal.data.binary.convert import write as write_blocks
-from lineal.data.binary.file import LayoutFile, check_rows, validate_full
+from lineal.data import source
+from lineal.data.binary import checks, layout
+from lineal.data.binary.checks import check_rows, check_sparse
+from lineal.data.binary.file import LayoutFile
 from lineal.data.binary.layout import open_layout, write_layout
-from lineal.data.dataset import Dataset, Schema, csr_of_parts
+from lineal.data.binary.write import Collector
+from lineal.data.binary.write import write as write_blocks
+from lineal.data.dataset import Dataset, csr_of_parts
+from lineal.data.schema import Schema
 from lineal.errors import DataError, OptionError
 
 N, D = 60, 30
@@ -160,7 +161,7 @@ def test_files_are_read_unless_they_are_large(tmp_path, monkeypatch):
     for size, options, is_mapped in (
         (1 << 40, {}, False), (1000, {}, True), (1000, {"mapped": "no"}, False), (1 << 40, {"mapped": "yes"}, True),
     ):  # fmt: skip
-        monkeypatch.setattr(mapping, "available_memory", lambda size=size: size)
+        monkeypatch.setattr(source, "available_memory", lambda size=size: size)
         opened = lineal.read(tmp_path / "d.arrow", **options)
         base = opened.X.data
         while isinstance(base, np.ndarray):
@@ -191,7 +192,7 @@ print(resident() - before, data.X.shape[0])
 """
 
 CONVERT = """
-import sys, lineal, lineal.data.read, lineal.data.binary.layout, lineal.data.binary.convert
+import sys, lineal, lineal.data.read, lineal.data.binary.layout, lineal.data.binary.write
 peak = lambda: 1024 * int([line for line in open("/proc/self/status") if line.startswith("VmHWM")][0].split()[1])
 before = peak()
 lineal.convert(sys.argv[1], sys.argv[2], block_bytes=4 << 20)
@@ -243,7 +244,7 @@ def test_model_schema_goes_along(tmp_path):
     np.testing.assert_array_equal(lineal.read(tmp_path / "u.csv", schema=converted.schema).X, [[5, 0, 1]])
     (tmp_path / "v.csv").write_text("a,c,y\n1,p,0\n2,q,1\n")
     lineal.convert(tmp_path / "v.csv", tmp_path / "v.arrow")
-    with pytest.raises(DataError, match="encodes its table otherwise than the model"):
+    with pytest.raises(DataError, match="encodes its table differently from the model"):
         lineal.read(tmp_path / "v.arrow", schema=converted.schema)
     lineal.convert(tmp_path / "v.csv", tmp_path / "v.arrow", schema=direct.schema)
     assert lineal.read(tmp_path / "v.arrow", schema=direct.schema).X.shape == (2, 3)
@@ -309,7 +310,7 @@ def test_full_disk(tmp_path, monkeypatch, where):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     if where == "write":
-        monkeypatch.setattr("lineal.data.binary.convert._Sink.write", full)
+        monkeypatch.setattr("lineal.data.binary.write._Sink.write", full)
     else:
         monkeypatch.setattr(os, where, full)
     with pytest.raises(DataError, match=r"cannot write .*No space left on device"):
@@ -367,7 +368,7 @@ def test_altered_bytes_never_crash(tmp_path, kind, label):
             data = open_layout(path)
         except DataError:
             continue
-        validate_full(data)  # what opens is safe to use
+        check_sparse(data)  # what opens is safe to use
         with np.errstate(all="ignore"):
             data.X @ np.ones(data.X.shape[1])
         assert len(data) == N
@@ -448,7 +449,7 @@ def patch(path: Path, section: np.ndarray, base: int, position: int, value: int)
     ],
 )  # fmt: skip
 def test_hostile_indices(tmp_path, monkeypatch, step, part, position, value, message):
-    monkeypatch.setattr(layout_file, "CHECK_STEP", step)
+    monkeypatch.setattr(checks, "CHECK_STEP", step)
     path = tmp_path / "d.arrow"
     write_layout(Dataset(matrix("sparse")), path)
     file = LayoutFile(str(path), mapped=True)
@@ -485,7 +486,7 @@ def test_kinds_must_not_change_between_blocks(tmp_path):
 
 
 def test_offsets_widen_with_the_number_of_entries(tmp_path, monkeypatch):
-    """From 2**31 entries on the lists are LargeLists; pretend that there are as many."""
+    """From 2**31 entries on, lists are LargeLists; the test pretends that there are as many."""
     collector = Collector(str(tmp_path))
     collector.add(Dataset(matrix("sparse")))
     assert collector._offsets("X")[1] is False
@@ -522,7 +523,7 @@ def test_deeply_nested_descriptions(tmp_path):
     ],
 )  # fmt: skip
 def test_rows_ascend(monkeypatch, step, indices, wrong):
-    monkeypatch.setattr(layout_file, "CHECK_STEP", step)
+    monkeypatch.setattr(checks, "CHECK_STEP", step)
     offsets = np.array([0, 2, 3, 3, 6, 6], np.int32)
 
     def check() -> None:
@@ -547,7 +548,7 @@ def test_offsets_of_values_are_those_of_indices(tmp_path):
         return batch.set_column(1, "values", moved)
 
     rewritten(path, change)
-    with pytest.raises(DataError, match="indices and values have other row offsets near row 0"):
+    with pytest.raises(DataError, match="indices and values have different row offsets near row 0"):
         open_layout(path)
 
 

@@ -51,7 +51,7 @@ def mutated_lines(draw):
 
 
 def outcome(read, path: str, options: ReadOptions):
-    """What reading gives, in a form that can be compared."""
+    """The result of reading, in a form that can be compared."""
     try:
         data = read([path], options)
     except ParseError as error:
@@ -93,7 +93,7 @@ def test_fuzz(tmp_path, monkeypatch, name, text, max_bad_lines):
 @pytest.mark.skipif("NUMBA_BOUNDSCHECK" in os.environ, reason="this is the inner run")
 @pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="plain Python checks bounds by itself")
 def test_fuzz_with_bounds_checks():
-    """The same in a process whose kernels check every index."""
+    """The fuzz tests pass in a process whose kernels check every index."""
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "LINEAL_FUZZ_EXAMPLES": "60"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "test_fuzz", __file__]
     root = Path(__file__).parents[2]

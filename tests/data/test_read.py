@@ -1,4 +1,4 @@
-"""The one door to all formats: told by option, name or first bytes; compressed or not; whole or in blocks."""
+"""`read` and `read_blocks` for all formats: recognised by option, name or first bytes; compressed or not."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ import pytest
 from scipy import sparse
 
 import lineal
-from lineal.data.dataset import Schema
-from lineal.data.read import format_of, sniff
+from lineal.data.formats import format_of, sniff
+from lineal.data.schema import Schema
 from lineal.errors import DataError, OptionError
 
 ROWS = np.array([[1.5, 0, 2], [0, 3, 0], [4, 0, 0.25]])
@@ -165,8 +165,8 @@ def test_format_as_told(tmp_path):
         ({"header": True}, "header=True is unknown"),
         ({"dtype": "float16"}, "dtype='float16' is unknown"),
         ({"bits": 40}, "bits=40 must be a whole number from 1 to 30"),
-        ({"max_bad_lines": -1}, "max_bad_lines=-1 must be a whole number from 0"),
-        ({"block_bytes": 0}, "block_bytes=0 must be a whole number from 1"),
+        ({"max_bad_lines": -1}, "max_bad_lines=-1 must be a whole number of at least 0"),
+        ({"block_bytes": 0}, "block_bytes=0 must be a whole number of at least 1"),
         ({"index_base": "0"}, "index_base='0' does not apply to csv files"),
         ({"trusted": True}, "trusted=True does not apply to csv files"),
     ],
@@ -282,7 +282,7 @@ def test_without_labels(tmp_path, kind):
     "pack", [bytes, gzip.compress, bz2.compress, lambda raw: pa.compress(raw, "zstd", asbytes=True)]
 )
 def test_standard_input_in_small_writes(pack):
-    """What the first write holds decides nothing: here it is one byte."""
+    """The result does not depend on what the first write holds: here it is one byte."""
     rows = b"# a comment that fills the first write\n" * 1500 + svmlight().encode()
     code = "import lineal; d = lineal.read('-'); print(d.schema.format, len(d), d.X.toarray().tolist())"
     command = [sys.executable, "-c", code]
@@ -384,8 +384,8 @@ def test_cut_and_foreign_binary_files(tmp_path):
     with pytest.raises(DataError, match=r"d.arrow is cut or damaged: an Arrow file ends with ARROW1"):
         lineal.read(tmp_path / "d.arrow")
     (tmp_path / "d.npy").write_bytes(b"garbage, and no array")
-    with pytest.raises(DataError, match=r"d.npy is no readable NumPy file: it does not begin as one"):
+    with pytest.raises(DataError, match=r"d.npy is not a readable NumPy file: it does not begin like one"):
         lineal.read(tmp_path / "d.npy")
     (tmp_path / "d.npz").write_bytes(b"")
-    with pytest.raises(DataError, match=r"d.npz is no readable NumPy file: it is empty"):
+    with pytest.raises(DataError, match=r"d.npz is not a readable NumPy file: it is empty"):
         lineal.read(tmp_path / "d.npz")

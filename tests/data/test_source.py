@@ -14,8 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lineal.data import source
-from lineal.data.source import expand, line_chunks, open_bytes, spooled
+from lineal.data import chunks as line_reader
+from lineal.data.byte_stream import open_bytes, spooled
+from lineal.data.chunks import line_chunks
+from lineal.data.source import expand
 from lineal.errors import DataError, ParseError
 
 TEXT = b"".join(b"line %d of a file that compresses\n" % number for number in range(3000))
@@ -121,7 +123,7 @@ def test_chunks_are_whole_lines(tmp_path, text, chunk_bytes, packed):
     assert joined == (text if text.endswith(b"\n") else text + b"\n")
     seen = 0
     for chunk in chunks:
-        assert chunk.data[-1] == source.NEWLINE
+        assert chunk.data[-1] == line_reader.NEWLINE
         assert not chunk.data.flags.writeable
         assert chunk.data.dtype == np.uint8
         assert chunk.first_line == seen + 1
@@ -144,7 +146,7 @@ def test_byte_order_mark_is_left_out(tmp_path, packed):
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("end", [b"", b"\nafter\n"])
 def test_overlong_line(tmp_path, monkeypatch, packed, end):
-    monkeypatch.setattr(source, "MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr(line_reader, "MAX_LINE_BYTES", 1000)
     text = b"a\nb\n" + b"x" * 5000 + end
     path = write(tmp_path, "data", gzip.compress(text) if packed else text)
     with pytest.raises(ParseError, match="1000 bytes or more") as caught:

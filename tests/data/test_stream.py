@@ -25,9 +25,9 @@ from scipy import sparse
 
 from lineal.data.ahead import ahead
 from lineal.data.binary.layout import convert
-from lineal.data.dataset import Schema
 from lineal.data.options import ReadOptions
 from lineal.data.read import read
+from lineal.data.schema import Schema
 from lineal.data.stream import stream
 from lineal.errors import DataError, OptionError, ParseError
 
@@ -46,7 +46,7 @@ def no_thread_is_left():
 
 
 def rows_of(blocks) -> list[tuple]:
-    """Every row as (sorted entries with what meets summed, label, weight)."""
+    """Every row as (sorted entries, summed where they share a column, label, weight)."""
     rows = []
     for block in blocks:
         X = sparse.csr_array(block.X).astype(np.float64)

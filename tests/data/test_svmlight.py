@@ -16,8 +16,8 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 import lineal
-from lineal.data.dataset import Schema
 from lineal.data.options import ReadOptions
+from lineal.data.schema import Schema
 from lineal.data.text import assemble
 from lineal.data.text.lines import sort_entries
 from lineal.data.text.numbers import parse_number

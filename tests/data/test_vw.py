@@ -72,7 +72,7 @@ def naive_hash(name: str, seed: int) -> int:
 
 
 def naive_row(line: str, bits: int) -> dict[int, float]:
-    """Column → value of one line."""
+    """The features of one line as a dict from column to value."""
     row: dict[int, float] = {}
     for part in line.split("|")[1:]:
         space, *features = part.split() if not part[:1].isspace() and part else ["", *part.split()]

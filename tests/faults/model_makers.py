@@ -21,7 +21,7 @@ from lineal import (
     StagewiseClassifier,
     features,
 )
-from lineal.data.dataset import Schema
+from lineal.data.schema import Schema
 from lineal.models.file import _checksum
 
 N, D = 60, 12

@@ -152,14 +152,14 @@ SIGNALS = {"SIGKILL": -9, "SIGTERM": 143, "SIGHUP": 143, "SIGINT": 130}
 #: Starts the program, which closes the given file when its handlers of signals are set up.
 TELLING = """
 import os, sys
-from lineal.cli import main, streams
-prepare, ready = streams.prepare, int(sys.argv.pop(1))
+from lineal.cli import main, terminal
+prepare, ready = terminal.prepare_streams, int(sys.argv.pop(1))
 
 def tell():
     os.close(ready)
     prepare()
 
-streams.prepare = tell
+terminal.prepare_streams = tell
 main()
 """
 

@@ -463,7 +463,7 @@ def test_sparse_paths_on_the_command_line(tmp_path):
     assert found["path"][0]["nonzero_rows"] == 0
     assert found["features_used"] < 12
     lines = done(*flags).stdout.splitlines()
-    assert lines[0] == "alpha\taccuracy\tse\tfeatures\t%\tnon-zero\tgap\tseconds\t"
+    assert lines[0] == "alpha\taccuracy\tse\tfeatures\t%\tnon-zero\twithin\tseconds\t"
     assert lines[1].split("\t")[3:6] == ["0", "0", "0"]
     assert f"features used: {found['features_used']}" in lines
     assert any(line.startswith("alpha max: ") for line in lines)

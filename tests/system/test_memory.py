@@ -1,4 +1,4 @@
-"""Memory that there is: of the machine, and of the control groups that containers and batch jobs run in."""
+"""Available memory: of the machine, and of the control groups in which containers and batch jobs run."""
 
 import pytest
 

@@ -1,8 +1,8 @@
-"""A file in the binary layout, opened: its description, and its columns as vectors that are read when they are needed.
+"""`LayoutFile`: an open file in the binary layout, with its description and its columns, which are read on demand.
 
-The metadata of an Arrow file says where every column is. It is copied to an empty file of the same size, which costs
-neither memory nor disk, and pyarrow reads it there: mapping the file itself would kill the process if another one cut
-it.
+The metadata of an Arrow file says where every column is. It is copied to an empty file of the same size, which takes
+neither memory nor disk space, and pyarrow reads it there. Mapping the file itself would be simpler, but if another
+process cut the file, the system would kill this process.
 """
 
 from __future__ import annotations
@@ -11,36 +11,29 @@ import json
 import mmap
 import struct
 import tempfile
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from lineal.data.dataset import Dataset, Schema, csr_of_parts
+from lineal.data.binary import checks
+from lineal.data.dataset import Dataset, csr_of_parts
+from lineal.data.formats import ARROW_MAGIC, LAYOUT_KEY
+from lineal.data.schema import Schema
 from lineal.data.source import PlainFile
-from lineal.data.tables.table import LAYOUT_KEY
 from lineal.errors import DataError
 
 VERSION = 1
-KEY = LAYOUT_KEY
 
-MAGIC = b"ARROW1"
-
-#: Elements checked at a time.
-CHECK_STEP = 1 << 18
-
-#: What a file with arbitrary contents can cause: nested JSON may be too deep for Python's parser, numbers too large.
+#: Errors that a damaged file can cause: for example, its JSON may be nested too deeply, or its numbers be too large.
 DAMAGE = (
     pa.ArrowException, ValueError, KeyError, TypeError, IndexError, OverflowError, AttributeError, RecursionError,
     struct.error,
 )  # fmt: skip
 
-Reader = Callable[[int, int], np.ndarray]
-
 
 class Vector:
-    """Numbers of one column: read from the file in parts or as a whole, or mapped."""
+    """The numbers of one column: read from the file in parts or as a whole, or mapped."""
 
     def __init__(self, file: PlainFile, start: int, dtype: Any, count: int, view: np.ndarray | None) -> None:
         self._file, self._start, self._dtype, self._count = file, start, np.dtype(dtype), count
@@ -51,7 +44,7 @@ class Vector:
         return self._count
 
     def part(self, first: int, last: int) -> np.ndarray:
-        """Some of the numbers; past the map, whose touched pages would count as resident memory."""
+        """Some of the numbers, read from the file and not from the map, whose pages would then count as used memory."""
         if self._loaded is not None:
             return self._loaded[first:last]
         values = np.empty(max(last - first, 0), self._dtype)
@@ -60,7 +53,7 @@ class Vector:
         return values
 
     def whole(self) -> np.ndarray:
-        """All of the numbers, read-only."""
+        """All numbers, read-only."""
         if self._view is not None:
             return self._view
         if self._loaded is None:
@@ -69,12 +62,16 @@ class Vector:
 
 
 def _skeleton(file: PlainFile) -> mmap.mmap:
-    """The metadata of an Arrow file at its places in a map of as many bytes; columns are holes."""
+    """A map as long as an Arrow file, with the metadata in its places and holes for the columns."""
     size, path = file.size, file.path
-    ends = len(MAGIC) + 4
-    if size < 2 * ends or file.bytes_at(0, len(MAGIC)) != MAGIC or file.bytes_at(size - len(MAGIC), size) != MAGIC:
-        raise DataError(f"{path} is cut or damaged: an Arrow file begins and ends with {MAGIC.decode()}")
-    (length,) = struct.unpack("<i", file.bytes_at(size - ends, size - len(MAGIC)))
+    ends = len(ARROW_MAGIC) + 4
+    if (
+        size < 2 * ends
+        or file.bytes_at(0, len(ARROW_MAGIC)) != ARROW_MAGIC
+        or file.bytes_at(size - len(ARROW_MAGIC), size) != ARROW_MAGIC
+    ):
+        raise DataError(f"{path} is cut or damaged: an Arrow file begins and ends with {ARROW_MAGIC.decode()}")
+    (length,) = struct.unpack("<i", file.bytes_at(size - ends, size - len(ARROW_MAGIC)))
     footer = size - ends - length
     if not 8 <= footer <= size - ends:
         raise DataError(f"{path} is damaged: its footer has {length} bytes")
@@ -90,7 +87,7 @@ def _skeleton(file: PlainFile) -> mmap.mmap:
 
 
 def _columns_start(file: PlainFile, schema: Any, footer: int) -> int:
-    """Where the columns begin: after the messages with the schema, the texts of labels and the places of columns."""
+    """The position where the columns begin: after the schema, the texts of labels and the list of columns."""
     at, texts = 8, sum(pa.types.is_dictionary(column.type) for column in schema)
     for number in range(texts + 2):
         if at + 8 > footer:
@@ -110,14 +107,15 @@ def _columns_start(file: PlainFile, schema: Any, footer: int) -> int:
 
 def _copy(file: PlainFile, start: int, stop: int, target: Any) -> None:
     target.seek(start)
-    for first in range(start, stop, CHECK_STEP):
-        target.write(file.bytes_at(first, min(first + CHECK_STEP, stop)))
+    for first in range(start, stop, checks.CHECK_STEP):
+        target.write(file.bytes_at(first, min(first + checks.CHECK_STEP, stop)))
 
 
-def metadata(metadata: dict[bytes, bytes], path: str) -> dict[str, Any]:
-    if KEY not in metadata:
+def description(metadata: dict[bytes, bytes], path: str) -> dict[str, Any]:
+    """The description of a converted file from its metadata, or an error that says why it cannot be used."""
+    if LAYOUT_KEY not in metadata:
         raise DataError(f"{path} is an ordinary Arrow table, not a converted file: read it with lineal.read")
-    about = json.loads(metadata[KEY])
+    about = json.loads(metadata[LAYOUT_KEY])
     if not isinstance(about, dict) or not isinstance(about.get("version"), int):
         raise DataError(f"{path} is damaged: its description has no version")
     if about["version"] > VERSION:
@@ -128,7 +126,7 @@ def metadata(metadata: dict[bytes, bytes], path: str) -> dict[str, Any]:
 
 
 class LayoutFile:
-    """The record batch of a file with its description; everything cheap is checked on the way."""
+    """The record batch of a file with its description. Opening it checks everything that is cheap to check."""
 
     def __init__(self, path: str, mapped: bool) -> None:
         self.path, self.file, self.is_mapped = path, PlainFile(path), mapped
@@ -139,7 +137,7 @@ class LayoutFile:
             pages = _skeleton(self.file)
         self.pages = pages
         reader = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(pages)))
-        self.about = metadata(reader.schema.metadata or {}, path)
+        self.about = description(reader.schema.metadata or {}, path)
         if reader.num_record_batches != 1:
             raise DataError(f"{path} is damaged: {reader.num_record_batches} record batches instead of one")
         self.batch = reader.get_batch(0)
@@ -186,7 +184,7 @@ class LayoutFile:
         self.query = self._vector("qid", "int64") if "qid" in names else None
 
     def _view(self, array: Any, dtype: Any) -> Vector:
-        """Where a plain column is."""
+        """A plain column as a vector."""
         if array.null_count or array.offset:
             raise DataError(f"{self.path} is damaged: missing values")
         values, dtype = array.buffers()[-1], np.dtype(dtype)
@@ -205,7 +203,7 @@ class LayoutFile:
         return self._view(array, array.type.to_pandas_dtype())
 
     def _lists(self, name: str, allowed: tuple[str, ...]) -> tuple[Vector, Vector]:
-        """Offsets and flat values of a list column."""
+        """The offsets and the flat values of a list column."""
         array = self.batch.column(name)
         kind = array.type
         if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or str(kind.value_type) not in allowed:
@@ -242,14 +240,14 @@ class LayoutFile:
         return self._view(array.indices, np.int32)
 
     def dataset(self) -> Dataset:
-        """All rows: views of the map, or arrays in memory."""
+        """All rows, as views of the map or as arrays in memory."""
         offsets = None if self.offsets is None else self.offsets.whole()
         label_offsets = None if self.label_offsets is None else self.label_offsets.whole()
         whole = [None if vector is None else vector.whole() for vector in self._columns()]
         return self._dataset(self.n, offsets, label_offsets, whole, int(self.about.get("bad_lines", 0)))
 
     def rows(self, start: int, stop: int) -> Dataset:
-        """Some rows, read into memory of their own."""
+        """Some rows, read into new memory."""
         offsets = label_offsets = None
         entries, label_entries = (start * self.d, stop * self.d), (start, stop)
         if self.offsets is not None:
@@ -279,14 +277,14 @@ class LayoutFile:
         return Dataset(X, label, weights, self.feature_names, self.class_names, queries, self.schema, bad_lines)
 
     def block_end(self, start: int, block_bytes: int) -> int:
-        """Where a block of at most `block_bytes` ends that begins at `start`; it has at least one row."""
+        """The end of the block of rows that begins at `start`: at most `block_bytes`, but at least one row."""
         if self.offsets is None or self.indices is None:
             return min(self.n, start + max(1, block_bytes // max(1, self.d * self.values.part(0, 0).itemsize)))
         size = self.values.part(0, 0).itemsize + self.indices.part(0, 0).itemsize
-        stop = min(self.n, start + max(1, block_bytes // 4))  # empty rows take room, too
+        stop = min(self.n, start + max(1, block_bytes // 4))  # empty rows take memory, too
         first, end = int(self.offsets.part(start, start + 1)[0]), start
         while end < stop:
-            last = min(end + CHECK_STEP, stop)
+            last = min(end + checks.CHECK_STEP, stop)
             ends = self.offsets.part(end + 1, last + 1)
             fits = int(np.searchsorted(ends, first + block_bytes // size, side="right"))
             end += fits
@@ -299,67 +297,22 @@ class LayoutFile:
         sections = [(self.offsets, self.indices, self.d), (self.label_offsets, self.label, len(self.class_names or []))]
         for offsets, indices, bound in sections:
             if offsets is not None and indices is not None:
-                check_rows(offsets.part, len(offsets), indices.part, len(indices), bound, self.path)
-        for start in range(0, self.n + 1, CHECK_STEP):
-            self.check_twins(start, min(start + CHECK_STEP, self.n + 1))
+                checks.check_rows(offsets.part, len(offsets), indices.part, len(indices), bound, self.path)
+        for start in range(0, self.n + 1, checks.CHECK_STEP):
+            self.check_twins(start, min(start + checks.CHECK_STEP, self.n + 1))
 
     def check_twins(self, start: int, stop: int) -> None:
         """Check that the offsets of indices and of values are the same."""
         if self.offsets is None or self.twin is None:
             return
         if not np.array_equal(self.offsets.part(start, stop), self.twin.part(start, stop)):
-            raise DataError(f"{self.path} is damaged: indices and values have other row offsets near row {start}")
+            raise DataError(f"{self.path} is damaged: indices and values have different row offsets near row {start}")
 
 
 def _shifted(offsets: Vector, start: int, stop: int, count: int, path: str) -> tuple[np.ndarray, tuple[int, int]]:
-    """Offsets of some rows from 0 on, and the span of their entries."""
+    """The offsets of some rows, counted from 0, and the span of their entries."""
     found = offsets.part(start, stop + 1)
     first, last = int(found[0]), int(found[-1])
     if not 0 <= first <= last <= count:
         raise DataError(f"{path} is damaged: its row offsets are out of order near row {start}")
     return found - found[0], (first, last)
-
-
-def check_rows(
-    offsets: Reader, n_offsets: int, indices: Reader, n_indices: int, bound: int, name: str, ascending: bool = True
-) -> None:
-    """Row offsets must not decrease; indices must lie in [0, bound) and, in a row, ascend strictly.
-
-    Both come in pieces, from `Reader`s. Only where a row begins may an index be no larger than the one before it.
-    """
-    for start in range(0, n_offsets - 1, CHECK_STEP):
-        rows = offsets(start, min(start + CHECK_STEP + 1, n_offsets))
-        if (rows[1:] < rows[:-1]).any() or rows[0] < 0 or rows[-1] > n_indices:
-            raise DataError(f"{name} is damaged: its row offsets are out of order near row {start}")
-        first, last = int(rows[0]), int(rows[-1])
-        for entry in range(first, last, CHECK_STEP):
-            before = max(entry - 1, first)
-            part = indices(before, min(entry + CHECK_STEP, last))
-            low, high = int(part.min()), int(part.max())
-            if low < 0 or high >= bound:
-                wrong = low if low < 0 else high
-                raise DataError(f"{name} is damaged: index {wrong} is out of range for {bound} columns")
-            if not ascending:
-                continue
-            falls = before + 1 + np.flatnonzero(part[1:] <= part[:-1])
-            row = np.searchsorted(rows, falls)
-            if (rows[row] != falls).any():
-                wrong = start + int(row[(rows[row] != falls).argmax()]) - 1
-                raise DataError(f"{name} is damaged: the indices of row {wrong} do not ascend")
-
-
-def validate_full(data: Dataset, name: str = "the dataset", ascending: bool = False) -> None:
-    """Check every row offset and column index of a dataset in memory (or mapped), by blocks; that the indices of each
-    row ascend, where asked."""
-    for matrix in (data.X, data.y):
-        if hasattr(matrix, "indptr"):
-            pointers, indices = matrix.indptr, matrix.indices
-            if len(pointers) != matrix.shape[0] + 1 or pointers[0] != 0 or pointers[-1] > len(indices):
-                raise DataError(f"{name} is damaged: its row offsets do not match its entries")
-            check_rows(
-                _slices(pointers), len(pointers), _slices(indices), int(pointers[-1]), matrix.shape[1], name, ascending
-            )
-
-
-def _slices(values: np.ndarray) -> Reader:
-    return lambda first, last: values[first:last]

@@ -1,21 +1,21 @@
 """The binary layout: an Arrow IPC file whose columns are the arrays of a `Dataset`, read or mapped without parsing.
 
-One uncompressed record batch. Sparse rows are two list columns, `indices` and `values`; dense rows are one column
-`values` of fixed-size lists. Beside them `label` (int32, int64, uint64, float64; uint8 for booleans; dictionary-coded
-text; lists of int32 codes where a row has several), `weight` and `qid`, each where the data has them. The schema's
-metadata holds, under the key "lineal", a JSON object: version, shape, names, and the `Schema` of the file that was
-converted, so that a model trained on the `.arrow` predicts from the original format. Other Arrow readers open the file
-as a table.
+The file has one uncompressed record batch. Sparse rows are two list columns, `indices` and `values`; dense rows are one
+column `values` of fixed-size lists. There may also be columns `label` (int32, int64, uint64 or float64; uint8 for
+booleans; dictionary-coded text; lists of int32 codes for label sets), `weight` and `qid`. The metadata of the Arrow
+schema holds, under the key "lineal", a JSON object: version, shape, names, and the `Schema` of the file that was
+converted. So a model that was trained on the `.arrow` file predicts from files of the original format. Other Arrow
+readers open the file as a table.
 
-**Safety.** Compiled kernels trust row offsets and column indices: one out of range would read foreign memory. So they
-are always checked, whatever the size of the file. A checksum would read more and prove less: whoever alters a file can
-recompute it. ``trusted=True`` skips the check.
-Values are not looked at: they were finite when they were written, and a NaN cannot harm more than the result.
+**Safety.** Compiled kernels trust row offsets and column indices: one out of range would read other memory. So these
+are always checked, whatever the size of the file. A checksum would read more and prove less: anyone who alters a file
+can recompute it. ``trusted=True`` skips the check. Values are not checked: they were finite when they were written, and
+a NaN can spoil only the result.
 
-**Memory.** A file is read into memory where it takes at most half of what is available, and mapped otherwise, or as
-`mapped` says. A map is read by the system when it is needed, and its pages are shared by processes; but what another
-process does to the file happens to the map, too: if it is cut, the system ends this process (SIGBUS), which cannot be
-prevented from here. Blocks of rows are always read, never mapped.
+**Memory.** A file that takes at most half of the available memory is read, a larger one is mapped; the option `mapped`
+overrides this. The system reads a map when it is needed, and processes share its pages. But a map also shows what
+another process does to the file: if the file is cut, the system ends this process (SIGBUS), and nothing here can
+prevent that. Blocks of rows are always read, never mapped.
 """
 
 from __future__ import annotations
@@ -27,23 +27,25 @@ from typing import Any
 
 import pyarrow as pa
 
-from lineal.data.binary.file import DAMAGE, KEY, LayoutFile, validate_full
-from lineal.data.dataset import Dataset, Schema
+from lineal.data.binary.checks import check_sparse
+from lineal.data.binary.file import DAMAGE, LayoutFile
+from lineal.data.dataset import Dataset
+from lineal.data.formats import LAYOUT_KEY
 from lineal.data.join import blocks_of, join
-from lineal.data.mapping import is_mapped
 from lineal.data.options import ReadOptions
-from lineal.data.source import cannot_read
+from lineal.data.schema import Schema
+from lineal.data.source import cannot_read, is_mapped
 from lineal.errors import DataError
 
-#: Bytes of a dataset that are written at a time.
+#: Number of bytes of a dataset that are written at a time.
 BLOCK_BYTES = 64 << 20
 
 
 def is_layout(path: str) -> bool:
-    """Whether an Arrow file was written by `write_layout` or `convert` (other ones are ordinary tables)."""
+    """Whether an Arrow file was written by `write_layout` or `convert`; others are ordinary tables."""
     try:
         with pa.OSFile(path) as source:
-            return KEY in (pa.ipc.open_file(source).schema.metadata or {})
+            return LAYOUT_KEY in (pa.ipc.open_file(source).schema.metadata or {})
     except PermissionError as error:
         raise cannot_read(path, error) from error
     except (pa.ArrowException, OSError):
@@ -51,7 +53,7 @@ def is_layout(path: str) -> bool:
 
 
 def open_layout(path: str | os.PathLike[str], trusted: bool = False, mapped: str = "auto") -> Dataset:
-    """Open a converted file: X is read-only. See this module on `trusted` and `mapped` ("auto", "yes" or "no")."""
+    """Open a converted file; X is read-only. The text above explains `trusted` and `mapped` ("auto", "yes" or "no")."""
     path = os.fspath(path)
     with _explained(path):
         file = LayoutFile(path, is_mapped(path, mapped))
@@ -63,7 +65,7 @@ def open_layout(path: str | os.PathLike[str], trusted: bool = False, mapped: str
 
 @contextmanager
 def _explained(path: str) -> Iterator[None]:
-    """Errors that say what is wrong with the file."""
+    """A context whose errors name the file and what is wrong with it."""
     try:
         yield
     except DataError as error:
@@ -71,7 +73,7 @@ def _explained(path: str) -> Iterator[None]:
             raise DataError(f"{path} is damaged: {error}") from None
         raise
     except MemoryError:
-        raise  # nothing in the file can ask for more than the size of the file
+        raise  # a damaged file cannot cause it: no array is longer than the file
     except OSError as error:
         raise cannot_read(path, error) from error
     except DAMAGE as error:
@@ -79,7 +81,7 @@ def _explained(path: str) -> Iterator[None]:
 
 
 def read(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Dataset:
-    """Converted files, one below the other."""
+    """Read converted files, one below the other."""
     datasets = [open_layout(path, options.trusted, options.mapped) for path in paths]
     for path, data in zip(paths, datasets):
         _agree(data, schema, path)
@@ -87,12 +89,12 @@ def read(paths: list[str], options: ReadOptions, schema: Schema | None = None) -
 
 
 def read_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Iterator[Dataset]:
-    """The same in blocks of rows, each of them checked when it is read."""
+    """Read the same rows in blocks, each of which is checked when it is read."""
     return _blocks(paths, options, schema, True)
 
 
 def stream_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Iterator[Dataset]:
-    """As `read_blocks`, but whether indices ascend is not looked at: who learns from a stream does not depend on it."""
+    """Read blocks without the check that indices ascend, on which online learners do not depend."""
     return _blocks(paths, options, schema, False)
 
 
@@ -106,7 +108,7 @@ def _blocks(paths: list[str], options: ReadOptions, schema: Schema | None, ascen
                 stop = file.block_end(start, options.block_bytes)
                 block = file.rows(start, stop)
                 if not options.trusted:
-                    validate_full(block, path, ascending)
+                    check_sparse(block, path, ascending)
                     file.check_twins(start, stop + 1)
             if start == 0:
                 _agree(block, schema, path)
@@ -116,7 +118,7 @@ def _blocks(paths: list[str], options: ReadOptions, schema: Schema | None, ascen
 
 
 def _agree(data: Dataset, schema: Schema | None, path: str) -> None:
-    """Refuse a file whose columns were made otherwise than those a model knows."""
+    """Refuse a file whose columns were not made as the schema of a model says."""
     if schema is None:
         return
     if not schema.takes(data.X.shape[1]):
@@ -126,22 +128,24 @@ def _agree(data: Dataset, schema: Schema | None, path: str) -> None:
     from lineal.data.tables.encode import Encoding
 
     if Encoding.of_schema(data.schema).expanded().columns != Encoding.of_schema(schema).expanded().columns:
-        raise DataError(f"{path} encodes its table otherwise than the model: convert it again with the model's schema")
+        raise DataError(
+            f"{path} encodes its table differently from the model: convert it again with the model's schema"
+        )
 
 
 def write_layout(dataset: Dataset, path: str | os.PathLike[str]) -> None:
-    """Write a dataset; the file appears whole or not at all."""
-    from lineal.data.binary.convert import write
+    """Write a dataset to a file, which appears whole or not at all."""
+    from lineal.data.binary.write import write
 
     write(blocks_of(dataset, BLOCK_BYTES), path)
 
 
 def convert(source: str | os.PathLike[str], destination: str | os.PathLike[str], **options: Any) -> str:
-    """Convert any readable file, in bounded memory; `options` are those of `lineal.read`.
+    """Convert any file that can be read, in bounded memory; `options` are those of `lineal.read`.
 
     Returns the destination's path, for ``lineal.read(lineal.convert("big.svm", "big.arrow"))``.
     """
-    from lineal.data.binary.convert import write
+    from lineal.data.binary.write import write
     from lineal.data.read import read_blocks
 
     write(read_blocks(source, **options), destination)

@@ -1,27 +1,22 @@
-"""Arrays that grow on disk: what a conversion collects before their final sizes are known."""
+"""Arrays that grow on disk, for a conversion that does not know their final sizes yet."""
 
 from __future__ import annotations
 
 import mmap
 import os
+import sys
 from typing import Any, BinaryIO
 
 import numpy as np
 
-#: Elements rewritten at a time when the type of an array changes.
+#: Number of elements that are rewritten at a time when the type of an array changes.
 STEP = 1 << 20
 
 
-def drop_pages(pages: mmap.mmap) -> None:
-    """Let go of the memory behind a read-only map; what is needed again comes back from the file."""
-    if hasattr(mmap, "MADV_DONTNEED"):
-        pages.madvise(mmap.MADV_DONTNEED)
-
-
 class Spool:
-    """A vector in a temporary file: appended to in pieces, then mapped.
+    """A vector in a temporary file: first it grows piece by piece, then it is mapped.
 
-    Its type is that of the first piece; a later piece of a wider type rewrites what is there.
+    Its type is that of the first piece. When a piece of a wider type comes, the file is rewritten.
     """
 
     def __init__(self, folder: str, name: str) -> None:
@@ -37,12 +32,12 @@ class Spool:
             self.dtype = values.dtype
         wider = np.promote_types(self.dtype, values.dtype)
         if wider != self.dtype:
-            self.become(wider)
+            self.convert_to(wider)
         self.file.write(np.ascontiguousarray(values, dtype=wider).data)
         self.size += values.size
 
-    def become(self, dtype: Any) -> None:
-        """Change the type of everything so far."""
+    def convert_to(self, dtype: Any) -> None:
+        """Rewrite the vector in another type."""
         dtype = np.dtype(dtype)
         if dtype == self.dtype:
             return
@@ -56,7 +51,7 @@ class Spool:
         self.dtype = dtype
 
     def mapped(self) -> np.ndarray:
-        """All of it, read-only, on disk."""
+        """The whole vector as a read-only map of the file."""
         self.file.close()
         if self.size == 0:
             return np.empty(0, dtype=self.dtype or np.float64)
@@ -65,10 +60,10 @@ class Spool:
         return np.frombuffer(self._pages, dtype=self.dtype)
 
     def release(self) -> None:
-        """Let go of the memory behind `mapped`."""
-        if self._pages is not None:
-            drop_pages(self._pages)
+        """Free the memory behind `mapped`; pages that are needed again come back from the file."""
+        if self._pages is not None and sys.platform != "win32":
+            self._pages.madvise(mmap.MADV_DONTNEED)
 
     def close(self) -> None:
-        """Close the file, if it still is open."""
+        """Close the file, if it is still open."""
         self.file.close()

@@ -1,7 +1,7 @@
-"""How the columns of a table become the columns of X: decided once on the training file, stored, and done again.
+"""`Encoding`: how the columns of a table become the columns of X, decided on the training file and stored with a model.
 
-`Encoding.settings` is what a `Schema` with format "table" holds: for each source column its kind, the text values that
-have a column of their own, the mean that stands for a missing number; the label column and how it is typed.
+The settings of a `Schema` with format "table" are the fields of an `Encoding`: for each source column its kind, the
+texts that have a column of X each, and the mean that replaces missing numbers; the label column and its type.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lineal.data.dataset import Schema, csr_of_parts
-from lineal.data.tables.cells import Place, as_codes, as_float, missing_cell
+from lineal.data.dataset import csr_of_parts
+from lineal.data.schema import Schema
+from lineal.data.tables.cells import BatchPlace, as_codes, as_float, missing_cell
 from lineal.data.tables.labels import encode_label, encode_weight
 from lineal.data.tables.wide import matrix_of
 from lineal.errors import DataError
 
-#: A smaller share of non-zero cells makes X a csr_array: there CSR takes less than half the memory, and less time.
+#: X is a csr_array below this share of non-zero cells: CSR then takes less than half the memory, and less time.
 SPARSE_BELOW = 0.25
 
 
@@ -29,9 +30,9 @@ SPARSE_BELOW = 0.25
 class Column:
     """One feature column of the table.
 
-    `kind` is "number", "boolean" or "category"; `values` the categories that own a column of X, sorted; `fill` what a
-    missing number becomes; `indicator` whether missing cells have a column of their own. The kind "numbers" stands for
-    many columns of numbers at once (see `lineal.data.tables.wide`), whose names are the `values`.
+    `kind` is "number", "boolean" or "category". `values` are the sorted categories, each of which has a column of X.
+    `fill` replaces missing numbers; `indicator` says whether missing cells have a column of their own. The kind
+    "numbers" stands for many columns of numbers at once (see `lineal.data.tables.wide`), whose names are the `values`.
     """
 
     name: str
@@ -42,11 +43,11 @@ class Column:
 
     @property
     def width(self) -> int:
-        """Columns of X that it takes (one-hot)."""
+        """Number of columns of X that it makes (one-hot)."""
         return (len(self.values) if self.kind in ("category", "numbers") else 1) + self.indicator
 
     def names(self) -> list[str]:
-        """Names of those columns."""
+        """Names of these columns of X."""
         if self.kind == "numbers":
             return self.values
         own = [f"{self.name}={value}" for value in self.values] if self.kind == "category" else [self.name]
@@ -54,13 +55,13 @@ class Column:
 
     @cached_property
     def vocabulary(self) -> Any:
-        """`values` as Arrow looks them up."""
+        """`values` as an Arrow array, for lookups."""
         return pa.array(self.values, pa.large_string())
 
 
 @dataclass
 class Part:
-    """Some rows, encoded."""
+    """Some encoded rows; `unseen` counts cells per column that training did not see."""
 
     X: Any
     y: Any
@@ -70,10 +71,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Encoding:
-    """All of it; `settings` and `of_schema` are inverse to each other.
+    """How a table becomes X, y and weights; `schema` and `of_schema` are inverse to each other.
 
-    `header_chosen` says how it was decided whether there is a header: "given" by the options or the format, "certain"
-    or "guessed" by the contents of the file.
+    `header_chosen` says how the presence of a header was decided: "given" by the options or the format, or "certain" or
+    "guessed" from the contents of the file.
     """
 
     columns: list[Column]
@@ -92,13 +93,13 @@ class Encoding:
     header_chosen: str = "given"
 
     def schema(self) -> Schema:
-        """What is stored with a model."""
+        """The encoding as a schema, which is stored with a model."""
         settings = {**_values(self), "columns": [_values(column) for column in self.columns]}
         return Schema("table", self.n_features, settings)
 
     @staticmethod
     def of_schema(schema: Schema) -> Encoding:
-        """Inverse of `schema`."""
+        """The encoding that a schema holds."""
         try:
             settings = {key: value for key, value in schema.settings.items() if key != "unseen"}
             columns = [Column(**column) for column in settings.pop("columns")]
@@ -110,13 +111,13 @@ class Encoding:
         return encoding
 
     @cached_property
-    def block(self) -> Column | None:
-        """The columns of numbers that are read together, where there are such."""
+    def together(self) -> Column | None:
+        """The columns of numbers that are parsed together, if there are such."""
         return next((column for column in self.columns if column.kind == "numbers"), None)
 
     def expanded(self) -> Encoding:
-        """The same with one `Column` for every column of the table."""
-        if self.block is None:
+        """The same encoding with one `Column` for every column of the table."""
+        if self.together is None:
             return self
         columns: list[Column] = []
         for one in self.columns:
@@ -125,7 +126,7 @@ class Encoding:
 
     @cached_property
     def hashes(self) -> bool:
-        """Whether text goes to hashed columns, which follow those of the numbers."""
+        """Whether text goes to hashed columns, which follow the columns of the numbers."""
         return self.categorical == "hash" and any(column.kind == "category" for column in self.columns)
 
     @cached_property
@@ -141,31 +142,31 @@ class Encoding:
 
     @cached_property
     def sparse(self) -> bool:
-        """Whether X is a csr_array: hashed text always, one-hot text where few cells were not 0 in training."""
+        """Whether X is a csr_array: with hashed text, and with one-hot text if few cells were non-zero in training."""
         has_text = any(column.kind == "category" for column in self.columns)
         return self.hashes or (has_text and self.density < SPARSE_BELOW)
 
     def feature_names(self) -> list[str] | None:
-        """A name for each column of X; None where text is hashed."""
+        """A name for each column of X; None if text is hashed."""
         return None if self.hashes else [name for column in self.columns for name in column.names()]
 
     def wanted(self, labels: bool = True) -> list[str]:
-        """Columns of the table that matter; without `labels` (rows to predict) neither label nor weight."""
+        """Columns of the table that are read; without `labels` (rows to predict), neither label nor weight."""
         extra = [name for name in (self.label, self.weight) if name is not None]
         return self.needed() + (extra if labels else [])
 
     def needed(self) -> list[str]:
-        """Columns that record batches to predict must have: neither label nor weight."""
+        """Columns that record batches must have for prediction: all but label and weight."""
         return [column.name for column in self.columns]
 
     def features(self) -> dict[str, Column]:
-        """For every column that a table to predict must have, what is known of it; numbers of a block share that."""
+        """The `Column` of every column that a table must have for prediction; those parsed together share one."""
         number = Column("", "number")
-        found = {} if self.block is None else dict.fromkeys(self.block.values, number)
+        found = {} if self.together is None else dict.fromkeys(self.together.values, number)
         return found | {column.name: column for column in self.columns if column.kind != "numbers"}
 
-    def encode(self, batch: Any, place: Place) -> Part:
-        """The rows of a record batch."""
+    def encode(self, batch: Any, place: BatchPlace) -> Part:
+        """Encode the rows of a record batch."""
         unseen: dict[str, int] = {}
         pieces = list(self._pieces(batch, place, unseen))
         with np.errstate(over="ignore"):  # float32 infinities are found, and named, by the check after reading
@@ -177,8 +178,8 @@ class Encoding:
             weights = encode_weight(batch.column(self.weight), self.weight, place)
         return Part(X, y, weights, unseen)
 
-    def _pieces(self, batch: Any, place: Place, unseen: dict[str, int]) -> Iterator[tuple[Any, np.ndarray]]:
-        """(column of X, value) for all rows at a time: the column is one for all, or one for each row."""
+    def _pieces(self, batch: Any, place: BatchPlace, unseen: dict[str, int]) -> Iterator[tuple[Any, np.ndarray]]:
+        """Pairs (column of X, values of all rows); the column is one number, a slice, or one number per row."""
         for column, first in zip(self.columns, self.offsets):
             cells = batch.column(column.name)
             if column.kind == "numbers":
@@ -205,14 +206,14 @@ class Encoding:
             where[:, slot], values[:, slot] = column, value
         return csr_of_slots(where, values, self.n_features, merge=self.hashes)
 
-    def _matrix(self, cells: Any, column: Column, place: Place) -> np.ndarray:
+    def _matrix(self, cells: Any, column: Column, place: BatchPlace) -> np.ndarray:
         matrix = matrix_of(cells)
         if not np.isfinite(matrix).all():
             at = int((~np.isfinite(matrix)).any(axis=0).argmax())
             self._numbers(pa.array(matrix[:, at]), Column(column.values[at], "number"), place, {})
         return matrix
 
-    def _numbers(self, cells: Any, column: Column, place: Place, unseen: dict[str, int]) -> tuple[Any, Any]:
+    def _numbers(self, cells: Any, column: Column, place: BatchPlace, unseen: dict[str, int]) -> tuple[Any, Any]:
         numbers = as_float(cells, column.name, place)
         gaps = ~np.isfinite(numbers)
         if gaps.any():
@@ -224,7 +225,7 @@ class Encoding:
             numbers = np.where(gaps, column.fill, numbers)
         return numbers, gaps
 
-    def _category(self, cells: Any, column: Column, first: int, place: Place, unseen: dict[str, int]) -> Any:
+    def _category(self, cells: Any, column: Column, first: int, place: BatchPlace, unseen: dict[str, int]) -> Any:
         codes, texts = as_codes(cells, column.name, place)
         gaps = codes < 0
         if self.hashes:
@@ -240,30 +241,30 @@ class Encoding:
             found = np.append(found.astype(np.int64), len(column.values))
         if gaps.any():
             self._note_missing(gaps, column, place, unseen)
-        at = found[codes]  # a missing cell has code -1 and takes the last entry
+        at = found[codes]  # a missing cell has code -1, which is the last entry
         filled = (at >= 0) & (~gaps | column.indicator)
         if strangers := int(np.count_nonzero(at < 0)):
             unseen[column.name] = unseen.get(column.name, 0) + strangers
         base = 0 if self.hashes else first
         return np.where(filled, base + at, base), filled
 
-    def _note_missing(self, gaps: np.ndarray, column: Column, place: Place, unseen: dict[str, int]) -> None:
+    def _note_missing(self, gaps: np.ndarray, column: Column, place: BatchPlace, unseen: dict[str, int]) -> None:
         if self.missing == "error":
             raise missing_cell(column.name, place.at(gaps), "training saw none: to allow them, train with")
-        if self.missing == "indicator" and not column.indicator:  # nothing was missing here in training
+        if self.missing == "indicator" and not column.indicator:  # nothing was missing in this column in training
             unseen[column.name] = unseen.get(column.name, 0) + int(gaps.sum())
 
 
 def _values(one: Encoding | Column) -> dict[str, Any]:
-    """The fields with their values, which are not copied."""
+    """The fields as a dict, without copies."""
     return {name: getattr(one, name) for name in one.__dataclass_fields__}
 
 
 def without_unused(schema: Schema, columns: np.ndarray) -> Schema:
     """The schema of a table for these columns of X only: source columns that make none of them are left out.
 
-    Hashed text can be anywhere, so its columns stay together. One source column stays in any case: rows are counted
-    by it.
+    Hashed text can be in any hashed column, so all text columns stay if one of these is used. One source column always
+    stays, because rows are counted by it.
     """
     old = Encoding.of_schema(schema).expanded()
     starts, ends = np.array(old.offsets[:-1], np.int64), np.array(old.offsets[1:], np.int64)
@@ -282,12 +283,12 @@ def without_unused(schema: Schema, columns: np.ndarray) -> Schema:
 
 
 def csr_of_slots(where: np.ndarray, values: np.ndarray, n_features: int, merge: bool) -> Any:
-    """A csr_array of rows given as equally many (column, value) pairs, without the zeros."""
+    """A csr_array without zeros, from rows that all have the same number of (column, value) pairs."""
     kept = values != 0
     indptr = np.zeros(len(where) + 1, dtype=np.int32)
     np.cumsum(np.count_nonzero(kept, axis=1), out=indptr[1:])
     X = csr_of_parts(values[kept], where[kept], indptr, (len(where), n_features))
-    if merge:  # hashed columns come in any order, and may collide
+    if merge:  # hashed columns are not in order, and may collide
         X.has_sorted_indices = X.has_canonical_format = False
         X.sum_duplicates()
     return X

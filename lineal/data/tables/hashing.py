@@ -1,4 +1,4 @@
-"""Hash strings to columns: FNV-1a over the bytes, scrambled; the same numbers on every platform."""
+"""Hashes strings to columns: FNV-1a over the bytes, scrambled; the same numbers on every platform."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""Whether the first line of a CSV file holds the names of its columns.
+"""Decides whether the first line of a CSV file holds the names of its columns.
 
-Decided by comparing every cell of the first line with the column below it, in the first rows of the file:
+Every cell of the first line is compared with the cells below it, in the first rows of the file:
 
-- text over a column of numbers is a name, and so is the word label, target or class;
-- a number over a column of numbers is no name. Where a line has both, it holds names only if one of them is sure (such
-  a word, or text over nothing but numbers), and if its numbers could be names: whole, without sign or leading zeros,
-  and all different, as the years in "2019,2020,label";
-- without a name, a line with a number holds data;
+- text above a column of numbers is a name, and so is the word label, target or class;
+- a number above a column of numbers is not a name. A line with both holds names only if one of its names is certain
+  (one of these words, or text above nothing but numbers), and if its numbers could be names: whole, without sign or
+  leading zeros, and all different, like the years in "2019,2020,label";
+- a line without a name but with a number holds data;
 - a text that occurs again in its own column is data;
-- what remains is text over text, and is taken for names.
+- all other lines have text above text, which is taken for names.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 
-from lineal.data.source import MAX_LINE_BYTES
+from lineal.data.chunks import MAX_LINE_BYTES
 from lineal.data.tables.cells import NULLS
 
-#: Rows that are compared with the first line, and cells that are looked at beyond the first row.
+#: Number of rows that are compared with the first line, and the number of cells after which no more rows are read.
 ROWS, CELLS = 100, 100_000
 
-#: At each end of a very long line, the columns that are looked at.
+#: Number of columns that are compared at each end of a very long line.
 COLUMNS = 5000
 
-#: Words that are names wherever they are in the first line.
+#: Words that are always names in the first line.
 LABEL_WORDS = ("label", "target", "class")
 
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
@@ -39,15 +39,15 @@ NAME_NUMBER = re.compile(r"0|[1-9]\d*")
 
 @dataclass(frozen=True)
 class Header:
-    """Whether there is one, and whether there was any doubt."""
+    """Whether there is a header, and whether that is certain."""
 
-    is_there: bool
+    is_present: bool
     is_certain: bool
 
 
 @contextmanager
 def long_cells() -> Iterator[None]:
-    """Let Python's CSV reader take cells of any length."""
+    """A context in which Python's CSV reader accepts cells of any length."""
     limit = csv.field_size_limit(MAX_LINE_BYTES)
     try:
         yield
@@ -56,14 +56,14 @@ def long_cells() -> Iterator[None]:
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell, without surrounding blanks, is a number."""
+    """Whether a trimmed cell is a number."""
     return NUMBER.fullmatch(cell) is not None
 
 
 def sample(text: bytes, delimiter: str, is_whole: bool) -> list[list[str]]:
-    """The first records of a text, trimmed; the last one is left out unless the text is whole, as it may be cut.
+    """The first records of a text, with trimmed cells. The last one may be cut, and is left out unless `is_whole`.
 
-    Call it inside `long_cells`.
+    Call it in the context `long_cells`.
     """
     records = csv.reader(io.StringIO(text.decode("utf-8", "replace"), newline=""), delimiter=delimiter)
     rows: list[list[str]] = []
@@ -86,8 +86,8 @@ def _limited(records: Iterable[list[str]]) -> Iterator[list[str]]:
             return
 
 
-def _shown_columns(first: list[str]) -> list[int]:
-    """The columns that are looked at: of very many the first and the last ones, and those with the word for labels."""
+def _compared_columns(first: list[str]) -> list[int]:
+    """The columns that are compared: of very many, the first and the last ones, and those named like a label."""
     if len(first) <= 2 * COLUMNS:
         return list(range(len(first)))
     words = {column for column, cell in enumerate(first) if cell.lower() in LABEL_WORDS}
@@ -95,8 +95,8 @@ def _shown_columns(first: list[str]) -> list[int]:
 
 
 def find_header(first: list[str], rows: list[list[str]]) -> Header:
-    """Decide by the first line and the rows below it, as the module says."""
-    shown = _shown_columns(first)
+    """Decide from the first line and the rows below it, by the rules above."""
+    shown = _compared_columns(first)
     names = numbers_over_numbers = 0
     is_sure = occurs_again = False
     for column in shown:

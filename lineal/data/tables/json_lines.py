@@ -1,4 +1,4 @@
-"""JSON lines as record batches: pyarrow parses a chunk; where it will not, each line is looked at once in Python."""
+"""JSON lines as record batches: pyarrow parses a chunk; if it fails, Python looks at each line once."""
 
 from __future__ import annotations
 
@@ -13,12 +13,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as arrow_json
 
-from lineal.data.source import NEWLINE, Chunk
-from lineal.data.tables.spelled_labels import INEXACT, mixed, whole_kind
+from lineal.data.chunks import NEWLINE, Chunk
+from lineal.data.label_numbers import INEXACT, large_and_fractional, whole_kind
 from lineal.errors import DataError, ParseError
 
 #: What messages call a value of each kind.
-WORDS = {"number": "a number", "string": "text", "boolean": "true or false", "list": "a list", "object": "an object"}
+KIND_NAMES = {
+    "number": "a number",
+    "string": "text",
+    "boolean": "true or false",
+    "list": "a list",
+    "object": "an object",
+}
 
 
 def _none(name: str) -> bool:
@@ -27,14 +33,14 @@ def _none(name: str) -> bool:
 
 @dataclass
 class JsonState:
-    """What is known over the lines of one read.
+    """What is known about the lines of one read so far.
 
     Attributes
     ----------
-    ignored : tells whether a column is of no use, so that its values may be anything.
+    ignored : tells whether a column is not used, so that its values may be anything.
     numbers : columns that were numbers in training.
-    label_of : the label column of a table with these columns, of the first lines; its whole numbers are read exactly.
-    kinds : what each column ("a"), field of an object ("a.b") and list's items ("a[]") have been so far.
+    label_of : returns the label column, given the columns of the first lines; its whole numbers are read exactly.
+    kinds : the kind of each column ("a"), field of an object ("a.b") and item of a list ("a[]") so far.
     """
 
     ignored: Callable[[str], bool] = _none
@@ -44,13 +50,13 @@ class JsonState:
     kinds: dict[str, str] = field(default_factory=dict)
 
     def find_label(self, names: list[str]) -> str | None:
-        """The label column: decided by the columns of the first lines."""
+        """The label column, which the columns of the first lines decide."""
         if self.label_of is not None:
             self.label, self.label_of = self.label_of(names), None
         return self.label
 
     def contradiction(self, found: list[tuple[str, str]]) -> tuple[str, str, str] | None:
-        """The first (column, kind found, kind expected) that does not go with the lines before; else note the kinds."""
+        """The first (column, kind found, kind expected) that contradicts earlier lines; if none does, note kinds."""
         kinds: dict[str, str] = {}
         for name, kind in found:
             expected = self.kinds.get(name) or kinds.setdefault(name, kind)
@@ -64,18 +70,18 @@ class JsonState:
 
 @dataclass(frozen=True)
 class _Bad:
-    """A malformed line: its number in the chunk, the column in it, what is wrong."""
+    """A malformed line: its number in the chunk, the position in it, what was found and expected."""
 
     line: int
     column: int
     found: str
-    expected: str = "one a line"
+    expected: str = "one JSON object per line"
 
 
 def parse(chunk: Chunk, path: str, allowed: int, state: JsonState | None = None) -> tuple[Any, int]:
-    """The objects of a chunk, one a line, as a record batch, and how many malformed lines were skipped.
+    """The objects of a chunk, one per line, as a record batch, and the number of malformed lines that were skipped.
 
-    The batch is None where there is nothing but blank lines. More malformed lines than `allowed` are an error.
+    The batch is None if all lines are blank. More malformed lines than `allowed` are an error.
     """
     state = state or JsonState()
     view = chunk.data.data
@@ -85,7 +91,7 @@ def parse(chunk: Chunk, path: str, allowed: int, state: JsonState | None = None)
     if _all_open_an_object(view, starts[lines], ends[lines]):
         try:
             batch = _read(view)
-            # pyarrow takes objects that span lines, and several on one; cut elsewhere, the same file would fail
+            # pyarrow accepts objects that span lines, and several per line; with other chunks, the same file would fail
             if len(batch) == len(lines) and state.contradiction(list(_kinds_of_batch(batch, state))) is None:
                 return _with_exact_label(batch, (bytes(view[starts[i] : ends[i]]) for i in lines), state), 0
         except pa.ArrowInvalid:
@@ -103,7 +109,7 @@ def parse(chunk: Chunk, path: str, allowed: int, state: JsonState | None = None)
 
 
 def _with_exact_label(batch: Any, lines: Iterable[bytes], state: JsonState) -> Any:
-    """The same batch; whole-number labels that pyarrow rounded to doubles are read once more, by Python."""
+    """The batch, in which Python reads whole-number labels again that pyarrow has rounded to doubles."""
     name = state.find_label(batch.schema.names)
     if name not in batch.schema.names:
         return batch
@@ -115,7 +121,7 @@ def _with_exact_label(batch: Any, lines: Iterable[bytes], state: JsonState) -> A
     if not large:
         return batch
     if any(isinstance(label, float) and not (label.is_integer() and abs(label) < INEXACT) for label in labels):
-        raise mixed(str(name))
+        raise large_and_fractional(str(name))
     whole = [None if label is None else int(label) for label in labels]
     kind = whole_kind(min([0, *filter(None, whole)]), max([0, *filter(None, whole)]), str(name))
     exact = pa.array(whole, pa.uint64() if kind == "unsigned" else pa.int64())
@@ -123,9 +129,9 @@ def _with_exact_label(batch: Any, lines: Iterable[bytes], state: JsonState) -> A
 
 
 def _read_good(good: list[tuple[int, bytes]], path: str) -> tuple[Any, list[_Bad], list[bytes]]:
-    """The lines that Python takes; those that pyarrow alone refuses (half a surrogate pair) are tried one by one.
+    """Read the lines that Python accepts: (the batch, the lines that pyarrow refused, those that were read).
 
-    The batch, the lines that were refused, and those that were read.
+    If pyarrow refuses the lines, for example for half a surrogate pair, they are tried one by one.
     """
     if not good:
         return None, [], []
@@ -141,7 +147,7 @@ def _read_good(good: list[tuple[int, bytes]], path: str) -> tuple[Any, list[_Bad
             kept.append(line)
         except pa.ArrowInvalid as error:
             what = str(error).removeprefix("JSON parse error: ").partition(" in row ")[0].rstrip(".")
-            bad.append(_Bad(number, 1, f"no JSON object ({what})"))
+            bad.append(_Bad(number, 1, f"invalid JSON ({what})"))
     try:
         return _read(memoryview(b"".join(kept))) if kept else None, bad, kept
     except pa.ArrowInvalid as error:
@@ -149,29 +155,32 @@ def _read_good(good: list[tuple[int, bytes]], path: str) -> tuple[Any, list[_Bad
 
 
 def _classify(spans: list[tuple[int, bytes]], state: JsonState) -> tuple[list[tuple[int, bytes]], list[_Bad]]:
-    """The good lines, with nothing in columns that are ignored, and the bad ones."""
+    """The well-formed lines, with null in columns that are ignored, and the malformed ones."""
     good, bad = [], []
     for number, line in spans:
-        text = line.rstrip().decode("utf-8", "surrogateescape")  # other encodings are refused later, by column
+        text = line.rstrip().decode(
+            "utf-8", "surrogateescape"
+        )  # other encodings are refused later, with the name of the column
         try:
             value = json.loads(text, object_pairs_hook=_object, parse_float=_finite, parse_int=_finite_int)
         except json.JSONDecodeError as error:
             column = 1 + len(text[: error.pos].encode("utf-8", "surrogateescape"))
-            bad.append(_Bad(number, column, f"no JSON object ({error.msg})"))
+            bad.append(_Bad(number, column, f"invalid JSON ({error.msg})"))
             continue
         except (ValueError, RecursionError) as error:
-            bad.append(_Bad(number, 1, f"no JSON object ({error})"))
+            bad.append(_Bad(number, 1, f"invalid JSON ({error})"))
             continue
         if not isinstance(value, dict):
-            shown = "null" if value is None else WORDS[_kind(value)]
-            bad.append(_Bad(number, 1, f"no JSON object but {shown}"))
+            bad.append(_Bad(number, 1, "null" if value is None else KIND_NAMES[_kind(value)]))
             continue
         useless = [name for name in value if state.ignored(name)]
         for name in useless:
             value[name] = None
         if odd := state.contradiction(list(_kinds_of_value(value))):
             name, kind, expected = odd
-            bad.append(_Bad(number, 1, f"{WORDS[kind]} in column {name!r}", f"{WORDS[expected]}, as in other lines"))
+            bad.append(
+                _Bad(number, 1, f"{KIND_NAMES[kind]} in column {name!r}", f"{KIND_NAMES[expected]}, as in other lines")
+            )
             continue
         if useless:
             line = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogateescape") + b"\n"
@@ -206,7 +215,7 @@ def _kind(value: Any) -> str:
 
 
 def _kinds_of_value(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """(column, kind) of everything in an object that is not null."""
+    """(column, kind) of everything in a JSON value that is not null."""
     if name and value is not None:
         yield name, _kind(value)
     if isinstance(value, dict):
@@ -218,7 +227,7 @@ def _kinds_of_value(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _kinds_of_batch(batch: Any, state: JsonState) -> Iterator[tuple[str, str]]:
-    """The same for a record batch."""
+    """(column, kind) of everything in a record batch."""
     for column in batch.schema:
         if state.ignored(column.name):
             continue
@@ -252,7 +261,7 @@ def _read(view: memoryview) -> Any:
     options = arrow_json.ReadOptions(use_threads=False, block_size=len(view) + 1)
     table = arrow_json.read_json(pa.BufferReader(view), options)
     dates = [column.with_type(pa.string()) for column in table.schema if pa.types.is_temporal(column.type)]
-    if dates:  # text that looks like dates: whether all of a piece does must not change its type
+    if dates:  # text that looks like dates stays text, whether or not all values of a piece look so
         table = arrow_json.read_json(
             pa.BufferReader(view), options, arrow_json.ParseOptions(explicit_schema=pa.schema(dates))
         )
@@ -260,7 +269,7 @@ def _read(view: memoryview) -> Any:
 
 
 def _lines(view: memoryview) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Start and end of every line, and the numbers of those that are not blank."""
+    """Start and end of every line, and the numbers of the lines that are not blank."""
     data = np.frombuffer(view, np.uint8)
     ends = np.flatnonzero(data == NEWLINE) + 1
     starts = np.append(0, ends[:-1])
@@ -268,6 +277,6 @@ def _lines(view: memoryview) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _all_open_an_object(view: memoryview, starts: np.ndarray, ends: np.ndarray) -> bool:
-    """Whether each line begins as an object does: pyarrow takes "null" for one, and as the first line crashes on it."""
+    """Whether each line begins like an object: pyarrow accepts "null" as one, and crashes on it in the first line."""
     odd = np.flatnonzero(np.frombuffer(view, np.uint8)[starts] != ord("{"))
     return all(bytes(view[starts[i] : ends[i]]).lstrip()[:1] == b"{" for i in odd)

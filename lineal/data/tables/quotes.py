@@ -1,7 +1,7 @@
-"""Where quoted cells of a CSV file begin and end, so that a stray quote cannot swallow the rows after it.
+"""Checks where quoted cells of a CSV file begin and end, so that a stray quote cannot swallow the rows after it.
 
-A quote opens a cell only at its beginning, two quotes inside stand for one, and after the closing quote comes the end
-of the cell. Parsers that are less strict take everything up to the next quote, or to the end of the file, for one cell.
+A quote opens a cell only at its beginning, two quotes inside stand for one, and the closing quote ends the cell. Less
+strict parsers take everything up to the next quote, or to the end of the file, as one cell.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ QUOTE, NEWLINE, RETURN = b'"\n\r'
 
 
 class QuoteCheck:
-    """Looks at the bytes of a file, piece by piece, and raises an error where a quote is not closed properly."""
+    """Scans the bytes of a file, piece by piece, and raises an error at a quote that is not closed properly."""
 
     def __init__(self, path: str, delimiter: str, record_end: bytes = b"\n") -> None:
         self._path = path
@@ -25,22 +25,22 @@ class QuoteCheck:
         ends = b"[" + re.escape(bytes(sorted(marks))) + b"]"
         self._opening = re.compile(rb"(?<=" + ends + rb')"')
         self._rest = re.compile(b"[" + bytes({*b" \t"} - marks) + b"]*(?=" + ends + rb"|\Z)")
-        self._before = b"\n"  # the byte before the next piece, and others that are looked at with it
-        self._line, self._column = 1, 1  # of the first byte that was not looked at
+        self._before = b"\n"  # the byte before the next piece, and bytes that are scanned together with it
+        self._line, self._column = 1, 1  # of the first byte that was not scanned
         self._opened: tuple[int, int] | None = None  # line and column of the quote that is open
 
     def feed(self, piece: bytes) -> int:
-        """Look at the next bytes: the end of the last record that ends in them, 0 where none does."""
+        """Scan the next bytes; return the end of the last record that ends in them, or 0."""
         if self._opened is None and len(self._before) == 1 and b'"' not in piece:
             return self._pass_over(piece)
         data, offset = self._before + piece, len(self._before)
-        # Whether a quote closes a cell can be told only with what follows it.
+        # Whether a quote closes a cell depends on the byte after it.
         stop = len(data.rstrip(b'" \t'))
         stop = len(data) if b'"' not in data[stop:] else max(stop, 1)
-        return max(self._look(data, stop) - offset, 0)
+        return max(self._scan(data, stop) - offset, 0)
 
     def _pass_over(self, piece: bytes) -> int:
-        """As `feed` for bytes without quotes, which most are: they are not copied."""
+        """As `feed`, for bytes without quotes, which is the usual case: they are not copied."""
         for end in (b"\n", b"\r"):
             if lines := _count(piece, end):
                 self._line, self._column = self._line + lines, len(piece) - piece.rfind(end)
@@ -51,9 +51,9 @@ class QuoteCheck:
         return piece.rfind(self._record_end) + 1
 
     def end(self) -> None:
-        """There are no more bytes."""
+        """Check the end of the file."""
         data = self._before
-        self._look(data + b"\n", len(data))
+        self._scan(data + b"\n", len(data))
         if self._opened is not None:
             raise ParseError(
                 self._path, *self._opened, "a quote that is never closed", 'a closing " before the end of the file'
@@ -65,20 +65,20 @@ class QuoteCheck:
         what = "a cell" if self._opened else "a row"
         return ParseError(self._path, line, column, f"{what} of more than {size} bytes", "a closing quote before")
 
-    def _look(self, data: bytes, stop: int) -> int:
-        """Look at data[1:stop]: the end of the last record in there, 0 where none ends."""
+    def _scan(self, data: bytes, stop: int) -> int:
+        """Scan data[1:stop]; return the end of the last record that ends there, or 0."""
         end = self._regular(data, stop)
-        end = self._scan(data, stop) if end is None else end
+        end = self._scan_each(data, stop) if end is None else end
         self._done(data, stop)
         return end
 
     def _done(self, data: bytes, stop: int) -> None:
-        """Everything before `stop` was looked at."""
+        """Note that everything before `stop` was scanned."""
         self._line, self._column = self._place(data, stop)
         self._before = data[stop - 1 :]
 
     def _regular(self, data: bytes, stop: int) -> int | None:
-        """As `_look` where every other quote is where a cell begins or ends, which is the usual case; else None."""
+        """As `_scan`, if every quote is at the beginning or the end of a cell, which is the usual case; else None."""
         array = np.frombuffer(data, np.uint8)
         quotes = 1 + np.flatnonzero(array[1:stop] == QUOTE)
         is_open = self._opened is not None
@@ -98,15 +98,15 @@ class QuoteCheck:
                 return end + 1
             if before == 0:
                 return 0
-            end = int(quotes[before - 1])  # where the cell opened that this line is in
+            end = int(quotes[before - 1])  # where the cell that contains this line end was opened
         return 0
 
     def _last_opening(self, data: bytes, openings: np.ndarray) -> tuple[int, int] | None:
-        """Line and column of the last quote that opens a cell; of the one before where none does."""
+        """Line and column of the last quote that opens a cell; that of an earlier piece if there is none."""
         return self._place(data, int(openings[-1])) if openings.size else self._opened
 
     def _are_ends(self, neighbours: np.ndarray) -> bool:
-        """Whether these bytes end cells, or are quotes, which stand for one together with the quote beside them."""
+        """Whether these bytes end cells, or are quotes that form a pair with the quote beside them."""
         fits = neighbours == self._delimiter
         for other in (NEWLINE, QUOTE, RETURN):
             if fits.all():
@@ -114,8 +114,8 @@ class QuoteCheck:
             fits |= neighbours == other
         return bool(fits.all())
 
-    def _scan(self, data: bytes, stop: int) -> int:
-        """As `_look`, quote by quote: some may stand in the middle of cells that are not quoted."""
+    def _scan_each(self, data: bytes, stop: int) -> int:
+        """As `_scan`, quote by quote: some may be in the middle of cells that are not quoted."""
         at, end = 1, 0
         while True:
             if self._opened is None:
@@ -142,7 +142,7 @@ class QuoteCheck:
         return ParseError(self._path, line, column, f"{text!r} after a closing quote", f"the end of the cell{where}")
 
     def _place(self, data: bytes, at: int) -> tuple[int, int]:
-        """Line and column of a byte, both from 1; lines end as most of the text's do."""
+        """Line and column of a byte, both from 1; a line end is a newline or, in a text without newlines, a return."""
         for end in (b"\n", b"\r"):
             if lines := _count(data[1:at], end):
                 return self._line + lines, at - data.rfind(end, 0, at)
@@ -150,5 +150,5 @@ class QuoteCheck:
 
 
 def _count(text: bytes, mark: bytes) -> int:
-    """As `text.count(mark)` for one byte, several times as fast where it occurs often."""
+    """As `text.count(mark)` for one byte, but several times as fast if the byte is frequent."""
     return int(np.count_nonzero(np.frombuffer(text, np.uint8) == mark[0]))

@@ -1,8 +1,8 @@
-"""Labels that are text in a file and may stand for numbers: those of CSV files, by the same rule as in other formats.
+"""Labels that are text in a file and may stand for numbers, as in CSV files.
 
-Labels are numbers if each of them is written as one, and are then compared by value: 7, +7, 7.0 and 7e0 are one label,
+Labels are numbers if each of them is written as one. They are then compared by value: 7, +7, 7.0 and 7e0 are one label,
 and so are 0 and -0. Whole numbers are exact up to 64 bits. A number with leading zeros is a name, such as the postal
-code 01234: where one occurs, as where any label is no number, all labels are texts, compared character by character.
+code 01234. If one occurs, or if any label is not a number, all labels are texts, compared character by character.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lineal.errors import DataError
+from lineal.data.label_numbers import INEXACT, large_and_fractional, whole_kind
 
 NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$"
 WHOLE = r"^[-+]?\d+$"
@@ -23,11 +23,8 @@ NEGATIVE = r"^-0*[1-9]"
 LONG = r"^[-+]?\d{16,}$"
 TRUTH = r"^([Tt]rue|TRUE|[Ff]alse|FALSE)$"
 
-#: So many labels are remembered.
+#: Number of distinct labels that are remembered.
 FEW = 1000
-
-#: From here on, whole numbers that differ can be the same double.
-INEXACT = 2**53
 
 
 @dataclass
@@ -43,8 +40,8 @@ class Spelling:
     seen: set[str] = field(default_factory=set)
 
     def note(self, texts: Any) -> None:
-        """Take in the distinct texts of some rows."""
-        if len(texts) <= FEW and len(self.seen) <= FEW:  # most files have few labels, in every piece the same
+        """Note the distinct texts of some rows."""
+        if len(texts) <= FEW and len(self.seen) <= FEW:  # most files have few labels, the same in every piece
             found = set(texts.to_pylist())
             if found <= self.seen:
                 return
@@ -60,14 +57,14 @@ class Spelling:
                 self.lowest, self.highest = min(self.lowest, int(text)), max(self.highest, int(text))
 
     def kind(self, name: str) -> str:
-        """The kind of labels that they are."""
+        """The kind of the labels of column `name`."""
         if self.are_truths:
             return "boolean"
         if not self.are_numbers or self.has_leading_zero:
             return "string"
         if not self.are_whole:
             if max(self.highest, -self.lowest) >= INEXACT:
-                raise mixed(name)
+                raise large_and_fractional(name)
             return "number"
         return whole_kind(self.lowest, self.highest, name)
 
@@ -76,27 +73,8 @@ def _all(texts: Any, pattern: str) -> bool:
     return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py() is not False)
 
 
-def whole_kind(lowest: int, highest: int, name: str) -> str:
-    """The kind of whole numbers between two bounds."""
-    if lowest < -(2**63) or highest >= 2**64 or (lowest < 0 and highest >= 2**63):
-        wrong = lowest if lowest < -(2**63) else highest
-        raise DataError(
-            f"the label {name!r} holds {wrong}: whole numbers are kept from -2**63 to 2**63 - 1, or from 0 to "
-            "2**64 - 1; make the labels text, for example with a letter before them"
-        )
-    return "integer" if highest < 2**63 else "unsigned"
-
-
-def mixed(name: str) -> DataError:
-    """The error for labels that no type of number holds."""
-    return DataError(
-        f"the label {name!r} has whole numbers beyond 2**53 and numbers with a fraction: doubles, which hold "
-        "fractions, would merge the large ones; write all labels as whole numbers"
-    )
-
-
 def values_of(texts: Any, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """Texts as labels of a kind, and which of them are none."""
+    """Texts as labels of a kind, and a mask of the texts that are not of this kind."""
     types = {"integer": np.int64, "unsigned": np.uint64, "number": np.float64, "boolean": np.bool_}
     values: np.ndarray = np.zeros(len(texts), types[kind])
     bare = pc.replace_substring_regex(texts, r"^\+", "")
@@ -128,7 +106,7 @@ def values_of(texts: Any, kind: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _others(texts: Any, places: np.ndarray) -> Any:
-    """Long whole numbers, and numbers with point or exponent as whole ones where they are."""
+    """(place, value) of long whole numbers, and of numbers with point or exponent, as integers if they are whole."""
     for at in places.tolist():
         text = texts[at].as_py()
         if text.lstrip("+-").isdigit():

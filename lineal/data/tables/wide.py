@@ -1,8 +1,8 @@
-"""CSV files with very many columns of numbers: cells are parsed together, as one long column.
+"""CSV files with very many columns of numbers, whose cells are parsed together, as one long column.
 
-A column of its own costs pyarrow and Python some microseconds and kilobytes, which is more than its cells take where
-there are a million columns and a few rows. So the numbers of such a file are one column of lists in its record batches,
-`BLOCK`. What is not simply numbers (quotes, missing cells, text, rows of other lengths) is left to the usual parser.
+Every column costs pyarrow and Python some microseconds and kilobytes. In a file with a million columns and a few rows
+that is more than the cells cost. So the numbers of such a file are one column of lists in its record batches, named
+`NUMBERS`. Pieces with anything else (quotes, missing cells, text, rows of other lengths) are left to the usual parser.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from lineal.data.tables.cells import NULLS
 #: Files with fewer columns are always parsed column by column.
 MIN_COLUMNS = 10_000
 
-#: The name of the column that holds the numbers of each row.
-BLOCK = "\0numbers"
+#: The name of the column that holds the numbers of each row. Model files store it.
+NUMBERS = "\0numbers"
 
-#: A byte that separates nothing: the parser must be given one.
+#: A delimiter that does not occur: pyarrow needs one.
 NO_DELIMITER = "\x1f"
 
 
-def parse_block(piece: bytes, delimiter: str, width: int, columns: np.ndarray, label: tuple[str, int] | None) -> Any:
-    """The rows of a piece as a record batch with `BLOCK`, and the label as text; None where it is not that simple.
+def parse_numbers(piece: bytes, delimiter: str, width: int, columns: np.ndarray, label: tuple[str, int] | None) -> Any:
+    """The rows of a piece as a record batch with `NUMBERS`, and the label as text; None if the piece has anything else.
 
     `columns` are the positions of the numbers among the `width` cells of each row; `label` is a name and a position.
     """
@@ -45,7 +45,7 @@ def parse_block(piece: bytes, delimiter: str, width: int, columns: np.ndarray, l
         return None
     if values.null_count:
         return None
-    batch = {BLOCK: pa.FixedSizeListArray.from_arrays(values, len(columns))}
+    batch = {NUMBERS: pa.FixedSizeListArray.from_arrays(values, len(columns))}
     if label is not None:
         batch[label[0]] = _picked(cells, n, width, np.array([label[1]]))
     return pa.RecordBatch.from_pydict(batch)
@@ -83,15 +83,15 @@ def _numbers(cells: Any) -> Any:
 
 
 def matrix_of(cells: Any) -> np.ndarray:
-    """The numbers of a column `BLOCK`, (rows, columns)."""
+    """The numbers of a column `NUMBERS` as a (rows, columns) matrix."""
     return cells.flatten().to_numpy(zero_copy_only=False).reshape(len(cells), cells.type.list_size)
 
 
-def block_of(batch: Any, names: list[str], label: str | None) -> Any:
-    """The same rows with `BLOCK` for the columns of these names, which are numbers."""
+def gathered(batch: Any, names: list[str], label: str | None) -> Any:
+    """The rows of a batch with `NUMBERS` instead of the columns of these names, which are numbers."""
     columns = [batch.column(name).cast(pa.float64()).to_numpy(zero_copy_only=False) for name in names]
     values = pa.array(np.column_stack(columns).reshape(-1))
-    parts = {BLOCK: pa.FixedSizeListArray.from_arrays(values, len(names))}
+    parts = {NUMBERS: pa.FixedSizeListArray.from_arrays(values, len(names))}
     if label is not None and label in batch.schema.names:
         parts[label] = batch.column(label)
     return pa.RecordBatch.from_pydict(parts)

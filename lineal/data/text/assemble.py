@@ -1,9 +1,9 @@
-"""From text files to arrays: chunks parsed by kernels on threads, straight into slices of the final arrays.
+"""From text files to arrays: kernels parse chunks on threads, straight into slices of the final arrays.
 
-A group of chunks is counted first (an upper bound from its separators), then parsed into one allocation; only where
-the bound was loose do the pieces move together. A plain file is one group whatever its size, and its text is read
-twice, for counting and for parsing, into buffers that stay small; compressed files are parsed a block at a time, so
-that their text is never in memory whole.
+The separators of a group of chunks are counted first, for an upper bound of what it holds. Then the chunks are parsed
+into one allocation, and moved together if the bound was loose. A plain file is one group whatever its size: its text
+is read twice, for counting and for parsing, into buffers that stay small. A compressed file is parsed in several
+groups, so that its text is never in memory as a whole.
 """
 
 from __future__ import annotations
@@ -17,32 +17,35 @@ from typing import Any
 import numpy as np
 
 from lineal.core import threads
+from lineal.data.chunks import Chunk, Position, line_chunks
+from lineal.data.label_numbers import join_labels
 from lineal.data.options import ReadOptions
-from lineal.data.source import Chunk, changed, display_name, line_chunks
-from lineal.data.text.labels import STORED_AS, join_labels
-from lineal.data.text.lines import Found, Rows
-from lineal.data.text.positions import Place, parse_error
+from lineal.data.source import changed, display_name
+from lineal.data.text.lines import DOUBLES, SIGNED, UNSIGNED, Found, Rows
 from lineal.errors import DataError, OptionError, unknown_value
 
-#: Text that one kernel call parses at most. Fixed, so that results do not depend on the number of threads.
+#: Bytes of text that one kernel call parses at most. Fixed, so that results do not depend on the number of threads.
 CHUNK_BYTES = 4 << 20
 
-#: From this many entries on, index arrays are int64 (SciPy wants indptr and indices of one type).
+#: From this many entries on, index arrays are int64 (SciPy needs indptr and indices of one type).
 INT32_ENTRIES = 2**31
+
+#: The types of labels, by how a kernel stores them.
+LABEL_TYPES = {DOUBLES: np.float64, SIGNED: np.int64, UNSIGNED: np.uint64}
 
 
 @dataclass(frozen=True)
 class Parser:
-    """One way to read text.
+    """How text of one format is parsed.
 
     Attributes
     ----------
-    kernel : ``(data, Rows, bad, limits) -> Found``.
-    bounds : upper bounds (rows, entries, labels) of a chunk.
+    kernel : parses a chunk, ``(data, Rows, bad, limits) -> Found``.
+    bounds : gives upper bounds (rows, entries, labels) of a chunk.
     extra_dtype : type of the number that a line may carry beside its labels.
-    limits : a NamedTuple for the kernel.
+    limits : a NamedTuple with the settings of the kernel.
     expected : for each error code of the kernel, what should have been there.
-    max_names : distinct namespaces that the kernel reports of one chunk.
+    max_names : number of distinct namespaces that the kernel reports per chunk.
     has_kinds : whether the kernel notes the namespace of every entry.
     """
 
@@ -66,7 +69,7 @@ class Parser:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a stretch of text holds, beside its arrays. Indices are as written in the file."""
+    """What is known about some text beside its arrays. Indices are as written in the file."""
 
     rows: int
     lowest_index: int
@@ -74,21 +77,21 @@ class Facts:
     most_labels: int
     bad: int
     unlabelled: int
-    first_unlabelled: Place | None
+    first_unlabelled: Position | None
     with_extra: int
-    first_without_extra: Place | None
+    first_without_extra: Position | None
     names: frozenset[str]
 
     @staticmethod
     def of(chunk: Chunk, found: Found, names: frozenset[str]) -> Facts:
         """The facts of one chunk."""
 
-        def place(offset: int) -> Place | None:
-            return None if offset < 0 else Place(chunk, offset)
+        def position(offset: int) -> Position | None:
+            return None if offset < 0 else Position(chunk, offset)
 
         return Facts(
             found.rows, found.lowest_index, found.highest_index, found.most_labels, found.bad,
-            found.unlabelled, place(found.first_unlabelled), found.with_extra, place(found.first_without_extra),
+            found.unlabelled, position(found.first_unlabelled), found.with_extra, position(found.first_without_extra),
             names,
         )  # fmt: skip
 
@@ -112,9 +115,9 @@ NO_FACTS = Facts(0, 2**62, -1, 0, 0, 0, None, 0, None, frozenset())
 
 @dataclass
 class Parsed:
-    """The arrays of a stretch of text; `row_end` and `label_end` are indptr arrays without their leading 0.
+    """The arrays of some text; `row_end` and `label_end` are indptr arrays without their leading 0.
 
-    Labels are float64, or int64 or uint64 where doubles would not tell them apart.
+    Labels are float64, or int64 or uint64 if different labels would be the same double.
     """
 
     values: np.ndarray
@@ -128,12 +131,12 @@ class Parsed:
 
 
 def parse_all(parser: Parser, paths: list[str]) -> Parsed:
-    """All files as one."""
+    """Parse all files as one."""
     parts: list[Parsed] = []
     bad = 0
     for group in _groups(paths, parser.options.block_bytes, count_files=False):
         parts.append(parse_group(parser, group, bad))
-        group.clear()  # lets go of the text before the next group is read
+        group.clear()  # frees the text before the next group is read
         bad += parts[-1].facts.bad
     if not any(part.facts.rows for part in parts):
         raise _no_examples(paths, bad)
@@ -141,9 +144,9 @@ def parse_all(parser: Parser, paths: list[str]) -> Parsed:
 
 
 def parse_blocks(parser: Parser, paths: list[str], chunks: int = 4) -> Iterator[Parsed]:
-    """The files in pieces of about `block_bytes` of text, each parsed as so many chunks.
+    """Parse the files in blocks of about `block_bytes` of text, each of about `chunks` chunks.
 
-    Each has at least one example, but one more may follow for the malformed lines after the last of them.
+    Each block has at least one row. One more without rows may follow, for malformed lines at the end.
     """
     seen, skipped = NO_FACTS, 0
     for group in _groups(paths, parser.options.block_bytes, True, chunks):
@@ -154,7 +157,7 @@ def parse_blocks(parser: Parser, paths: list[str], chunks: int = 4) -> Iterator[
         if block.facts.rows:
             block.facts, skipped = replace(block.facts, bad=skipped), 0
             yield block
-        del block  # the reader may still hold it, but not we, while the next one is made
+        del block  # only the caller may still hold it while the next one is made
     if skipped and seen.rows:
         none = parse_group(parser, [Chunk("", np.zeros(0, np.uint8))], 0)
         none.facts = replace(none.facts, bad=skipped)
@@ -164,7 +167,7 @@ def parse_blocks(parser: Parser, paths: list[str], chunks: int = 4) -> Iterator[
 
 
 def _groups(paths: list[str], group_bytes: int, count_files: bool, chunks: int = 4) -> Iterator[list[Chunk]]:
-    """Chunks together, until they take `group_bytes` of memory (or of text, in memory or not)."""
+    """Groups of chunks of about `group_bytes`; with `count_files`, bytes that stay on disk count, too."""
     group: list[Chunk] = []
     size, step = 0, min(CHUNK_BYTES, max(group_bytes // chunks, 1))
     for path in paths:
@@ -184,7 +187,7 @@ def _no_examples(paths: list[str], bad: int) -> DataError:
 
 
 def parse_group(parser: Parser, chunks: list[Chunk], bad_before: int) -> Parsed:
-    """Parse chunks on threads into one set of arrays; raise where there are too many malformed lines."""
+    """Parse chunks on threads into one set of arrays; raise an error if there are too many malformed lines."""
     jobs = threads.thread_count(parser.options.n_jobs)
     buffers = Buffers(max((chunk.size for chunk in chunks if not chunk.is_in_memory), default=0) + 1)
     bounds = threads.run([partial(_bounds, parser, chunk, buffers) for chunk in chunks], jobs)
@@ -212,19 +215,19 @@ def parse_group(parser: Parser, chunks: list[Chunk], bad_before: int) -> Parsed:
             raise changed(chunk.path)
         if len(bad) > room:
             code, offset = bad[room].tolist()
-            raise parse_error(Place(chunk, offset), parser.expected[code], parser.options.max_bad_lines)
+            raise Position(chunk, offset).error(parser.expected[code], parser.options.max_bad_lines)
         room -= len(bad)
     if parser.options.labels and any(found.large_labels for found, _, _ in results):
         wider = parser.limits._replace(exact=parser.limits.exact + 1)
         return parse_group(replace(parser, limits=wider), chunks, bad_before)
     facts = [Facts.of(chunk, found, names) for chunk, (found, _, names) in zip(chunks, results)]
     parsed = _compact(arrays, starts, [found for found, _, _ in results], sum(facts, NO_FACTS))
-    parsed.labels = parsed.labels.view(STORED_AS[parser.limits.exact])
+    parsed.labels = parsed.labels.view(LABEL_TYPES[parser.limits.exact])
     return parsed
 
 
 class Buffers:
-    """Memory for the text of chunks, taken by a thread for as long as it needs it."""
+    """Memory for the text of chunks, which threads take and give back."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -232,9 +235,9 @@ class Buffers:
 
     @contextmanager
     def one(self) -> Iterator[np.ndarray]:
-        """A buffer that nobody else has meanwhile."""
+        """A buffer that no other thread has meanwhile."""
         try:
-            buffer = self._free.pop()  # of a list, which threads may share
+            buffer = self._free.pop()  # threads can share a list
         except IndexError:
             buffer = np.empty(self._size, np.uint8)
         yield buffer
@@ -257,7 +260,7 @@ def _slice(arrays: Rows, number: int, start: list[int], stop: list[int]) -> Rows
 def _parse_chunk(
     parser: Parser, chunk: Chunk, rows: Rows, room: int, buffers: Buffers
 ) -> tuple[Found, np.ndarray, frozenset[str]]:
-    """What the kernel found, the malformed lines, and the names of the namespaces."""
+    """Parse one chunk into `rows`: what the kernel found, the malformed lines, the names of the namespaces."""
     bad = np.empty((min(room, rows.row_end.size) + 1, 2), np.int64)
     with buffers.one() as buffer:
         data = chunk.load(buffer)
@@ -268,7 +271,7 @@ def _parse_chunk(
 
 
 def _compact(arrays: Rows, starts: np.ndarray, founds: list[Found], facts: Facts) -> Parsed:
-    """Move the pieces together (in place) and count row ends from the group's start."""
+    """Move the parsed chunks together, in place, and count row ends from the start of the group."""
     row = entry = label = 0
     for (row_start, entry_start, label_start), found in zip(starts.tolist(), founds):
         _move(arrays.values, entry_start, entry, found.entries)
@@ -293,7 +296,7 @@ def _move(array: np.ndarray, source: int, target: int, length: int) -> None:
 
 
 def _join(parts: list[Parsed]) -> Parsed:
-    """One after the other, field by field, so that at most one field is in memory twice."""
+    """Join parsed text field by field, so that at most one field is in memory twice."""
     if len(parts) == 1:
         return parts[0]
     entries, labels = 0, 0

@@ -1,9 +1,11 @@
-"""Eight bytes of text at a time: how a scanner finds the end of a name, or the value of a few digits, without a branch
-for every byte (Lemire, "Number parsing at a gigabyte per second", 2021, section 3; the tests for bytes are those of
-Warren's Hacker's Delight, section 6-1). The lengths of names and numbers vary, so that such branches are mispredicted.
+"""Eight bytes of text at a time: the end of a name, or the value of a few digits, without a branch for every byte.
 
-A word holds the first byte lowest. A test marks the high bit of the bytes that pass it; above the lowest mark there
-may be false ones, so that only the lowest counts.
+The lengths of names and numbers vary, so branches for every byte are mispredicted. The method is that of Lemire,
+"Number parsing at a gigabyte per second", 2021, section 3; the tests for bytes are those of Warren's Hacker's Delight,
+section 6-1.
+
+A word holds the first byte lowest. A test marks the high bit of the bytes that pass it. Above the lowest mark there may
+be false marks, so only the lowest one counts.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ NEWLINE = U(ord("\n"))
 
 @kernel
 def gather_bytes(data: Any, p: Any) -> Any:
-    """The word at p, byte by byte; newlines stand for bytes beyond the end."""
+    """The word at p, read byte by byte, with newlines for the bytes beyond the end."""
     word, shift = U0, U0
     end = U(data.shape[0])
     while shift < U64:
@@ -62,16 +64,16 @@ def _plain_cttz(word: Any) -> Any:
     return U((int(word) & -int(word)).bit_length() - 1) if word else U64
 
 
-#: load_word(data, p): the word at p, where all of it lies in the array.
+#: load_word(data, p) is the word at p, all of which must lie in the array.
 load_word: Any = gather_bytes if IS_PLAIN or sys.byteorder != "little" else _load
 
-#: count_trailing_zeros(word): zero bits below the lowest one; 64 where there is none.
+#: count_trailing_zeros(word) is the number of zero bits below the lowest one bit; 64 for the word 0.
 count_trailing_zeros: Any = _plain_cttz if IS_PLAIN else _cttz
 
 
 @kernel(forceinline=True)
 def word_at(data: Any, p: Any) -> Any:
-    """The eight bytes from p on; newlines stand for those beyond the end."""
+    """The eight bytes from p on, with newlines for those beyond the end."""
     if p + U8 <= U(data.shape[0]):
         return load_word(data, p)
     return gather_bytes(data, p)
@@ -79,7 +81,7 @@ def word_at(data: Any, p: Any) -> Any:
 
 @kernel(forceinline=True)
 def leading_digits(word: Any) -> Any:
-    """How many digits the word begins with, and their value: (count, value). That of eight digits is arbitrary."""
+    """The digits that the word begins with: (how many, their value). The value of eight digits is arbitrary."""
     digits = word ^ ZERO_DIGITS
     count = count_trailing_zeros(((digits + ABOVE_NINE) | digits) & HIGH_BITS) >> U3
     digits = digits << (U56 - (count << U3) & U63) << U8  # zeros before them make eight digits
@@ -89,7 +91,7 @@ def leading_digits(word: Any) -> Any:
 
 @kernel(forceinline=True)
 def name_marks(word: Any) -> Any:
-    """Marks the bytes up to a space (blanks and all control characters), colons and bars."""
+    """Mark the bytes that can end a name: blanks and all control characters, colons and bars."""
     colons, bars = word ^ COLONS, word ^ BARS
     marks = (word - BLANKS) & ~word
     marks |= (colons - ONES) & ~colons

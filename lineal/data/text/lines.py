@@ -1,7 +1,7 @@
-"""What the kernels of line-oriented text formats share: the arrays they fill, what they report, small scanners.
+"""Parts that the kernels of line-oriented text formats share: the arrays they fill, what they report, small scanners.
 
-A kernel parses one chunk of whole lines into slices of the final arrays. It raises nothing: a malformed line is left
-out and noted as (error code, byte offset), from which Python makes the message.
+A kernel parses one chunk of whole lines into slices of the final arrays. It raises no errors: it leaves out a malformed
+line and notes it as (error code, byte offset), from which Python makes the message.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lineal.core.jit import kernel
+from lineal.data.label_numbers import INEXACT
 from lineal.data.text.byte_words import U8, U10, leading_digits, word_at
 from lineal.data.text.numbers import MINUS, PLUS, U0, U1, U9, ZERO_BYTE, U, parse_number
 
 NEWLINE, TAB, RETURN, SPACE, COMMA, COLON, HASH, BAR, QUOTE = (U(ord(c)) for c in "\n\t\r ,:#|'")
 
-#: Bytes whose marks are counted in a byte.
+#: Number of bytes whose separators can be counted in one byte.
 RUN, BYTE_0 = U(192), np.uint8(0)
 
-#: Up to this many entries, insertion is quicker than counting digits.
+#: Up to this many entries, insertion sort is faster than radix sort.
 SHORT_ROW = 20
 
 # Error codes below 10 are common to the formats.
@@ -28,8 +29,8 @@ OK, BAD_LABEL, BAD_VALUE, NOT_FINITE, NO_SPACE, NOT_WHOLE, FULL = range(7)
 #: How labels are stored, from the usual way to the rarest.
 DOUBLES, SIGNED, UNSIGNED = range(3)
 
-#: From here on, whole numbers that differ can be the same double.
-INEXACT = 2.0**53
+#: As a double, which is what kernels compare with.
+INEXACT_DOUBLE = float(INEXACT)
 MAX_TENS, LAST_DIGIT = U((2**64 - 1) // 10), U((2**64 - 1) % 10)
 SIGN_BIT = U(1 << 63)
 
@@ -38,17 +39,17 @@ EXPECTED = {
     BAD_VALUE: "a number",
     NOT_FINITE: "a finite number within the range of the dtype",
     NO_SPACE: "a space or the end of the line",
-    NOT_WHOLE: "a whole number of 64 bits, with or without sign in all labels alike: some are beyond 2**53, and "
-    "doubles, which hold fractions and larger numbers, would merge them",
+    NOT_WHOLE: "a whole number of 64 bits, signed or unsigned in all labels alike: some labels are beyond 2**53, and "
+    "as doubles, which hold fractions and larger numbers, different ones would become equal",
 }
 
 
 class Rows(NamedTuple):
-    """The arrays that a kernel fills: a slice of the final ones for each chunk.
+    """The arrays that a kernel fills: for each chunk a slice of the final ones.
 
     Row r has the entries row_end[r−1] … row_end[r] and the labels label_end[r−1] … label_end[r], counted from the
-    chunk's start. `extras` holds query ids (svmlight) or importances (VW); `names` the spans of the namespaces, `kinds`
-    (or nothing) the namespaces of the entries (VW).
+    chunk's start. `extras` holds query ids (svmlight) or importances (VW), `names` the spans of the namespaces (VW),
+    and `kinds` the namespaces of the entries (VW; empty if they are not wanted).
     """
 
     values: Any
@@ -62,10 +63,10 @@ class Rows(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a kernel met in a chunk. Indices are as in the file; positions are offsets of rows, −1 for none.
+    """What a kernel found in a chunk. Indices are as in the file; positions are byte offsets of rows, −1 for none.
 
-    `large_labels` are whole numbers that do not fit the way they are stored. `is_full` says that the arrays were too
-    small: the text is not the one that was counted.
+    `large_labels` counts whole numbers that do not fit the type in which labels are stored. `is_full` says that the
+    arrays were too small: the text is not the one that was counted.
     """
 
     rows: int
@@ -83,8 +84,8 @@ class Found(NamedTuple):
     is_full: bool
 
 
-class Marks(NamedTuple):
-    """How many bytes of each kind a chunk has; blanks are newlines and all below a space, too."""
+class Separators(NamedTuple):
+    """How many separators of each kind a chunk has. Blanks are spaces and everything below them, newlines included."""
 
     newlines: int
     blanks: int
@@ -93,8 +94,8 @@ class Marks(NamedTuple):
 
 
 @kernel
-def count_marks(data: Any) -> Any:
-    """Upper bounds for what the chunk holds. Short runs are counted in bytes, for the sake of wide registers."""
+def count_separators(data: Any) -> Any:
+    """Count the separators of a chunk, which bound what it holds. Runs are counted in bytes, for wide registers."""
     totals = np.zeros(4, np.int64)
     start, end = U0, U(data.shape[0])
     while start < end:
@@ -111,12 +112,12 @@ def count_marks(data: Any) -> Any:
         totals[2] += commas
         totals[3] += colons
         start = stop
-    return Marks(totals[0], totals[1], totals[2], totals[3])
+    return Separators(totals[0], totals[1], totals[2], totals[3])
 
 
 @kernel
 def merge_entries(indices: Any, values: Any, start: int, stop: int) -> int:
-    """Sum the entries of a sorted row that share a column; the new end of the row."""
+    """Sum the entries of a sorted row that share a column; return the new end of the row."""
     last = start
     for i in range(start + 1, stop):
         if indices[i] == indices[last]:
@@ -146,6 +147,14 @@ def skip_line(data: Any, p: Any) -> Any:
     return p + U1
 
 
+@kernel
+def skip_bad_line(data: Any, p: Any, code: int, bad: Any, count: int) -> Any:
+    """Note an error at p as bad[count]: (new count, start of the next line)."""
+    bad[count, 0] = code
+    bad[count, 1] = np.int64(p)
+    return count + 1, skip_line(data, p)
+
+
 @kernel(forceinline=True)
 def is_blank(c: Any) -> bool:
     """Whether a byte ends a token: space, tab, carriage return or newline."""
@@ -165,9 +174,9 @@ def is_plain_whole(data: Any, start: Any, stop: Any) -> bool:
 
 @kernel
 def exact_whole(data: Any, start: Any, stop: Any, value: Any) -> Any:
-    """(whether the number at `start` is whole and its size below 2⁶⁴, that size): `value` is the nearest double."""
+    """(whether the number at `start` is whole and of size below 2⁶⁴, that size); `value` is the nearest double."""
     if not is_plain_whole(data, start, stop):
-        fits = value == np.floor(value) and abs(value) < INEXACT
+        fits = value == np.floor(value) and abs(value) < INEXACT_DOUBLE
         return fits, U(np.int64(abs(value))) if fits else U0
     p = start + U1 if U(data[start]) in (MINUS, PLUS) else start
     whole = U0
@@ -182,10 +191,11 @@ def exact_whole(data: Any, start: Any, stop: Any, value: Any) -> Any:
 
 @kernel
 def parse_labels(data: Any, p: Any, labels: Any, count: int, exact: int) -> Any:
-    """Numbers separated by commas, from labels[count] on: (code, position after them, new count, large ones).
+    """Parse numbers separated by commas into labels[count:].
 
-    Where `exact` is SIGNED or UNSIGNED, all must be whole, and what stands in for a double is the bits of an int64 or
-    of a uint64. Large ones are whole numbers that do not fit: the text must be parsed again, as the next of the kinds.
+    Returns (code, position after them, new count, number of large ones).
+    If `exact` is SIGNED or UNSIGNED, all numbers must be whole, and the doubles hold the bits of an int64 or a uint64.
+    Large ones are whole numbers that do not fit: the text must be parsed again with the next value of `exact`.
     """
     large = 0
     while True:
@@ -206,7 +216,7 @@ def parse_labels(data: Any, p: Any, labels: Any, count: int, exact: int) -> Any:
             if not fits:
                 return NOT_WHOLE, p, count, large
             value = U(whole).view(np.float64)
-        elif abs(value) >= INEXACT:
+        elif abs(value) >= INEXACT_DOUBLE:
             large += is_plain_whole(data, p, after)
         labels[count] = value
         count += 1
@@ -217,7 +227,7 @@ def parse_labels(data: Any, p: Any, labels: Any, count: int, exact: int) -> Any:
 
 @kernel
 def parse_integer(data: Any, start: Any) -> Any:
-    """Digits at `start`: (value, position after them); the value is −1 if there are more than 18 digits."""
+    """Parse the digits at `start`: (value, position after them). The value is −1 for more than 18 digits."""
     count, short = leading_digits(word_at(data, start))
     if count < U8:
         return np.int64(short), start + count
@@ -233,7 +243,7 @@ def parse_integer(data: Any, start: Any) -> Any:
 
 @kernel
 def insert_entries(indices: Any, values: Any, start: int, stop: int) -> None:
-    """Sort a short row by insertion."""
+    """Sort a short row by index, in place, by insertion."""
     for i in range(start + 1, stop):
         index, value = indices[i], values[i]
         j = i
@@ -247,9 +257,9 @@ def insert_entries(indices: Any, values: Any, start: int, stop: int) -> None:
 
 @kernel
 def sort_entries(indices: Any, values: Any, start: int, stop: int) -> None:
-    """Sort one row by index, in place and stably: by insertion where it is short, else by digits of 6 bits.
+    """Sort one row by index, in place and stably: by insertion if it is short, else by a radix sort of 6 bits.
 
-    Hashed columns come in random order, where the comparisons of other methods are mispredicted every other time.
+    Hashed columns come in random order, in which the comparisons of other methods are mispredicted half of the time.
     """
     length = stop - start
     if length <= SHORT_ROW:

@@ -1,4 +1,4 @@
-"""MurmurHash3 x86_32 (Appleby, public domain), and Vowpal Wabbit's hash of a name made from it.
+"""MurmurHash3 x86_32 (Appleby, public domain), and the hash of a name that Vowpal Wabbit makes with it.
 
 All arithmetic is in uint64 with masks, the same in kernels and in plain Python.
 """
@@ -25,7 +25,7 @@ def rotate_left(x: Any, count: Any) -> Any:
 
 @kernel
 def scramble(word: Any) -> Any:
-    """What happens to each 32-bit word before it enters the hash."""
+    """Scramble a 32-bit word before it enters the hash."""
     return rotate_left(word * C1 & LOW_32, U15) * C2 & LOW_32
 
 
@@ -36,8 +36,8 @@ def mix_word(h: Any, word: Any) -> Any:
 
 
 @kernel
-def finish(h: Any, tail: Any, length: Any) -> Any:
-    """The hash after the last, incomplete word."""
+def finalise(h: Any, tail: Any, length: Any) -> Any:
+    """The final hash, after the last, incomplete word."""
     h ^= scramble(tail) ^ length
     h = (h ^ h >> U16) * FINAL_1 & LOW_32
     h = (h ^ h >> U13) * FINAL_2 & LOW_32
@@ -46,12 +46,12 @@ def finish(h: Any, tail: Any, length: Any) -> Any:
 
 @kernel
 def murmur3_of_word(word: Any, length: Any, seed: Any) -> Any:
-    """The hash of the first up to seven bytes of a word, without a branch."""
+    """The hash of the first `length` bytes of a word, at most seven, without a branch."""
     text = word & ((U1 << length * U8) - U1)
     h = seed & LOW_32
     mixed = mix_word(h, text & LOW_32)
     is_long = length >= U4
-    return finish(mixed if is_long else h, text >> U32 if is_long else text, length)
+    return finalise(mixed if is_long else h, text >> U32 if is_long else text, length)
 
 
 @kernel
@@ -62,7 +62,7 @@ def murmur3_32(data: Any, start: Any, stop: Any, seed: Any) -> Any:
     while p + U4 <= stop:
         h = mix_word(h, word_at(data, p) & LOW_32)
         p += U4
-    return finish(h, word_at(data, p) & ((U1 << (stop - p) * U8) - U1), stop - start)
+    return finalise(h, word_at(data, p) & ((U1 << (stop - p) * U8) - U1), stop - start)
 
 
 @kernel

@@ -6,7 +6,7 @@ Three stages, each exact, each rarer than the one before:
 2. Eisel & Lemire: one or two 64 × 64-bit products with a table of powers of five decide any mantissa of up to 19
    digits (Lemire, "Number parsing at a gigabyte per second", 2021; that no fallback is needed: Mushtak & Lemire,
    "Fast number parsing without fallback", 2023).
-3. More than 19 digits: where the first 19 do not decide, big integers compare the text with the halfway point.
+3. More than 19 digits: if the first 19 do not decide, big integers compare the text with the halfway point.
 
 The text must be followed by at least one byte that cannot continue a number (readers guarantee a final newline).
 All integers are uint64, constants included: Numba and NumPy turn a mix of uint64 and int64 into floats.
@@ -47,7 +47,7 @@ BIG_DIGITS = 800  # no double or halfway point has more than 768 significant dig
 
 
 def _powers_of_five() -> np.ndarray:
-    """The leading 128 bits (high, low) of 5^q for q = −342 … 308, rounded as Lemire's proof asks."""
+    """The leading 128 bits (high, low) of 5^q for q = −342 … 308, rounded as Lemire's proof requires."""
     rows = []
     for q in range(SMALLEST_POWER, LARGEST_POWER + 1):
         if q >= 0:
@@ -125,7 +125,7 @@ def eisel_lemire(mantissa: Any, power: Any) -> Any:
 
 @kernel
 def big_multiply_add(big: Any, factor: Any, addend: Any) -> None:
-    """big = big · factor + addend, where big holds its length in big[0] and then 32-bit limbs, lowest first."""
+    """Set big = big · factor + addend. big[0] is the number of its 32-bit limbs, which follow, lowest first."""
     carry = addend
     length = np.int64(big[0])
     for limb in range(1, length + 1):
@@ -139,7 +139,7 @@ def big_multiply_add(big: Any, factor: Any, addend: Any) -> None:
 
 @kernel
 def big_scale(big: Any, factor: Any, times: int) -> None:
-    """big = big · factor^times."""
+    """Set big = big · factor^times."""
     for _ in range(times):
         big_multiply_add(big, factor, U0)
 
@@ -209,30 +209,32 @@ def long_number(data: Any, start: Any, stop: Any, power: int) -> Any:
     return bits
 
 
-@kernel(fastmath=frozenset())  # a division that became a multiplication by the reciprocal would round twice
-def any_number(data: Any, start: Any) -> Any:
-    """As `parse_number`, for numbers of any form, byte by byte."""
-    p = start
-    sign = U(data[p])
-    if sign in (MINUS, PLUS):
-        p += U1
-    first = p
-    mantissa = U0
+@kernel(forceinline=True)
+def append_digits(data: Any, p: Any, mantissa: Any) -> Any:
+    """Append the digits at p to a mantissa: (new mantissa, position after them)."""
     digit = U(data[p]) - ZERO_BYTE
     while digit <= U9:
         mantissa = mantissa * U10 + digit
         p += U1
         digit = U(data[p]) - ZERO_BYTE
+    return mantissa, p
+
+
+@kernel(fastmath=frozenset())  # a division that became a multiplication by the reciprocal would round twice
+def any_number(data: Any, start: Any) -> Any:
+    """Parse a number of any form, byte by byte; otherwise as `parse_number`."""
+    p = start
+    sign = U(data[p])
+    if sign in (MINUS, PLUS):
+        p += U1
+    first = p
+    mantissa, p = append_digits(data, p, U0)
     digits = p - first
     power: Any = 0
     if U(data[p]) == DOT:
         p += U1
         point = p
-        digit = U(data[p]) - ZERO_BYTE
-        while digit <= U9:
-            mantissa = mantissa * U10 + digit
-            p += U1
-            digit = U(data[p]) - ZERO_BYTE
+        mantissa, p = append_digits(data, p, mantissa)
         digits += p - point
         power = -np.int64(p - point)
     if digits == U0:
@@ -267,8 +269,8 @@ def any_number(data: Any, start: Any) -> Any:
 def parse_number(data: Any, start: Any) -> Any:
     """Parse ``[+-]digits[.digits][e[+-]digits]`` at `start`: (value, position after it), or position `start` if none.
 
-    The value is infinite where the number is too large for a double. What most texts hold, up to seven digits before
-    the point and as many after it, is done here, by words; such a mantissa is exact.
+    The value is infinite if the number is too large for a double. The usual numbers, with up to seven digits before the
+    point and as many after it, are parsed here, eight bytes at a time; such a mantissa is exact.
     """
     sign = U(data[start])
     first = start + U1 if sign == MINUS else start

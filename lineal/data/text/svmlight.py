@@ -4,11 +4,11 @@ Values equal Python's ``float()`` of their text. Indices are int32 in memory, so
 (hash larger spaces first, or use the VW format); from 2³¹ entries on, the index arrays are int64. Rows are sorted by
 index; a repeated index in a row is an error.
 
-Streams for online learners take indices of up to 18 digits modulo 2**bits, sum what meets in a column, and say so in
-the schema (`bits`), so that later files are read like that.
+Streams for online learners take indices of up to 18 digits modulo 2**bits and sum the features that share a column. The
+schema then has the setting `bits`, so that later files are read in the same way.
 
-Schema settings: `index_base` (0 or 1), `bits` (where indices are wrapped), `labels` ("int", "float" or "multi"),
-`class_names` (multi-label files).
+Schema settings: `index_base` (0 or 1), `bits` (if indices are taken modulo 2**bits), `labels` ("int", "float" or
+"multi"), `class_names` (multi-label files).
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lineal.core.jit import kernel
-from lineal.data.dataset import Dataset, Schema
+from lineal.data.dataset import Dataset
 from lineal.data.options import ReadOptions
+from lineal.data.schema import Schema
 from lineal.data.text.assemble import Facts, Parsed, Parser
 from lineal.data.text.lines import (
     BAD_LABEL,
@@ -35,32 +36,34 @@ from lineal.data.text.lines import (
     NOT_FINITE,
     OK,
     Found,
-    count_marks,
+    count_separators,
     is_blank,
     merge_entries,
     parse_integer,
     parse_labels,
+    skip_bad_line,
     skip_blanks,
     skip_line,
     sort_entries,
 )
 from lineal.data.text.numbers import U0, U1, U, parse_number
-from lineal.data.text.reading import TextReader
+from lineal.data.text.reader import TextReader
 from lineal.errors import DataError, OptionError, unknown_value
 
 MAX_INDEX = 2**31 - 2
-MAX_WRAPPED = 10**18 - 1  # an index that is wrapped may have 18 digits
+MAX_WRAPPED = 10**18 - 1  # an index that is taken modulo 2**bits may have 18 digits
 ANY_COLUMN = -1  # the mask of all bits
 BAD_FEATURE, INDEX_TOO_SMALL, INDEX_TOO_LARGE, REPEATED, BAD_QUERY = range(10, 15)
 LETTER_Q, LETTER_I, LETTER_D, MINUS = (U(ord(c)) for c in "qid-")
 
 
 class Limits(NamedTuple):
-    """`base` is taken off every index; `lowest` and `highest` bound the index as written in the file.
+    """Which indices a file may have, and how they become columns.
 
-    Where `wraps`, only the bits under `mask` make the column, and what meets in one is summed, a repeated index too.
-    Rows are then sorted and merged only where `merge`; else entries come as the text has them. `exact` is how labels
-    are stored: see `parse_labels`.
+    `base` is subtracted from every index; `lowest` and `highest` bound the index as written in the file. With `wraps`,
+    only the bits under `mask` make the column, and features that share a column are summed. Rows are then sorted and
+    summed only with `merge`; otherwise the entries stay as the text has them. `exact` says how labels are stored: see
+    `parse_labels`.
     """
 
     base: int
@@ -83,7 +86,7 @@ def is_query(data: Any, p: Any) -> bool:
 
 @kernel
 def parse_query(data: Any, p: Any) -> Any:
-    """An optional ``qid:<int>``: (code, position after it, query id, whether there is one)."""
+    """Parse an optional ``qid:<int>``: (code, position after it, query id, whether there is one)."""
     p = skip_blanks(data, p)
     if not is_query(data, p):
         return OK, p, 0, False
@@ -98,7 +101,7 @@ def parse_query(data: Any, p: Any) -> Any:
 
 @kernel(borrows=True)
 def parse_features(data: Any, p: Any, rows: Any, entry: int, limits: Any) -> Any:
-    """The features up to the end of the line: (code, position, entries so far, whether the indices ascend)."""
+    """Parse the features up to the end of the line: (code, position, entries so far, whether the indices ascend)."""
     values, indices = rows.values, rows.indices
     capacity = indices.shape[0]
     previous = np.int64(-2)
@@ -140,9 +143,9 @@ def parse_features(data: Any, p: Any, rows: Any, entry: int, limits: Any) -> Any
 
 @kernel
 def find_repeat(data: Any, p: Any, indices: Any, start: int, stop: int, base: int) -> Any:
-    """Position where a sorted row names an index again, from the position p of its first feature; p if it never does.
+    """Position where a sorted row repeats an index, given the position p of its first feature; p if no index repeats.
 
-    No feature begins twice at p, so p itself can stand for none.
+    The first feature cannot be a repetition, so p itself can stand for none.
     """
     for i in range(start + 1, stop):
         if indices[i] == indices[i - 1]:
@@ -161,7 +164,7 @@ def find_repeat(data: Any, p: Any, indices: Any, start: int, stop: int, base: in
 
 @kernel(borrows=True)
 def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
-    """Parse whole lines into `rows`; stop when `bad` is full."""
+    """Parse whole lines into `rows`, and note errors in `bad`; stop when `bad` is full."""
     row, entry, label, n_bad = 0, 0, 0, 0
     lowest, highest, most_labels = MAX_INDEX, -1, 0
     unlabelled, queries, large, n_large = 0, 0, 0, 0
@@ -199,14 +202,11 @@ def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
                 repeat = find_repeat(data, first, rows.indices, entry, stop, limits.base)
                 if repeat != first:
                     code, p = REPEATED, repeat
-        if code == FULL or row >= rows.row_end.shape[0]:
-            is_full = True
+        is_full = code == FULL or row >= rows.row_end.shape[0]
+        if is_full:
             break
         if code != OK:
-            bad[n_bad, 0] = code
-            bad[n_bad, 1] = np.int64(p)
-            n_bad += 1
-            p = skip_line(data, p)
+            n_bad, p = skip_bad_line(data, p, code, bad, n_bad)
             continue
         if stop > entry:
             lowest = min(lowest, np.int64(rows.indices[entry]) + limits.base)
@@ -233,8 +233,8 @@ def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
 
 
 def _bounds(data: np.ndarray) -> tuple[int, int, int]:
-    marks = count_marks(data)
-    return marks.newlines, marks.colons, marks.newlines + marks.commas
+    found = count_separators(data)
+    return found.newlines, found.colons, found.newlines + found.commas
 
 
 def _expected(limits: Limits, options: ReadOptions, schema: Schema | None) -> dict[int, str]:
@@ -247,7 +247,7 @@ def _expected(limits: Limits, options: ReadOptions, schema: Schema | None) -> di
     else:
         reason = " (indices are 32-bit: hash larger ones, or use the VW format)"
     return {
-        BAD_FEATURE: "a feature as index:value, with a whole number as index",
+        BAD_FEATURE: "a feature as index:value, where the index is a whole number",
         INDEX_TOO_SMALL: f"a feature index of at least {limits.lowest}, as index_base is {limits.base}",
         INDEX_TOO_LARGE: f"a feature index of at most {limits.highest}{reason}",
         REPEATED: "each feature at most once in a row",
@@ -257,7 +257,7 @@ def _expected(limits: Limits, options: ReadOptions, schema: Schema | None) -> di
 
 
 def _limits(options: ReadOptions, schema: Schema | None) -> Limits:
-    """Auto takes base 1 and lets index 0 pass; where one occurred, `_columns` moves everything up by one."""
+    """The limits for some options. "auto" takes base 1 and accepts index 0; if one occurs, `_columns` adds 1 to all."""
     if options.index_base not in ("auto", "0", "1"):
         raise unknown_value("index_base", options.index_base, ("auto", "0", "1"))
     base, n_features = options.index_base, options.n_features
@@ -314,13 +314,13 @@ READER = TextReader(
 
 
 def read(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Dataset:
-    """Read files as one dataset; with a `schema`, into the columns that it describes."""
+    """Read svmlight files as one dataset; with a `schema`, into the columns that it describes."""
     return READER.read(paths, options, schema)
 
 
 def read_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Iterator[Dataset]:
-    """Read files block by block, in bounded memory.
+    """Read svmlight files block by block, in bounded memory.
 
-    Without a `schema` the files are parsed twice: first for the index base, the number of columns and the labels.
+    Without a `schema`, a first pass finds the index base, the number of columns and the labels.
     """
     return READER.read_blocks(paths, options, schema)

@@ -2,13 +2,13 @@
 
 Names become columns as in VW: a namespace hashes to a seed (0 for the unnamed one), a feature name is hashed with
 MurmurHash3 from that seed, a whole number is added to it, and the lowest `bits` bits are the column. Features of one
-row that meet in a column are summed; features with value 0 are left out; no constant feature is added (lineal has an
+row that share a column are summed; features with value 0 are left out; no constant feature is added (lineal has an
 intercept). A feature without a name (``:0.5``) counts up from the namespace's seed.
 
 A token that touches the bar, or begins with a quote, is a tag; tags are skipped. A base (initial prediction) other
-than 0 is refused, as a Dataset has no place for it.
+than 0 is refused, because a Dataset has no place for it.
 
-Schema settings: `bits`, `namespaces` (names seen, at most 256 of a chunk), `labels` ("int", "float", "multi", "none"),
+Schema settings: `bits`, `namespaces` (names seen, at most 256 per chunk), `labels` ("int", "float", "multi", "none"),
 `class_names` (multi-label files).
 """
 
@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lineal.core.jit import kernel
-from lineal.data.dataset import Dataset, Schema
+from lineal.data.dataset import Dataset
 from lineal.data.options import ReadOptions
+from lineal.data.schema import Schema
 from lineal.data.text.assemble import Facts, Parsed, Parser
 from lineal.data.text.byte_words import U3, U8, count_trailing_zeros, leading_digits, name_marks, word_at
 from lineal.data.text.lines import (
@@ -41,17 +42,17 @@ from lineal.data.text.lines import (
     SPACE,
     TAB,
     Found,
-    count_marks,
+    count_separators,
     is_blank,
     merge_entries,
     parse_labels,
+    skip_bad_line,
     skip_blanks,
-    skip_line,
     sort_entries,
 )
 from lineal.data.text.murmur import hash_name, murmur3_of_word
 from lineal.data.text.numbers import U0, U1, U, parse_number
-from lineal.data.text.reading import TextReader
+from lineal.data.text.reader import TextReader
 from lineal.errors import OptionError
 
 NO_BAR, BAD_IMPORTANCE, BAD_BASE, TOO_MANY_TOKENS = range(10, 14)
@@ -66,10 +67,11 @@ ENDS_NAME = np.isin(np.arange(256), np.array([SPACE, TAB, RETURN, NEWLINE, BAR, 
 
 
 class Limits(NamedTuple):
-    """Columns are the hash bits under `mask`; `wanted` has the seeds of the namespaces that kinds are for.
+    """How hashes become columns.
 
-    Rows are sorted, and what meets in a column is summed, where `merge`; else entries come as the text has them.
-    `exact` is how labels are stored: see `parse_labels`.
+    A column is the bits of the hash under `mask`. `wanted` has the seeds of the namespaces that `Rows.kinds` tells
+    apart. With `merge`, rows are sorted and features that share a column are summed; otherwise the entries stay as the
+    text has them. `exact` says how labels are stored: see `parse_labels`.
     """
 
     mask: np.uint64
@@ -90,7 +92,7 @@ def token_end(data: Any, p: Any) -> Any:
 
 @kernel
 def name_end(data: Any, p: Any) -> Any:
-    """The end of the name at p: as `token_end`, or a colon."""
+    """The end of the name at p: a colon, or where `token_end` is."""
     while True:
         p += count_trailing_zeros(name_marks(word_at(data, p))) >> U3
         if ENDS_NAME[data[p]]:
@@ -100,14 +102,14 @@ def name_end(data: Any, p: Any) -> Any:
 
 @kernel
 def long_name(data: Any, start: Any, p: Any, seed: Any) -> Any:
-    """The name from `start` on, which does not end before p: (position after it, its hash)."""
+    """Parse a name that begins at `start` and does not end before p: (position after it, its hash)."""
     stop = name_end(data, p)
     return stop, hash_name(data, start, stop, seed)
 
 
 @kernel(forceinline=True)
 def parse_name(data: Any, p: Any, seed: Any) -> Any:
-    """The name at p: (position after it, its hash). One of up to seven bytes is looked at as a whole."""
+    """Parse the name at p: (position after it, its hash). Up to seven bytes are handled as one word."""
     word = word_at(data, p)
     length = count_trailing_zeros(name_marks(word)) >> U3
     stop = p + length
@@ -119,7 +121,7 @@ def parse_name(data: Any, p: Any, seed: Any) -> Any:
 
 @kernel(forceinline=True)
 def parse_value(data: Any, p: Any) -> Any:
-    """An optional ``:value`` after a name: (code, position after it, value), 1 where there is none."""
+    """Parse an optional ``:value`` after a name: (code, position after it, value). Without one, the value is 1."""
     if U(data[p]) != COLON:
         return OK, p, 1.0
     p += U1
@@ -135,7 +137,7 @@ def parse_value(data: Any, p: Any) -> Any:
 
 @kernel
 def parse_head(data: Any, p: Any, labels: Any, count: int, exact: int) -> Any:
-    """Everything before the first bar: (code, position of the bar, new label count, large labels, importance)."""
+    """Parse the text before the first bar: (code, position of the bar, new label count, large labels, importance)."""
     importance = 1.0
     token, large = 0, 0
     while True:
@@ -169,7 +171,7 @@ def parse_head(data: Any, p: Any, labels: Any, count: int, exact: int) -> Any:
 
 @kernel
 def note_name(names: Any, seed: Any, start: Any, stop: Any) -> None:
-    """Remember the span of a namespace in a small hash table; where the table is full, forget it."""
+    """Remember the span of a namespace in a small hash table, unless the table is full."""
     slot = np.int64(seed * MULTIPLIER >> NAME_SLOT_SHIFT)
     for step in range(MAX_NAMES):
         place = (slot + step) % MAX_NAMES
@@ -191,7 +193,7 @@ def kind_of(seed: Any, wanted: Any) -> Any:
 
 @kernel(borrows=True)
 def parse_namespaces(data: Any, p: Any, rows: Any, entry: int, limits: Any) -> Any:
-    """From the first bar to the end of the line: (code, position, entries so far)."""
+    """Parse from the first bar to the end of the line: (code, position, entries so far)."""
     values, indices, kinds = rows.values, rows.indices, rows.kinds
     capacity = indices.shape[0]
     seed, weight, unnamed, kind = U0, 1.0, U0, np.uint8(0)
@@ -234,7 +236,7 @@ def parse_namespaces(data: Any, p: Any, rows: Any, entry: int, limits: Any) -> A
 
 @kernel(borrows=True)
 def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
-    """Parse whole lines into `rows`; stop when `bad` is full."""
+    """Parse whole lines into `rows`, and note errors in `bad`; stop when `bad` is full."""
     row, entry, label, n_bad, most_labels, unlabelled, large = 0, 0, 0, 0, 0, 0, 0
     is_full = False
     first_unlabelled: Any = -1
@@ -248,18 +250,15 @@ def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
         code, p, label_stop, n_large, importance = parse_head(data, p, rows.labels, label, limits.exact)
         if code == OK:
             code, p, stop = parse_namespaces(data, p, rows, entry, limits)
-        if code == OK and limits.merge:
+        if code not in (OK, FULL):
+            n_bad, p = skip_bad_line(data, p, code, bad, n_bad)
+            continue
+        is_full = code == FULL or row >= rows.row_end.shape[0]
+        if is_full:
+            break
+        if limits.merge:
             sort_entries(rows.indices, rows.values, entry, stop)
             stop = merge_entries(rows.indices, rows.values, entry, stop)
-        if code == FULL or row >= rows.row_end.shape[0]:
-            is_full = True
-            break
-        if code != OK:
-            bad[n_bad, 0] = code
-            bad[n_bad, 1] = np.int64(p)
-            n_bad += 1
-            p = skip_line(data, p)
-            continue
         most_labels = max(most_labels, label_stop - label)
         large += n_large
         if label_stop == label:
@@ -275,15 +274,15 @@ def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
 
 
 def _bounds(data: np.ndarray) -> tuple[int, int, int]:
-    """A blank stands before every feature, so blanks bound the entries."""
-    marks = count_marks(data)
-    return marks.newlines, marks.blanks, marks.newlines + marks.commas
+    """Upper bounds of rows, entries and labels. A blank stands before every feature, so blanks bound the entries."""
+    found = count_separators(data)
+    return found.newlines, found.blanks, found.newlines + found.commas
 
 
 MESSAGES = {
     **EXPECTED,
     NO_BAR: "'|' before the features",
-    BAD_IMPORTANCE: "an importance weight: a finite number from 0 up",
+    BAD_IMPORTANCE: "an importance weight: a finite number, at least 0",
     BAD_BASE: "0 or nothing (initial predictions are not supported)",
     TOO_MANY_TOKENS: "'|' after label, importance and base",
 }
@@ -303,7 +302,7 @@ def _schema(facts: Facts, options: ReadOptions) -> Schema:
 
 
 def _columns(parsed: Parsed, schema: Schema, parser: Parser) -> None:
-    """Nothing to do: the kernel's indices are columns."""
+    """Do nothing: the indices of the kernel are columns already."""
 
 
 def _extras(parsed: Parsed) -> dict[str, Any]:
@@ -314,10 +313,10 @@ READER = TextReader("vw", _parser, _schema, _columns, _extras, labels_required=F
 
 
 def read(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Dataset:
-    """Read files as one dataset; with a `schema`, hashed as it says."""
+    """Read VW files as one dataset; with a `schema`, hashed as it says."""
     return READER.read(paths, options, schema)
 
 
 def read_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Iterator[Dataset]:
-    """Read files block by block, in bounded memory; without a `schema` they are parsed twice, first for the labels."""
+    """Read VW files block by block, in bounded memory; without a `schema`, a first pass finds the labels."""
     return READER.read_blocks(paths, options, schema)

@@ -1,4 +1,4 @@
-"""svmlight and VW text as a stream: one pass, with nothing known beforehand (see `lineal.data.stream`)."""
+"""svmlight and VW text in one pass, with nothing known beforehand (see `lineal.data.stream`)."""
 
 from __future__ import annotations
 
@@ -9,40 +9,39 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lineal.core.threads import thread_count
-from lineal.data.dataset import Dataset, Schema
+from lineal.data.dataset import Dataset
 from lineal.data.options import ReadOptions
+from lineal.data.read import Plan
+from lineal.data.schema import Schema
 from lineal.data.text.assemble import Parsed, Parser, parse_blocks
-from lineal.data.text.labels import label_sets
 from lineal.data.text.murmur import hash_name
 from lineal.data.text.numbers import U0, U
-from lineal.data.text.reading import TextReader, csr_of_parsed, drop_unlabelled
+from lineal.data.text.reader import TextReader, csr_of_parsed, drop_unlabelled, label_sets
+from lineal.data.text.svmlight import READER as SVMLIGHT
+from lineal.data.text.vw import READER as VW
 from lineal.errors import DataError, OptionError
 
 if TYPE_CHECKING:
-    from lineal.data.stream import Wish
+    from lineal.data.stream import StreamChoices
+
+READERS = {reader.name: reader for reader in (SVMLIGHT, VW)}
 
 
-def text_blocks(
-    reader: TextReader,
-    paths: list[str],
-    options: ReadOptions,
-    schema: Schema | None,
-    wish: Wish,
-    class_names: Sequence[float] | None,
-) -> Iterator[Dataset]:
-    """Blocks of parsed lines; the checks are made at once, the reading when the first block is asked for."""
+def text_blocks(plan: Plan, choices: StreamChoices, class_names: Sequence[float] | None) -> Iterator[Dataset]:
+    """Blocks of parsed lines. Options are checked at once; reading begins with the first block."""
+    reader, schema = READERS[plan.format], plan.schema
     reader.check_schema(schema)
-    if wish.namespaces and reader.name != "vw":
-        raise OptionError(f"namespaces={list(wish.namespaces)!r}: {reader.name} text has none")
+    if choices.namespaces and reader.name != "vw":
+        raise OptionError(f"namespaces={list(choices.namespaces)!r}: {reader.name} text has none")
     if schema is None:
-        schema = _schema(reader.name, options, class_names)
+        schema = _schema(reader.name, plan.options, class_names)
     elif class_names is not None and list(class_names) != schema.settings.get("class_names"):
         raise OptionError("class_names cannot be changed: the schema decides them")
-    return _blocks(reader, paths, _parser(reader, options, schema, wish), schema, wish)
+    return _blocks(reader, plan.paths, _parser(reader, plan.options, schema, choices), schema, choices)
 
 
 def _schema(name: str, options: ReadOptions, class_names: Sequence[float] | None) -> Schema:
-    """What another file has to be read by; it is decided before the first line."""
+    """The schema of the stream, decided before the first line."""
     settings: dict[str, Any] = {"bits": options.bits}
     if name == "svmlight":
         if options.n_features is not None:
@@ -57,28 +56,30 @@ def _schema(name: str, options: ReadOptions, class_names: Sequence[float] | None
     return Schema(name, 1 << options.bits, settings).checked()
 
 
-def _parser(reader: TextReader, options: ReadOptions, schema: Schema, wish: Wish) -> Parser:
+def _parser(reader: TextReader, options: ReadOptions, schema: Schema, choices: StreamChoices) -> Parser:
     parser = reader.parser(options, schema)
     if "bits" not in schema.settings:  # a model's svmlight files, whose columns are all known
         return parser
-    limits = parser.limits._replace(merge=wish.merge)
-    if wish.namespaces:
-        limits = limits._replace(wanted=np.array([_seed(name) for name in wish.namespaces], np.uint64))
-    return replace(parser, limits=limits, has_kinds=bool(wish.namespaces))
+    limits = parser.limits._replace(merge=choices.merge)
+    if choices.namespaces:
+        limits = limits._replace(wanted=np.array([_seed(name) for name in choices.namespaces], np.uint64))
+    return replace(parser, limits=limits, has_kinds=bool(choices.namespaces))
 
 
 def _seed(name: str) -> int:
-    """What a namespace hashes to; the unnamed one is 0."""
+    """The hash of a namespace; 0 for the unnamed one."""
     text = name.encode()
     return int(hash_name(np.frombuffer(text + b"\n", np.uint8), U0, U(len(text)), U0)) if text else 0
 
 
-def _blocks(reader: TextReader, paths: list[str], parser: Parser, schema: Schema, wish: Wish) -> Iterator[Dataset]:
+def _blocks(
+    reader: TextReader, paths: list[str], parser: Parser, schema: Schema, choices: StreamChoices
+) -> Iterator[Dataset]:
     room = parser.options.max_bad_lines
     for parsed in parse_blocks(parser, paths, chunks=thread_count(parser.options.n_jobs)):
-        wish.seen |= parsed.facts.names
-        if "" in wish.namespaces and (parsed.kinds == 1 + wish.namespaces.index("")).any():
-            wish.seen.add("")  # names are noted where there is one
+        choices.seen |= parsed.facts.names
+        if "" in choices.namespaces and (parsed.kinds == 1 + choices.namespaces.index("")).any():
+            choices.seen.add("")  # the kernel notes only namespaces that have a name
         block = _dataset(reader, parsed, parser, schema, room)
         room -= block.bad_lines
         yield block
@@ -90,14 +91,14 @@ def _dataset(reader: TextReader, parsed: Parsed, parser: Parser, schema: Schema,
     wanted = parser.options.labels
     if wanted and parsed.labels.dtype.kind != "f":
         raise DataError(
-            f"the label {np.abs(parsed.labels).max()} is beyond 2**53: a stream holds labels as doubles, which would "
-            "merge such numbers; number the classes from 0, or read the files whole"
+            f"the label {np.abs(parsed.labels).max()} is beyond 2**53: a stream holds labels as doubles, in which such "
+            "numbers become equal; number the classes from 0, or read the files whole"
         )
     if wanted and not is_multi:
         if parsed.facts.most_labels > 1:
             raise DataError(
-                "a line has several labels, and a stream does not know the classes before its end: name them "
-                "(class_names), or read the files whole"
+                "a line has several labels, and a stream does not know the classes before its end: give class_names, "
+                "or read the files whole"
             )
         if reader.labels_required and parsed.facts.unlabelled:
             drop_unlabelled(parsed, room, parser.options.max_bad_lines)
@@ -119,7 +120,7 @@ def _dataset(reader: TextReader, parsed: Parsed, parser: Parser, schema: Schema,
 
 
 def _numbers(parsed: Parsed) -> np.ndarray:
-    """A number a row; NaN where there is none."""
+    """One number per row; NaN for rows without a label."""
     if not parsed.facts.unlabelled:
         return parsed.labels
     y = np.full(parsed.row_end.size, np.nan)

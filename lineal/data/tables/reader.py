@@ -1,17 +1,15 @@
-"""Tables with named columns: CSV and TSV, JSON lines, Parquet and Arrow IPC, all by way of pyarrow record batches.
+"""The reader of tables with named columns: CSV and TSV, JSON lines, Parquet and Arrow IPC, all as pyarrow batches.
 
-Numbers and booleans become one column each, text becomes one column a value ("column=value") or is hashed. X is dense
-without text columns; with them it is a csr_array where fewer than a quarter of the training file's cells are not 0.
-How each column was encoded is stored in the `Schema` (see `lineal.data.tables.encode`), so that a later file, with its
-columns in any order, gives the same X. Texts that training did not see are all zeros, and counted in the returned
-schema's ``settings["unseen"]``.
+Numbers and booleans become one column each. Text becomes one column per value ("column=value") or is hashed. X is dense
+without text columns; with them it is a csr_array if fewer than a quarter of the training file's cells are non-zero. The
+`Schema` stores how each column was encoded (see `lineal.data.tables.encode`), so that a later file, with its columns in
+any order, gives the same X. Texts that training did not see become zeros, and the returned schema counts them in
+``settings["unseen"]``.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,32 +18,33 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lineal.data.dataset import Dataset, Schema
+from lineal.data.byte_stream import open_bytes, spooled
+from lineal.data.chunks import line_chunks
+from lineal.data.dataset import Dataset
+from lineal.data.formats import CSV_LIKE, FORMATS, LAYOUT_KEY, is_compressed, named_format
 from lineal.data.join import stack
 from lineal.data.options import ReadOptions
-from lineal.data.source import STDIN, cannot_read, display_name, line_chunks, open_bytes, spooled
+from lineal.data.schema import Schema
+from lineal.data.source import STDIN, cannot_read, display_name
 from lineal.data.tables import csv, json_lines
-from lineal.data.tables.cells import Place, lacks_columns
+from lineal.data.tables.cells import BatchPlace, lacks_columns
 from lineal.data.tables.csv import CsvState, Widened
 from lineal.data.tables.encode import Encoding, Part
 from lineal.data.tables.json_lines import JsonState
 from lineal.data.tables.survey import Survey, assign_roles
 from lineal.errors import DataError
 
-#: Metadata that marks a file in the binary layout (`lineal.data.binary.layout`).
-LAYOUT_KEY = b"lineal"
-
-#: Cells of one batch of a binary table, bounded so that a block of a wide table stays small.
+#: Number of cells of one batch of a binary table, bounded so that batches of a wide table stay small.
 BATCH_CELLS = 1 << 22
 
-#: Bytes of JSON lines that are parsed at a time.
+#: Number of bytes of JSON lines that are parsed at a time.
 JSON_BYTES = 8 << 20
 
 
 def read(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Dataset:
-    """The whole table."""
+    """Read the whole table."""
     with spooled(paths) as files:
-        table = _Table(files, paths, options, schema)
+        table = _TableFiles(files, paths, options, schema)
         batches = table.load()
         encoding = table.known
         total = sum(len(batch) for batch, _ in batches)
@@ -54,7 +53,7 @@ def read(paths: list[str], options: ReadOptions, schema: Schema | None = None) -
         X = None if encoding.sparse else np.empty((total, encoding.n_features), dtype=encoding.dtype)
         parts, row = [], 0
         batches.reverse()
-        while batches:  # each batch is let go once it is encoded
+        while batches:  # each batch is freed once it is encoded
             batch, place = batches.pop()
             part = encoding.encode(batch, place)
             if X is not None:
@@ -65,15 +64,15 @@ def read(paths: list[str], options: ReadOptions, schema: Schema | None = None) -
 
 
 def read_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Iterator[Dataset]:
-    """The table in blocks of rows. Without a schema the files are read twice: texts and means must be known first."""
+    """Read the table in blocks of rows. Without a schema, a first pass finds the texts and means."""
     with spooled(paths) if schema is None else contextlib.nullcontext(paths) as files:
-        table = _Table(files, paths, options, schema)
+        table = _TableFiles(files, paths, options, schema)
         if table.encoding is None:
             table.survey()
         pending: list[Part] = []
         held = bad_before = 0
         for batch, place in table.stream():
-            if held >= options.block_bytes:  # only now, so that the last block counts the bad lines at the end
+            if held >= options.block_bytes:  # not earlier, so that the last block counts the malformed lines at the end
                 yield _dataset(table.known, pending, None, table.bad_lines - bad_before)
                 pending, held, bad_before = [], 0, table.bad_lines
             pending.append(table.known.encode(batch, place))
@@ -83,17 +82,17 @@ def read_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = 
 
 
 def encode_frame(frame: Any, schema: Schema) -> Any:
-    """X of a DataFrame, encoded as the training table was; labels in it are ignored."""
+    """X of a DataFrame, encoded as the training table was; its labels are ignored."""
     encoding = Encoding.of_schema(schema).expanded()
     absent = [name for name in encoding.needed() if name not in frame.columns]
     if absent:
         raise DataError(f"the table lacks columns that training had: {', '.join(absent)}")
     table = pa.Table.from_pandas(frame[encoding.needed()], preserve_index=False).combine_chunks()
-    parts = [encoding.encode(batch, Place("the table", 0)).X for batch in table.to_batches()]
+    parts = [encoding.encode(batch, BatchPlace("the table", 0)).X for batch in table.to_batches()]
     return parts[0] if len(parts) == 1 else stack(parts)
 
 
-class _Table:
+class _TableFiles:
     """The files of one read as record batches with their places, and the encoding once it is known."""
 
     def __init__(self, files: list[str], names: list[str], options: ReadOptions, schema: Schema | None) -> None:
@@ -102,7 +101,7 @@ class _Table:
             what = f"{schema.format!r} data, which has no named columns"
             raise DataError(f"{self.names[0]} is a table, but the model was trained on {what}")
         self.encoding = None if schema is None else replace(Encoding.of_schema(schema), dtype=options.dtype)
-        if self.encoding is not None and self._kind(self.names[0]) not in ("csv", "tsv"):
+        if self.encoding is not None and self._kind(self.names[0]) not in CSV_LIKE:
             self.encoding = self.encoding.expanded()
         self.csv = CsvState(options, self.encoding)
         self.json = JsonState()
@@ -110,12 +109,12 @@ class _Table:
 
     @property
     def known(self) -> Encoding:
-        """The encoding, once there is one."""
+        """The encoding, which must be known by now."""
         assert self.encoding is not None
         return self.encoding
 
-    def load(self) -> list[tuple[Any, Place]]:
-        """All batches; the encoding is made from them where it is not given."""
+    def load(self) -> list[tuple[Any, BatchPlace]]:
+        """All batches; the encoding is made from them if it is not given."""
         while True:
             try:
                 batches = list(self.stream())
@@ -130,7 +129,7 @@ class _Table:
                 batches = []
 
     def survey(self) -> None:
-        """A pass over the files that makes the encoding."""
+        """Make the encoding in a pass over the files."""
         while True:
             survey = self._new_survey()
             try:
@@ -141,25 +140,25 @@ class _Table:
                 continue
 
     def _new_survey(self) -> Survey:
-        is_csv = self._kind(self.names[0]) in ("csv", "tsv")
+        is_csv = self._kind(self.names[0]) in CSV_LIKE
         return Survey(self.options, is_csv, lambda: self.csv.wide_names)
 
     def _settle(self, survey: Survey) -> None:
-        """Take the encoding over; where text in a column of numbers is a mistake, the files must be read again."""
+        """Take the encoding from the survey; if text in a column of numbers is a mistake, the files are read again."""
         if survey.rows == 0:
             guessed = "; its first line was taken for names: if it is data, say header='no'"
             raise DataError(f"{self.names[0]} has no rows" + guessed * (self.csv.header_chosen == "guessed"))
         known = self.csv.strict or set()
         mistyped = {name: kind for name, kind in survey.mistyped().items() if name not in known}
-        if mistyped and self._kind(self.names[0]) in ("csv", "tsv"):
+        if mistyped and self._kind(self.names[0]) in CSV_LIKE:
             self.csv.strict = known | set(mistyped)
             self.csv.types |= mistyped
             raise Widened
         self.encoding = survey.encoding(self.csv.header, self.csv.header_chosen)
         self.csv = CsvState(self.options, self.encoding, strict=self.csv.strict or set())
 
-    def stream(self) -> Iterator[tuple[Any, Place]]:
-        """Batches of all files, each with every column that the encoding wants."""
+    def stream(self) -> Iterator[tuple[Any, BatchPlace]]:
+        """The batches of all files, each with every column that the encoding needs."""
         self.bad_lines = self.csv.bad_lines = 0
         self.json = self._json_state()
         seen: set[str] = set()
@@ -177,7 +176,7 @@ class _Table:
                     labelled = self.encoding.label in names
                     batch = self._complete(batch)
                 if len(batch):
-                    yield batch, Place(source, row, self.csv.line_of)
+                    yield batch, BatchPlace(source, row, self.csv.line_of)
                 row += len(batch)
         if self.encoding is not None and seen:
             self._check_columns(seen, self.names[0], seen)
@@ -194,7 +193,7 @@ class _Table:
         return JsonState(lambda name: name not in wanted, numbers, lambda names: label)
 
     def _check_columns(self, names: set[str], source: str, seen: set[str]) -> None:
-        """Refuse a file that lacks columns of the training table, or has others than the training files before it."""
+        """Refuse a file that lacks columns of the training table, or a training file unlike the first one."""
         if self.encoding is None:
             if seen and seen != names:
                 odd = ", ".join(sorted(seen ^ names))
@@ -202,10 +201,10 @@ class _Table:
             return
         absent = [name for name in self.encoding.needed() if name not in names]
         if absent:
-            raise lacks_columns(source, absent, self._kind(source) in ("csv", "tsv") and self.options.header == "auto")
+            raise lacks_columns(source, absent, self._kind(source) in CSV_LIKE and self.options.header == "auto")
 
     def _complete(self, batch: Any) -> Any:
-        """Put null columns where a piece of JSON lines happens to lack a field; leave out labels that nobody wants."""
+        """Add null columns for fields that a piece of JSON lines lacks; leave out labels that are not wanted."""
         present = set(batch.schema.names)
         if not self.options.labels:
             batch = batch.select([name for name in self.known.needed() if name in present])
@@ -215,9 +214,11 @@ class _Table:
         return batch
 
     def _kind(self, path: str) -> str:
+        """The format of a file: csv if neither the options nor its name tell."""
         if self.options.format != "auto":
             return self.options.format
-        return kind_of(path)
+        kind = named_format(path)
+        return kind if kind is not None and FORMATS[kind].reader == __name__ else "csv"
 
     def _batches(self, file: str, source: str) -> Iterator[Any]:
         kind = self._kind(source)
@@ -236,7 +237,7 @@ class _Table:
                     yield from csv.batches(stream, file, source, self.csv)
                 self.bad_lines = self.csv.bad_lines
         except MemoryError:
-            raise  # pyarrow's is one of its other errors, too
+            raise  # pyarrow's MemoryError is also an ArrowException
         except OSError as error:
             raise cannot_read(source, error) from error
         except (pa.ArrowException, UnicodeDecodeError) as error:
@@ -244,23 +245,14 @@ class _Table:
 
 
 def _seekable(path: str) -> Any:
-    if path == STDIN or re.search(r"\.(gz|bz2|zstd?)$", path):
+    if path == STDIN or is_compressed(path):
         with open_bytes(path) as stream:
             return pa.BufferReader(stream.read())
     return pa.OSFile(path)  # never mapped: another process could cut the file
 
 
-def kind_of(path: str) -> str:
-    """The kind of table that a file's name tells: csv where it tells none."""
-    stem = re.sub(r"\.(gz|bz2|zstd?)$", "", path.lower())
-    extension = os.path.splitext(stem)[1]
-    kinds = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet", ".tsv": "tsv"}
-    kinds |= {".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
-    return kinds.get(extension, "csv")
-
-
 def _binary(data: Any, source: str, kind: str, wanted: list[str] | None) -> Iterator[Any]:
-    """Batches of a Parquet or Arrow file, read and decoded piece by piece."""
+    """The batches of a Parquet or Arrow file, read and decoded piece by piece."""
     if kind == "parquet":
         import pyarrow.parquet as parquet
 
@@ -280,7 +272,7 @@ def _binary(data: Any, source: str, kind: str, wanted: list[str] | None) -> Iter
         raise DataError(f"{source} is a converted file: decompress it, and name it instead of a pipe")
     _refuse_repeated(file.schema.names, source)
     for batch in batches:
-        batch.validate(full=True)  # offsets and dictionary codes of a damaged file would be read out of bounds
+        batch.validate(full=True)  # offsets and dictionary codes of a damaged file could point outside of its arrays
         step = max(1024, BATCH_CELLS // max(1, batch.num_columns))
         yield from (batch.slice(start, step) for start in range(0, len(batch), step))
 
@@ -291,7 +283,7 @@ def _refuse_repeated(names: list[str], source: str) -> None:
 
 
 def _dataset(encoding: Encoding, parts: list[Part], X: Any, bad_lines: int) -> Dataset:
-    """Join encoded parts; `X` is given where it is joined already."""
+    """The dataset of some encoded parts; `X` is given if it is joined already."""
     if X is None:
         X = stack([part.X for part in parts])
     y = stack([part.y for part in parts]) if all(part.y is not None for part in parts) else None

@@ -1,4 +1,4 @@
-"""Writing the binary layout (see `lineal.data.binary.layout`) from blocks of rows, in bounded memory and atomically."""
+"""Writes the binary layout (see `lineal.data.binary.layout`) from blocks of rows, in bounded memory and atomically."""
 
 from __future__ import annotations
 
@@ -12,24 +12,23 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
-from lineal.data.binary.file import KEY, VERSION, validate_full
+from lineal.data.binary.checks import check_sparse
+from lineal.data.binary.file import VERSION
 from lineal.data.binary.spool import Spool
-from lineal.data.dataset import Dataset
-from lineal.data.finite import check_finite
+from lineal.data.dataset import Dataset, check_finite
+from lineal.data.formats import FORMATS, LAYOUT_KEY
 from lineal.errors import DataError, OptionError
 from lineal.system.files import folder_beside, put_in_place, target_of
 
-EXTENSIONS = (".arrow", ".feather", ".ipc")
-
-#: Bytes handed to the operating system at a time.
+#: Number of bytes that are handed to the operating system at a time.
 WRITE_STEP = 8 << 20
 
 
 def write(blocks: Iterator[Dataset], destination: str | os.PathLike[str]) -> None:
-    """Collect the blocks in temporary files beside the destination, then write it and move it into place."""
+    """Write blocks of rows to one file: collect them in temporary files beside it, then put it in place."""
     path = os.path.abspath(os.fspath(destination))
-    if not path.endswith(EXTENSIONS):
-        raise OptionError(f"destination={os.fspath(destination)!r} must end with .arrow: that is what is written")
+    if not path.endswith(FORMATS["arrow"].extensions):
+        raise OptionError(f"destination={os.fspath(destination)!r} must end with .arrow: the result is an Arrow file")
     if os.path.isdir(path):
         raise DataError(f"cannot write {path}: it is a directory")
     try:
@@ -45,7 +44,7 @@ def write(blocks: Iterator[Dataset], destination: str | os.PathLike[str]) -> Non
 
 
 class Collector:
-    """Blocks of rows, appended to spools, that become one record batch."""
+    """Collects blocks of rows in spools, and writes them as one record batch."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -64,9 +63,9 @@ class Collector:
         return self.spools[name]
 
     def add(self, block: Dataset) -> None:
-        """Take in some rows, checked as every file is checked when it is read."""
+        """Add some rows, after the checks that every file gets when it is read."""
         self._check(block)
-        validate_full(block)
+        check_sparse(block)
         check_finite(block.X, block.feature_names, self.rows)
         if sparse.issparse(block.X):
             self._add_csr("X", block.X, "values")
@@ -140,7 +139,7 @@ class Collector:
         spool.append(y)
 
     def write(self, path: str) -> None:
-        """The record batch, from the mapped spools."""
+        """Write the record batch, from the mapped spools."""
         if self.rows == 0 or self.first is None or self.last is None:
             raise DataError("there are no rows to write")
         columns: dict[str, Any] = {}
@@ -160,7 +159,7 @@ class Collector:
                 columns[name] = self._vector(name)
         schema = pa.schema(
             [pa.field(name, column.type, nullable=False) for name, column in columns.items()],
-            metadata={KEY: json.dumps(self._about()).encode()},
+            metadata={LAYOUT_KEY: json.dumps(self._about()).encode()},
         )
         batch = pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
         with open(path, "wb", buffering=0) as file:
@@ -183,9 +182,9 @@ class Collector:
         }
 
     def _offsets(self, name: str) -> tuple[Any, bool]:
-        """Row offsets, as wide as the indices unless there are too many entries for that."""
+        """Row offsets and whether they are int64: as wide as the indices, unless there are too many entries."""
         wide = self.ends[name] >= 2**31 or self.spools[f"{name}_indices"].dtype == np.int64
-        self.spools[f"{name}_offsets"].become(np.int64 if wide else np.int32)
+        self.spools[f"{name}_offsets"].convert_to(np.int64 if wide else np.int32)
         return pa.py_buffer(self.spools[f"{name}_offsets"].mapped()), wide
 
     def _vector(self, name: str) -> Any:
@@ -204,7 +203,7 @@ def _lists(offsets: Any, flat: Any, wide: bool, rows: int) -> Any:
 
 
 class _Sink:
-    """A file for pyarrow that writes in steps and lets go of the spools' pages after each: memory stays bounded."""
+    """A file for pyarrow that writes in steps and frees the pages of the spools after each: memory stays bounded."""
 
     closed = False
 

@@ -1,0 +1,62 @@
+"""How good a model is on labelled rows: every measure that its loss and the labels allow, or one headline."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lineal.data.dataset import Dataset
+from lineal.errors import DataError
+from lineal.models import metrics
+from lineal.models.predictor import Predictor
+
+
+def evaluate(model: Predictor, data: Dataset) -> dict[str, Any]:
+    """All measures that the model and the labels of the data allow, in plain values. Every row counts equally."""
+    if model.is_number:
+        return metrics.numbers(data.y, _scores(model, data)[:, 0])
+    if model.is_multilabel != data.is_multilabel:
+        one, sets = "one label per row", "label sets"
+        has, wants = (sets, one) if data.is_multilabel else (one, sets)
+        raise DataError(f"the data has {has}, but the model was trained on {wants}")
+    y = _aligned(data, model.classes) if model.is_multilabel else data.y
+    scores = _scores(model, data)
+    probabilities = model.probabilities_of(scores) if model.has_probabilities else None
+    if model.is_multilabel:
+        return metrics.label_sets(y, scores, probabilities, model.classes, model.labels_of)
+    return metrics.single_label(y, scores, probabilities, model.classes)
+
+
+def headline_of(model: Predictor, data: Dataset) -> tuple[str, float]:
+    """Name and value of the accuracy, or of its like for label sets.
+
+    It is computed in batches, because the scores of all rows and many classes would not fit in memory.
+    """
+    name, total, start = "", 0.0, 0
+    for batch in model.batches(data.X):
+        stop = start + batch.shape[0]
+        name, value = metrics.headline(data.y[start:stop], model.scores(batch), model.classes)
+        total, start = total + value * batch.shape[0], stop
+    return name, total / len(data)
+
+
+def _scores(model: Predictor, data: Dataset) -> np.ndarray:
+    return np.concatenate([model.scores(batch) for batch in model.batches_of(data)])
+
+
+def _aligned(data: Dataset, classes: np.ndarray) -> Any:
+    """The label sets with the columns of a model: a file may have its labels in another order, or other labels."""
+    names = classes.tolist()
+    if list(data.class_names or names) == names:
+        return data.y
+    entries = data.y.tocoo()
+    columns = metrics.class_numbers(np.asarray(data.class_names), classes)[entries.col]
+    known = columns >= 0
+    if not known.all():
+        unknown = int((~known).sum())
+        warnings.warn(f"{unknown} labels of the rows are unknown to the model and left out", stacklevel=3)
+    cells = (entries.data[known], (entries.row[known], columns[known]))
+    return sparse.csr_array(cells, shape=(len(data), len(names)))
