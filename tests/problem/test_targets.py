@@ -1,6 +1,7 @@
 """Labels and their numbers: of the whole, and the same however it is cut into parts."""
 
 import datetime
+import itertools
 
 import numpy as np
 import pytest
