@@ -33,7 +33,13 @@ from lineal.core.inputs import checked_labels
 from lineal.design.matrix import summed
 from lineal.errors import DataError, OptionError
 from lineal.online.fit import CLASSES, NUMBERS, SETS, array_blocks, fit_online
-from lineal.online.monomial_values import count_of_rows, products_of_dense, products_of_rows
+from lineal.online.monomial_values import (
+    Monomials,
+    SparseRows,
+    count_products,
+    products_of_dense,
+    products_of_sparse,
+)
 from lineal.online.options import OnlineOptions
 from lineal.problem.labels import check_present, find_classes, has_columns, label_sets
 from lineal.problem.validation import validated, validated_weights
@@ -188,30 +194,21 @@ class AdaptivePolynomial(TransformerMixin, BaseEstimator):
 
     def _sparse(self, X: Any, ranges: list[tuple[int, int]], jobs: int) -> Any:
         X = summed(X)
-        look = (self._factors, self._members, self._member_starts)
+        rows = SparseRows(X.indices, X.data, X.indptr, X.shape[1])
+        monomials = Monomials(self._factors, self._members, self._member_starts)
         counts: np.ndarray = np.zeros(X.shape[0] + 1, np.int64)
-        row_tasks = [
-            partial(count_of_rows, X.indices, X.data, X.indptr, first, last, X.shape[1], *look, counts)
-            for first, last in ranges
-        ]
-        threads.run(row_tasks, jobs)
+        threads.run([partial(count_products, rows, first, last, monomials, counts) for first, last in ranges], jobs)
         starts = np.cumsum(counts)
-        columns: np.ndarray = np.empty(int(starts[-1]), np.int32)
-        values: np.ndarray = np.empty(int(starts[-1]), X.dtype)
-        fill_tasks = [
-            partial(
-                products_of_rows, X.indices, X.data, X.indptr, first, last, X.shape[1], *look, starts, columns, values
-            )
-            for first, last in ranges
-        ]
-        threads.run(fill_tasks, jobs)
-        _check_finite(values)
+        total = int(starts[-1])
+        out = SparseRows(np.empty(total, np.int32), np.empty(total, X.dtype), starts, len(self.monomials_))
+        threads.run([partial(products_of_sparse, rows, first, last, monomials, out) for first, last in ranges], jobs)
+        _check_finite(out.values)
         kind = sparse.csr_matrix if sparse.isspmatrix(X) else sparse.csr_array
-        if starts[-1] < 2**31:
+        if total < 2**31:
             starts = starts.astype(np.int32)
-        found = kind((values, columns, starts), shape=(X.shape[0], len(self.monomials_)))
-        found.sort_indices()
-        return found
+        result = kind((out.values, out.columns, starts), shape=(X.shape[0], out.width))
+        result.sort_indices()
+        return result
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names such as "a*b^2"."""

@@ -1,8 +1,8 @@
 """The products of features that an online learner makes: fixed ones, and those that grow while it learns.
 
-Agarwal et al. (2014), algorithm 1: after every epoch the monomials that ask most to be multiplied on become parents,
-and from then on each feature of an example is multiplied with each of its parents. Memory of the latter: 8 bytes a slot
-for the names of the monomials, 24 more where evidence is kept, and up to 16 MB that remember what became of products.
+Agarwal et al. (2014), algorithm 1: after every epoch the monomials with the largest scores become parents, and from then
+on each feature of an example is multiplied with each of its parents. Memory of the latter: 8 bytes per slot for the
+names of the monomials, 24 more where evidence is kept, and up to 16 MB that remember the slots of products.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lineal.online.parents import Parents
 from lineal.online.state import Rows
 from lineal.online.table import WeightTable, check
 
-#: Monomials of one example at most: beyond, products are not the way.
+#: An example with more monomials than this is refused.
 MAX_MONOMIALS = 1 << 27
 
 #: The first epoch of the doubling schedule, in examples.
@@ -34,23 +34,23 @@ _KINDS = {
 
 
 class Products:
-    """What the rows of a learner are expanded by.
+    """The products that the rows of a learner are expanded by.
 
     Parameters
     ----------
     options : checked `OnlineOptions`.
-    n_examples : how many there will be in all passes, for equal epochs; None where nobody knows.
+    n_examples : examples of all passes together, for equal epochs; None where the number is not known.
     """
 
     def __init__(self, options: OnlineOptions, n_examples: int | None) -> None:
         if options.schedule in ("equal", "halving") and n_examples is None:
             raise OptionError(
-                f"schedule={options.schedule!r} needs to know how many examples there are: use 'doubling' for a stream"
+                f"schedule={options.schedule!r} needs to know the number of examples: use 'doubling' for a stream"
             )
         if options.epochs != OnlineOptions.epochs and n_examples is None:
             raise OptionError(
-                f"epochs={options.epochs} needs to know how many examples there are: on a stream of unknown length "
-                "epochs double as long as it lasts"
+                f"epochs={options.epochs} needs to know the number of examples: on a stream of unknown length, each "
+                "epoch is twice as long as the one before"
             )
         self.options, self.n_examples, self.slots = options, n_examples, 1 << options.bits
         is_adaptive = options.expansion == "adaptive"
@@ -87,7 +87,7 @@ class Products:
         )  # fmt: skip
 
     def for_scores(self, clashes: np.ndarray | None = None) -> Expansion:
-        """The same with what it notes on the way kept apart: several threads may ask at once."""
+        """The expansion with counters of its own, so that several threads can score at once."""
         return self.arrays._replace(
             clashes=np.zeros(2, np.int64) if clashes is None else clashes, cuts=np.zeros(1, np.int64),
             origin=np.zeros(len(self.origin), np.int64), memo=_memo(self.parents),
@@ -109,11 +109,11 @@ class Products:
         return max(self.epoch, self.n_examples >> (o.epochs - self.epoch))
 
     def grow(self, table: WeightTable, mean: float) -> None:
-        """New parents, for examples of so many features of their own on average."""
+        """Choose new parents; `mean` is the average number of an example's own features."""
         o = self.options
         count = max(1, math.floor(mean**o.growth + 1e-9))
         admitted = self._best_candidates(count) if o.picky else np.zeros(0, np.intp)
-        slots = np.flatnonzero(self.origin)
+        slots = np.flatnonzero(self._is_counted())
         chosen = self.parents.best(
             slots, self._parent_scores(table, slots), self.origin, count - 1 if o.fallback else count
         )
@@ -125,20 +125,30 @@ class Products:
         self.epoch += 1
         self.evidence[:] = 0.0
 
+    def _is_counted(self) -> np.ndarray:
+        """For every slot whether its monomial takes part in scores: all but the candidates of picky expansion do."""
+        is_known = self.origin != 0
+        return is_known & ((self.active > 0) | ((self.origin >> 32) == 0)) if self.options.picky else is_known
+
     def _parent_scores(self, table: WeightTable, slots: np.ndarray) -> np.ndarray:
-        """How much the monomials of some slots ask to be multiplied on."""
-        if self.options.heuristic == "ssm" and not self.options.picky:
-            sums, squares, _ = self.evidence[slots].T
-            return np.divide(sums, squares, out=np.zeros(len(slots)), where=squares > 0.0)
+        """The score of each slot's monomial as a parent. It does not depend on the scales of columns."""
+        if self.options.heuristic == "ssm":
+            return self._evidence_scores(slots)
         return np.sqrt((table.scaled_weights(slots) ** 2).sum(axis=1))
 
+    def _evidence_scores(self, slots: np.ndarray) -> np.ndarray:
+        """Scores by evidence: Σ r²m² / Σ m² for SSM, else |Σ r·m| / Σ m² · max |m|, which is a weight times its scale."""
+        gains, squares, scales = self.evidence[slots].T
+        if self.options.heuristic == "weight":
+            gains = np.abs(gains) * scales
+        return np.divide(gains, squares, out=np.zeros(len(slots)), where=squares > 0.0)
+
     def _best_candidates(self, count: int) -> np.ndarray:
-        """Slots of the candidates that are to count, by the weight that each would have if its scale were 1."""
-        gains, squares, scales = self.evidence.T
-        score = np.divide(np.abs(gains) * scales, squares, out=np.zeros(self.slots), where=squares > 0.0)
-        score[self.active > 0] = 0.0
-        best = np.argsort(-score, kind="stable")[:count]
-        return np.asarray(best[score[best] > 0.0])
+        """Slots of the candidates with the largest scores, which count from now on."""
+        slots = np.flatnonzero((self.origin != 0) & ~self._is_counted())
+        scores = self._evidence_scores(slots)
+        best = np.argsort(-scores, kind="stable")[:count]
+        return slots[best[scores[best] > 0.0]]
 
     # --- room for one example
 
@@ -157,12 +167,12 @@ class Products:
         return all(len(array) >= length for array, length in zip(given, self._lengths(rows, width)))
 
     def _lengths(self, rows: Rows, width: int) -> tuple[int, int, int, int]:
-        """Of monomials, of rates, of keys of a row's entries and of parents in it."""
+        """Lengths of the scratch arrays: of monomials, rates, keys of a row's entries, and parents in it."""
         longest, count = self._size(rows)
         return count, count * width, longest, max(longest, len(self.parents))
 
     def _size(self, rows: Rows) -> tuple[int, int]:
-        """The longest row, and how many monomials it can have at most."""
+        """Length of the longest row, and the most monomials that it can have."""
         longest = int(np.diff(rows.starts).max(initial=0))
         expansion = self.options.expansion
         count = longest
@@ -182,7 +192,7 @@ class Products:
     # --- files
 
     def tensors(self, slots: np.ndarray) -> dict[str, np.ndarray]:
-        """What some slots (and the constant) have."""
+        """Names and evidence of the monomials in some slots (the constant's among them)."""
         inside = np.minimum(slots, self.slots - 1)
         found = {"clashes": self.clashes}
         if len(self.origin):
@@ -194,7 +204,7 @@ class Products:
         return found
 
     def restore(self, parents: Parents, slots: np.ndarray, tensors: dict[str, np.ndarray], width: int) -> None:
-        """Inverse of `tensors`, of rows with so many columns; a ValueError where they do not fit."""
+        """Inverse of `tensors`, for rows of `width` columns; raises a ValueError where they do not fit."""
         m, inside = len(slots), slots < self.slots
         check("clashes", tensors["clashes"], (2,), np.int64)
         self.clashes[:] = tensors["clashes"]
@@ -204,7 +214,7 @@ class Products:
             column = (known & 0xFFFFFFFF) - 1
             is_named = (known > 0) & ((known >> 32) <= len(parents)) & (column >= 0) & (column < width)
             if not (is_named | (known == 0)).all():
-                raise ValueError("origins name parents that there are not")
+                raise ValueError("origins name parents that do not exist")
             self.origin[slots[inside]] = known
         if len(self.evidence):
             check("evidence", tensors["evidence"], (m, 3), np.float64)
@@ -216,12 +226,12 @@ class Products:
 
 
 def _memo(parents: Parents) -> np.ndarray:
-    """Nothing known yet of children."""
+    """An empty memo of products."""
     return np.zeros((monomials.MEMO if len(parents) else 0, 4), np.int32)
 
 
 def check_slots(name: str, numbers: np.ndarray, highest: int) -> None:
-    """A ValueError where they are not ascending numbers of slots."""
+    """Raise a ValueError where numbers are not ascending numbers of slots."""
     is_list = numbers.dtype == np.int64 and numbers.ndim == 1
     if is_list and len(numbers):
         is_list = bool(numbers[0] >= 0 and numbers[-1] <= highest and (np.diff(numbers) > 0).all())

@@ -1,9 +1,9 @@
-"""Updates of eight columns at a time: sums of squared slopes, rates and weights of the features of one example.
+"""Updates of eight columns at a time: sums of squared derivatives, rates and weights of the features of one example.
 
-The table of `online_many` has a row a feature; which rows an example touches is not known to the compiler, which would
-test before every row whether its arrays overlap. Written as LLVM vectors, eight columns of all features stream by in
-registers (with AdaGrad's usual power t = ½ only, whose root and quotient are instructions). In plain Python
-(``NUMBA_DISABLE_JIT=1``) the same functions are slices.
+The cells of `many_columns` have a row per feature. Which rows an example touches is not known to the compiler, which
+would test before every row whether its arrays overlap. Written as LLVM vectors, eight columns of all features stay in
+registers (for the default power t = ½ only, whose square root and quotient are machine instructions). In plain Python
+(``NUMBA_DISABLE_JIT=1``) the same functions work on slices.
 """
 
 from __future__ import annotations
@@ -28,10 +28,16 @@ _BYTES = 4  # vectors start at any float32
 class _Lanes:
     """Builds loops over the features of an example, on `LANES` float32 of each."""
 
-    def __init__(self, context: Any, builder: Any, stride: Any) -> None:
-        self.context, self.builder, self.stride = context, builder, stride
+    def __init__(self, context: Any, builder: Any, width: Any) -> None:
+        self.context, self.builder, self.width = context, builder, width
         self.kind: Any = ir.FloatType()
         self.vector: Any = ir.VectorType(self.kind, LANES)
+
+    def field(self, tuple_type: Any, values: Any, name: str) -> tuple[Any, Any]:
+        """Type of an array in a NamedTuple, and the place of its first entry."""
+        index = tuple_type.fields.index(name)
+        array_type = tuple_type.types[index]
+        return array_type, self.place(array_type, self.builder.extract_value(values, index))
 
     def number(self, value: Any) -> Any:
         return ir.Constant(self.vector, [float(value)] * LANES)
@@ -46,9 +52,14 @@ class _Lanes:
         self.builder.store(value, vector_at(self.builder, place, offset, self.vector), align=_BYTES)
 
     def row(self, slots_type: Any, slots: Any, p: Any, column: Any) -> Any:
-        """Offset of a column in the row of feature p."""
+        """Offset of a column in the row of feature p: its weights, then its sums."""
         slot = element(self.context, self.builder, slots_type, slots, p, types.uintp)
-        return self.builder.add(self.builder.mul(slot, self.stride), column)
+        stride = self.builder.add(self.width, self.width)
+        return self.builder.add(self.builder.mul(slot, stride), column)
+
+    def rate_at(self, p: Any, column: Any) -> Any:
+        """Offset of the rate of a column of feature p."""
+        return self.builder.add(self.builder.mul(p, self.width), column)
 
     def times(self, a: Any, b: Any) -> Any:
         return self.builder.fmul(a, b, flags=FLAGS)
@@ -66,85 +77,90 @@ class _Lanes:
 
 
 @intrinsic
-def _grow(typing: Any, slots: Any, z: Any, count: Any, table: Any, stride: Any, column: Any, squares: Any, q: Any,
-          rates: Any, width: Any, at: Any):  # fmt: skip
+def _grow(typing: Any, scratch: Any, count: Any, cells: Any, many: Any, width: Any, at: Any):
     size = types.uintp
-    signature = types.void(slots, z, size, table, size, size, squares, q, rates, size, size)
+    signature = types.void(scratch, size, cells, many, size, size)
 
     def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        slots_, z_, count_, table_, stride_, column_, squares_, q_, rates_, width_, at_ = arguments
-        lanes = _Lanes(context, builder, stride_)
+        scratch_, count_, cells_, many_, width_, at_ = arguments
+        lanes = _Lanes(context, builder, width_)
         one_to_one = ir.FunctionType(lanes.vector, [lanes.vector])
         root = cgutils.get_or_insert_function(builder.module, one_to_one, f"llvm.sqrt.v{LANES}f32")
-        features, values, matrix = lanes.place(slots, slots_), lanes.place(z, z_), lanes.place(table, table_)
-        made = lanes.place(rates, rates_)
-        square = lanes.load(lanes.place(squares, squares_), at_)
+        slots_type, slots = lanes.field(scratch, scratch_, "slots")
+        values_type, values = lanes.field(scratch, scratch_, "values")
+        _, rates = lanes.field(scratch, scratch_, "rates")
+        _, squares = lanes.field(many, many_, "squares")
+        _, q = lanes.field(many, many_, "q")
+        matrix = lanes.place(cells, cells_)
+        square = lanes.load(squares, at_)
         total_q = cgutils.alloca_once_value(builder, lanes.number(0.0))
         least, largest = lanes.number(LEAST_SQUARE), lanes.number(LARGEST_SUM)
+        column = builder.add(width_, at_)
         with lanes.features(count_) as (p, _):
-            x = lanes.everywhere(z, values, p)
+            x = lanes.everywhere(values_type, values, p)
             x = lanes.times(x, x)
-            row = lanes.row(slots, features, p, column_)
+            row = lanes.row(slots_type, slots, p, column)
             total = lanes.plus(lanes.load(matrix, row), lanes.times(square, x))
             total = builder.select(builder.fcmp_ordered("<", total, largest), total, largest)
             lanes.store(total, matrix, row)
             total = builder.select(builder.fcmp_ordered(">", total, least), total, least)
             rate = builder.fdiv(lanes.number(1.0), builder.call(root, [total]))
-            lanes.store(rate, made, builder.add(builder.mul(p, width_), at_))
+            lanes.store(rate, rates, lanes.rate_at(p, at_))
             builder.store(lanes.plus(builder.load(total_q), lanes.times(x, rate)), total_q)
-        lanes.store(builder.load(total_q), lanes.place(q, q_), at_)
+        lanes.store(builder.load(total_q), q, at_)
         return context.get_dummy_value()
 
     return signature, generate
 
 
 @intrinsic
-def _advance(typing: Any, slots: Any, z: Any, count: Any, table: Any, stride: Any, steps: Any, rates: Any, width: Any,
-             at: Any):  # fmt: skip
+def _advance(typing: Any, scratch: Any, count: Any, cells: Any, many: Any, width: Any, at: Any):
     size = types.uintp
-    signature = types.void(slots, z, size, table, size, steps, rates, size, size)
+    signature = types.void(scratch, size, cells, many, size, size)
 
     def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        slots_, z_, count_, table_, stride_, steps_, rates_, width_, at_ = arguments
-        lanes = _Lanes(context, builder, stride_)
-        features, values, matrix = lanes.place(slots, slots_), lanes.place(z, z_), lanes.place(table, table_)
-        made = lanes.place(rates, rates_)
-        step = lanes.load(lanes.place(steps, steps_), at_)
+        scratch_, count_, cells_, many_, width_, at_ = arguments
+        lanes = _Lanes(context, builder, width_)
+        slots_type, slots = lanes.field(scratch, scratch_, "slots")
+        values_type, values = lanes.field(scratch, scratch_, "values")
+        _, rates = lanes.field(scratch, scratch_, "rates")
+        _, steps = lanes.field(many, many_, "steps")
+        matrix = lanes.place(cells, cells_)
+        step = lanes.load(steps, at_)
         with lanes.features(count_) as (p, _):
-            row = lanes.row(slots, features, p, at_)
-            rate = lanes.load(made, builder.add(builder.mul(p, width_), at_))
-            change = lanes.times(lanes.times(step, lanes.everywhere(z, values, p)), rate)
+            row = lanes.row(slots_type, slots, p, at_)
+            rate = lanes.load(rates, lanes.rate_at(p, at_))
+            change = lanes.times(lanes.times(step, lanes.everywhere(values_type, values, p)), rate)
             lanes.store(lanes.plus(lanes.load(matrix, row), change), matrix, row)
         return context.get_dummy_value()
 
     return signature, generate
 
 
-def _plain_grow(slots: Any, z: Any, count: int, table: Any, stride: int, column: int, squares: Any, q: Any, rates: Any,
-                width: int, at: int) -> None:  # fmt: skip
-    stride, column, width, at = int(stride), int(column), int(width), int(at)  # int32 and uint64 make a float64
-    here = slice(at, at + LANES)
-    q[here] = 0.0
+def _plain_grow(scratch: Any, count: int, cells: Any, many: Any, width: int, at: int) -> None:
+    width, at = int(width), int(at)  # int32 and uint64 make a float64
+    lanes, z = slice(at, at + LANES), scratch.values
+    many.q[lanes] = 0.0
     for p in range(count):
-        row = int(slots[p]) * stride + column
-        total = np.minimum(table[row : row + LANES] + squares[here] * z[p] ** 2, LARGEST_SUM)
-        table[row : row + LANES] = total
+        row = int(scratch.slots[p]) * 2 * width + width + at
+        total = np.minimum(cells[row : row + LANES] + many.squares[lanes] * z[p] ** 2, LARGEST_SUM)
+        cells[row : row + LANES] = total
         rate = np.float32(1.0) / np.sqrt(np.maximum(total, LEAST_SQUARE))
-        rates[p * width + at : p * width + at + LANES] = rate
-        q[here] += z[p] ** 2 * rate
+        scratch.rates[p * width + at : p * width + at + LANES] = rate
+        many.q[lanes] += z[p] ** 2 * rate
 
 
-def _plain_advance(slots: Any, z: Any, count: int, table: Any, stride: int, steps: Any, rates: Any, width: int,
-                   at: int) -> None:  # fmt: skip
-    stride, width, at = int(stride), int(width), int(at)
+def _plain_advance(scratch: Any, count: int, cells: Any, many: Any, width: int, at: int) -> None:
+    width, at = int(width), int(at)
     for p in range(count):
-        row = int(slots[p]) * stride + at
-        table[row : row + LANES] += steps[at : at + LANES] * z[p] * rates[p * width + at : p * width + at + LANES]
+        row = int(scratch.slots[p]) * 2 * width + at
+        rate = scratch.rates[p * width + at : p * width + at + LANES]
+        cells[row : row + LANES] += many.steps[at : at + LANES] * scratch.values[p] * rate
 
 
-#: grow(slots, z, count, table, stride, column, squares, q, rates, width, at), for the columns at … at + 7: the sums of
-#: squared slopes, which begin at `column` of a row, grow by squares·z²; their rates are 1/√sum, and q = Σ z²·rate.
+#: grow(scratch, count, cells, many, width, at): for the columns at … at + 7, the sums of squared derivatives of the
+#: example's features grow by many.squares·z²; their rates are 1/√sum, and many.q = Σ z²·rate.
 grow: Any = _plain_grow if IS_PLAIN else _grow
 
-#: advance(slots, z, count, table, stride, steps, rates, width, at): the weights of these columns grow by steps·z·rate.
+#: advance(scratch, count, cells, many, width, at): the weights of these columns grow by many.steps·z·rate.
 advance: Any = _plain_advance if IS_PLAIN else _advance

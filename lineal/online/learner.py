@@ -1,11 +1,12 @@
 """Online learning: predict, then update, one example after the other, with hashed features and products of them.
 
-See `parts/online_state` for the update (that of Vowpal Wabbit: adaptive, normalised, importance-invariant),
-`parts/monomials` for products, `parts/parents` and Agarwal et al. (2014) for the ones that grow while learning.
+The update is that of Vowpal Wabbit: adaptive, normalised and importance-invariant (`lineal.online.state` has the
+formulas). Products of features are in `lineal.online.monomials`; those that grow while learning (Agarwal et al. 2014)
+are chosen in `lineal.online.parents`.
 
-Rows come in blocks; results do not depend on how a stream is cut into them. Memory: 16 bytes a slot for one score and
-4·(2k + 1) bytes for k of them (k rounded up to 8), of 2^bits slots, beside one example after its expansion; adaptive
-expansion adds 8 bytes a slot for the names of the monomials.
+Rows come in blocks, and results do not depend on how a stream is cut into blocks. Memory: 2^bits slots of 16 bytes for
+one score, or of 4·(2k + 1) bytes for k scores (k rounded up to a multiple of 8), and one example after its expansion.
+Adaptive expansion adds 8 bytes per slot for the names of the monomials.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 
 from lineal.errors import DataError, OptionError
 from lineal.online.expansion import Products, check_slots
-from lineal.online.loss import KINDS
+from lineal.online import loss as losses
 from lineal.online.many_columns import learn_many_rows, score_many_rows
 from lineal.online.monomials import Scratch
 from lineal.online.one_column import learn_rows, score_rows
@@ -36,12 +37,13 @@ from lineal.online.state import (
     PASS_EXAMPLES,
     WEIGHT,
     Many,
+    Record,
     Rows,
     Rule,
 )
 from lineal.online.table import WeightTable
 
-_PICKY = "picky expansion is for one score an example: two classes, or numbers"
+_PICKY = "picky expansion works with one score per example only: for two classes, or for numbers"
 
 
 class Learner:
@@ -50,10 +52,10 @@ class Learner:
     Parameters
     ----------
     options : checked `OnlineOptions`.
-    k : scores an example; 1 for two classes and for numbers.
+    k : scores per example; 1 for two classes and for numbers.
     has_sets : whether an example can have several labels.
-    is_number : whether labels are numbers rather than −1 and 1: scores stay within the labels seen.
-    n_examples : how many there will be in all passes, for equal epochs; None where nobody knows.
+    is_number : whether labels are numbers rather than −1 and 1: scores are clipped to the labels seen.
+    n_examples : examples of all passes together, for equal epochs; None where the number is not known.
     """
 
     def __init__(
@@ -82,17 +84,17 @@ class Learner:
 
     @property
     def k(self) -> int:
-        """Scores an example."""
+        """Scores per example."""
         return self.table.k
 
     @property
     def examples(self) -> int:
-        """Learned from or held out, in all passes."""
+        """Examples learned from or held out, in all passes."""
         return int(self.counts[EXAMPLES])
 
     @property
     def pass_examples(self) -> int:
-        """Learned from or held out, in this pass."""
+        """Examples learned from or held out, in this pass."""
         return int(self.counts[PASS_EXAMPLES])
 
     @property
@@ -106,11 +108,11 @@ class Learner:
         return self.products.parents
 
     def weights(self, slots: Any = slice(None)) -> np.ndarray:
-        """(slots + 1, k) weights as they count, the last row the constant's; or those of some slots."""
+        """(slots + 1, k) weights after penalties, the constant's in the last row; or those of some slots."""
         return self.table.weights(slots)
 
     def grow(self, k: int) -> None:
-        """More columns, where there are fewer."""
+        """Make room for k scores per example, where there are fewer."""
         if k <= self.k:
             return
         if self.options.picky:
@@ -121,7 +123,7 @@ class Learner:
     # --- files
 
     def tensors(self) -> dict[str, np.ndarray]:
-        """What was learned, as arrays of the slots that have something to keep."""
+        """What was learned, as arrays over the slots that are in use."""
         is_kept = self.table.is_touched()
         origin = self.products.origin
         is_kept[: len(origin)] |= origin != 0  # candidates, and what was held out
@@ -129,9 +131,9 @@ class Learner:
         return {"slots": slots, **self.table.tensors(slots), **self.products.tensors(slots)}
 
     def restore(self, parents: Parents, tensors: dict[str, np.ndarray], width: int) -> None:
-        """Take what was learned from arrays, as model files have them, of rows with so many columns.
+        """Restore what was learned from the arrays of a model file, for rows of `width` columns.
 
-        A ValueError where they do not fit: a file may be damaged.
+        Raises a ValueError where they do not fit: a file may be damaged.
         """
         slots = tensors["slots"]
         check_slots("slots", slots, self.products.slots)
@@ -141,72 +143,67 @@ class Learner:
     # --- learning ---------------------------------------------------------------------------------------------------
 
     def learn(self, rows: Rows, sets: np.ndarray | None = None, set_starts: np.ndarray | None = None) -> np.ndarray:
-        """Learn from rows in order; for each what was said before: a score, or the number of the best column.
+        """Learn from rows in order. Returns what was predicted for each before: a score, or the best column's number.
 
-        With several columns, `sets` has the columns of the rows' labels, those of row i from set_starts[i] on.
+        With several columns, `sets` has the label columns of the rows; those of row i start at set_starts[i].
         """
         rows = rows._replace(first=self.pass_examples)
         table, products = self.table, self.products
-        said: np.ndarray = np.empty(len(rows.labels), np.float64 if table.k == 1 else np.int32)
-        rule = self._rule()
+        predicted: np.ndarray = np.empty(len(rows.labels), np.float64 if table.k == 1 else np.int32)
+        rule, record = self._rule(), Record(self.sums, self.counts, predicted)
         self._do_what_is_due()  # an interrupt may have come between
         for first, last in self._pieces(len(rows.labels)):
             self._make_room(rows)
             if table.k == 1:
-                learn_rows(
-                    rows, first, last, table.cells, table.totals[0], rule, products.arrays, self._scratch, said,
-                    self.sums, self.counts,
-                )  # fmt: skip
+                learn_rows(rows, first, last, table.one, rule, products.arrays, self._scratch, record)
             else:
-                learn_many_rows(
-                    rows, first, last, table.cells, table.inverses, self._many(sets, set_starts), rule, products.arrays,
-                    self._scratch, said, self.sums, self.counts,
-                )  # fmt: skip
+                many = self._many(sets, set_starts)
+                learn_many_rows(rows, first, last, many, rule, products.arrays, self._scratch, record)
             self._do_what_is_due()
-        return said
+        return predicted
 
     def _do_what_is_due(self) -> None:
-        """Report and grow after so many examples, unless that was done."""
+        """Report and grow where the number of examples says so, unless that was done."""
         if self.examples == self._next_report:
             self.report()
         if self.examples == self.products.next_growth() > 0:
             self.products.grow(self.table, self.entries / max(self.examples, 1))
 
     def count_features(self, rows: Rows) -> int:
-        """Features of all rows after an adaptive expansion, without the constant."""
+        """Number of features of all rows after an adaptive expansion, without the constant."""
         clashes: np.ndarray = np.zeros(2, np.int64)
         self.scores(rows, clashes)
         return int(clashes[1])
 
     def scores(self, rows: Rows, clashes: np.ndarray | None = None) -> np.ndarray:
-        """(n, k) scores; nothing is learned. `clashes`, if given, are counted as in `Expansion`."""
+        """(n, k) scores; nothing is learned. Adds to `clashes`, if given, as in `Expansion`."""
         n, table = len(rows.starts) - 1, self.table
         expansion = self.products.for_scores(clashes)
         scratch = self._room(rows)
         if table.k == 1:
             single: np.ndarray = np.empty(n)
-            score_rows(rows, 0, n, table.cells, table.totals[0], expansion, scratch, single)
+            score_rows(rows, 0, n, table.one, expansion, scratch, single)
             if self.is_number:
                 np.clip(single, table.totals[0, LOWEST], table.totals[0, HIGHEST], out=single)
             return single[:, None]
         scores: np.ndarray = np.empty((n, table.k))
-        score_many_rows(rows, 0, n, table.cells, table.inverses, self._many(None, None), expansion, scratch, scores)
+        score_many_rows(rows, 0, n, self._many(None, None), expansion, scratch, scores)
         return scores
 
     def start_pass(self, period: int = 0) -> None:
-        """The rows begin again; every so manieth is held out. Losses are those of one pass."""
+        """Start a pass: rows and losses are counted from zero. Every n-th row is held out, for n = period; 0 for none."""
         self.passes, self.period = self.passes + 1, period
         self.counts[PASS_EXAMPLES] = 0
         self.sums, self._reported = np.zeros(4), np.zeros(4)
         self._next_report = self.examples + 1
 
     def report_rest(self) -> None:
-        """Report what was learned since the last report, if anything was."""
+        """Report the examples since the last report, if there are any."""
         if not np.array_equal(self.sums, self._reported):
             self.report()
 
     def report(self) -> None:
-        """Note the progressive loss of this pass so far and since the last time."""
+        """Add a line to the history: the progressive loss of this pass so far and since the last report."""
         since = self.sums - self._reported
         self.history.append({
             "pass": float(max(self.passes, 1)),
@@ -222,7 +219,7 @@ class Learner:
     def _rule(self) -> Rule:
         o = self.options
         return Rule(
-            KINDS[str(o.loss)], float(o.tau), float(o.rate), float(o.power_t), float(o.initial_t), float(o.l1),
+            losses.get(str(o.loss), o.tau), float(o.rate), float(o.power_t), float(o.initial_t), float(o.l1),
             float(o.l2), bool(o.adaptive), bool(o.normalised), bool(o.invariant), bool(o.theorem), int(self.period),
             float(o.caution) if o.expansion == "adaptive" else 0.0,
         )  # fmt: skip
@@ -231,15 +228,15 @@ class Learner:
         def vector(dtype: Any = np.float32) -> np.ndarray:
             return np.zeros(self.table.width, dtype)
 
-        nothing = np.zeros(1, np.int64)
         return Many(
-            self.k, self.has_sets, self.table.totals, vector(), vector(np.float64), vector(np.float64), vector(),
-            vector(), vector(np.float64), vector(), np.zeros(0, np.int32) if sets is None else sets,
-            nothing if set_starts is None else set_starts,
+            self.k, self.has_sets, self.table.many, scores=vector(), labels=vector(np.float64),
+            derivatives=vector(np.float64), squares=vector(), q=vector(), updates=vector(np.float64), steps=vector(),
+            sets=np.zeros(0, np.int32) if sets is None else sets,
+            set_starts=np.zeros(1, np.int64) if set_starts is None else set_starts,
         )  # fmt: skip
 
     def _pieces(self, n: int) -> Iterator[tuple[int, int]]:
-        """Ranges of rows that end where something is to be done."""
+        """Ranges of rows that end where a report or a growth is due."""
         first = 0
         while first < n:
             stops = [self._next_report, self.products.next_growth()]
@@ -261,7 +258,7 @@ class Learner:
 
 @contextmanager
 def _memory(bits: int, k: int) -> Iterator[None]:
-    """Where there is not enough of it, say what takes it."""
+    """Turn a MemoryError into one that says what needs the memory."""
     try:
         yield
     except MemoryError as error:

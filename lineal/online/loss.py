@@ -1,63 +1,164 @@
-"""Losses as an online learner wants them: value, slope, and the step that an example of weight h is worth.
+"""Losses of online learning: those of `lineal.losses` with an update that counts an example of weight h as h examples.
 
-A step moves the score p by q·u, where q is what a unit of step does to the score. Taken as a flow instead of a jump,
-an example of weight h is h/ε examples of weight ε, one after the other: dp/dt = −q·ℓ'(p) for a time a (Karampatziakis
-& Langford 2011). All these losses have a closed form or, for the logistic one, an equation in one unknown:
-m' + eᵐ' = m + eᵐ + a·q for the margin m before and m' after. No step goes past the label, however large a is.
+An update u moves the score z by q·u, where q is the sensitivity of the score. Plain gradient descent takes
+u = −a·ℓ'(z), with a the rate times the weight h, and goes past the label where a is large. Here an example of weight h
+counts as h/ε examples of weight ε, one after the other: the score follows dz/dt = −q·ℓ'(z) for a time a (Karampatziakis
+& Langford 2011, "Online importance weight aware updates"). Squared, hinge and quantile loss have closed forms. For the
+logistic loss the margin m becomes m' with m' + e^m' = m + e^m + a·q, solved by Newton's method. No update goes past the
+label, however large a is.
 
-The kind of loss is a number, not a type: one kernel serves all of them, and is compiled once.
+Values and derivatives come from `lineal.losses`; only the quantile loss is written here. To add a loss, derive from its
+class and from `ColumnLoss`, write `invariant_update`, and add it to `_LOSSES`.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from lineal.core.jit import kernel
-from lineal.core.maths import log1p_exp, sigmoid, wide
+from lineal.core.maths import wide
+from lineal.core.protocol import Fieldless, protocol
 from lineal.core.simd import lane_exp
+from lineal.losses.hinge import Hinge
+from lineal.losses.logistic import Logistic
+from lineal.losses.squared import LOSS as HALF_SQUARED
 
 U = np.uintp
-
-SQUARED, LOGISTIC, HINGE, QUANTILE = range(4)
-
-KINDS = {"squared": SQUARED, "logistic": LOGISTIC, "hinge": HINGE, "quantile": QUANTILE}
 
 #: Relative change of the margin at which Newton's method ends.
 _CLOSE = 1e-12
 
 
-@kernel
-def loss_value(kind: int, p: float, y: float, tau: float) -> float:
-    """ℓ(p, y)."""
-    if kind == LOGISTIC:
-        return log1p_exp(-y * p)
-    if kind == HINGE:
-        return max(0.0, 1.0 - y * p)
-    error = y - p
-    if kind == SQUARED:
-        return error * error
-    return tau * error if error > 0.0 else (tau - 1.0) * error
+@kernel(forceinline=True)
+def update_of(loss: Any, t: float, z: float, derivative: float, a: float, q: float) -> float:
+    """The update u that follows the loss for a time a, where the score moves by q·u; `derivative` is ℓ'(z)."""
+    if derivative != 0.0 and a * q > 0.0:
+        return loss.invariant_update(t, z, a, q)
+    return -a * derivative
+
+
+@kernel(forceinline=True, borrows=True)
+def each_derivative(loss: Any, scores: Any, labels: Any, k: int, out: Any) -> None:
+    """Write ℓ'(z) of the first k columns to `out`, one after the other."""
+    for c in range(k):
+        out[c] = loss.derivative(labels[c], wide(scores[c]))
+
+
+@kernel(forceinline=True, borrows=True)
+def each_update(loss: Any, scores: Any, labels: Any, q: Any, scale: float, a: float, out: Any) -> None:
+    """Write `update_of` to `out` for the columns that have a label and no update yet, one after the other."""
+    for c in range(scores.shape[0]):
+        if labels[c] != 0.0 and out[c] == 0.0:
+            t, z = labels[c], wide(scores[c])
+            out[c] = update_of(loss, t, z, loss.derivative(t, z), a, scale * wide(q[c]))
+
+
+class ColumnLoss:
+    """Mixin: derivatives and updates of all columns of an example. Columns that only fill up a vector have label 0."""
+
+    __slots__ = ()
+
+    def column_derivatives(self, scores, labels, k, out):
+        """Write ℓ'(z) of the first k columns to `out`."""
+        each_derivative(self, scores, labels, k, out)
+
+    def column_updates(self, scores, labels, q, scale, a, out):
+        """Write the update of each column to `out`; column c has the sensitivity scale·q[c]."""
+        out[:] = 0.0
+        each_update(self, scores, labels, q, scale, a, out)
+
+
+@protocol
+class OnlineHinge(ColumnLoss, Hinge):
+    """Hinge loss."""
+
+    __slots__ = ()
+
+    def invariant_update(self, t, z, a, q):
+        """The update u that follows the loss for a time a, where the score moves by q·u; a and q are positive."""
+        return t * min(a, self.value(t, z) / q)
+
+
+@protocol
+class OnlineSquared(ColumnLoss, Fieldless):
+    """Squared loss without the factor ½: ℓ(t, z) = (z − t)², as in Vowpal Wabbit, with which rates are shared."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "squared"
+
+    def value(self, t, z):
+        """(z − t)²."""
+        return 2.0 * HALF_SQUARED.value(t, z)
+
+    def derivative(self, t, z):
+        """2(z − t)."""
+        return 2.0 * HALF_SQUARED.derivative(t, z)
+
+    def invariant_update(self, t, z, a, q):
+        """The update u that follows the loss for a time a, where the score moves by q·u; a and q are positive."""
+        return HALF_SQUARED.derivative(t, z) * math.expm1(-2.0 * a * q) / q
+
+
+class _Quantile(NamedTuple):
+    tau: float
+
+
+@protocol
+class Quantile(ColumnLoss, _Quantile):
+    """Quantile loss: ℓ = τ(t − z) for scores below the label, (1 − τ)(z − t) above. Its minimum is the τ-quantile."""
+
+    __slots__ = ()
+
+    def value(self, t, z):
+        """τ(t − z) or (1 − τ)(z − t), whichever is positive."""
+        error = t - z
+        return self.tau * error if error > 0.0 else (self.tau - 1.0) * error
+
+    def derivative(self, t, z):
+        """−τ below the label, 1 − τ above, 0 at the label."""
+        error = t - z
+        return 0.0 if error == 0.0 else -self.tau if error > 0.0 else 1.0 - self.tau
+
+    def invariant_update(self, t, z, a, q):
+        """The update u that follows the loss for a time a, where the score moves by q·u; a and q are positive."""
+        error = t - z
+        return min(self.tau * a, error / q) if error > 0.0 else max((self.tau - 1.0) * a, error / q)
+
+
+@protocol
+class OnlineLogistic(ColumnLoss, Logistic):
+    """Logistic loss. Derivatives and updates of many columns are loops that become vector instructions."""
+
+    __slots__ = ()
+
+    def invariant_update(self, t, z, a, q):
+        """The update u that follows the loss for a time a, where the score moves by q·u; a and q are positive."""
+        return t * margin_change(t * z, a * q) / q
+
+    def column_derivatives(self, scores, labels, k, out):
+        """Write ℓ'(z) of all columns to `out`. Columns beyond the first k have the label 0, and 0 as derivative."""
+        logistic_derivatives(scores, labels, out)
+
+    def column_updates(self, scores, labels, q, scale, a, out):
+        """Write the update of each column to `out`; column c has the sensitivity scale·q[c]."""
+        small_logistic_updates(scores, labels, q, scale, a, out)
+        each_update(self, scores, labels, q, scale, a, out)
+
+
+_LOSSES: dict[str, Any] = {"squared": OnlineSquared(), "logistic": OnlineLogistic(), "hinge": OnlineHinge()}
+
+
+def get(name: str, tau: float) -> Any:
+    """The online loss called `name`; `tau` is for the quantile loss."""
+    return Quantile(float(tau)) if name == "quantile" else _LOSSES[name]
 
 
 @kernel
-def loss_slope(kind: int, p: float, y: float, tau: float) -> float:
-    """∂ℓ/∂p."""
-    if kind == LOGISTIC:
-        return -y * sigmoid(-y * p)
-    if kind == HINGE:
-        return -y if y * p < 1.0 else 0.0
-    error = y - p
-    if kind == SQUARED:
-        return -2.0 * error
-    return 0.0 if error == 0.0 else -tau if error > 0.0 else 1.0 - tau
-
-
-@kernel
-def logistic_move(margin: float, aq: float) -> float:
-    """δ with δ + eᵐ(e^δ − 1) = a·q: how far the margin goes, by Newton's method from above."""
+def margin_change(margin: float, aq: float) -> float:
+    """δ with δ + eᵐ(e^δ − 1) = a·q: how far the margin m goes, by Newton's method from above."""
     if margin > 700.0:
         return 0.0
     e = math.exp(margin)
@@ -75,27 +176,9 @@ def logistic_move(margin: float, aq: float) -> float:
     return max(delta, 0.0)
 
 
-@kernel
-def invariant_step(kind: int, p: float, y: float, tau: float, a: float, q: float) -> float:
-    """u: the flow of length a, divided by what a unit of step does to the score."""
-    aq = a * q
-    if not aq > 0.0:
-        return -a * loss_slope(kind, p, y, tau)
-    if kind == LOGISTIC:
-        return y * logistic_move(y * p, aq) / q
-    if kind == HINGE:
-        return y * min(a, max(0.0, 1.0 - y * p) / q)
-    error = y - p
-    if kind == SQUARED:
-        return -error * math.expm1(-2.0 * aq) / q
-    if error > 0.0:
-        return min(tau * a, error / q)
-    return max((tau - 1.0) * a, error / q)
-
-
 @kernel(forceinline=True, borrows=True)
-def logistic_slopes(scores: Any, labels: Any, out: Any) -> None:
-    """`loss_slope` of the logistic loss for many scores, without branches: a loop over vectors. A label 0 has none."""
+def logistic_derivatives(scores: Any, labels: Any, out: Any) -> None:
+    """Derivative of the logistic loss for many scores, without branches. A label 0 gives 0."""
     for c in range(U(scores.shape[0])):
         out[c] = -labels[c] / (1.0 + lane_exp(labels[c] * wide(scores[c])))
 
@@ -110,15 +193,14 @@ def unit_expm1(x: float) -> float:
 
 
 @kernel(forceinline=True, borrows=True)
-def logistic_moves(scores: Any, labels: Any, q: Any, a: float, N: float, out: Any) -> None:
-    """`invariant_step` of the logistic loss for many scores, N·q what a unit of step does to each.
+def small_logistic_updates(scores: Any, labels: Any, q: Any, scale: float, a: float, out: Any) -> None:
+    """Importance-invariant updates of the logistic loss for many scores, where the margin changes by at most 1.
 
-    Zero where that has to be asked itself. With e = eᵐ and the root of (1 + e)δ + ½eδ² = a·N·q to begin with, which is
-    not below, two steps of fourth order solve δ + e(e^δ − 1) = a·N·q to 1e-12 where δ ≤ 1. Only new features move a
-    score further.
+    Writes 0 where it changes by more, which only new features do. With e = eᵐ, two steps of fourth order solve
+    δ + e(e^δ − 1) = a·q to 1e-12 where δ ≤ 1. They start at the root of (1 + e)δ + ½eδ² = a·q, which is not below δ.
     """
     for c in range(U(scores.shape[0])):
-        y, unit = labels[c], N * wide(q[c])
+        y, unit = labels[c], scale * wide(q[c])
         aq = a * unit * abs(y)
         e = lane_exp(y * wide(scores[c]))
         first = 2.0 * aq / (1.0 + e + math.sqrt((1.0 + e) * (1.0 + e) + 2.0 * e * aq))

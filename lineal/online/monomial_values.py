@@ -1,12 +1,11 @@
-"""Values of given monomials of rows: products of columns, exact, without hashing.
+"""Values of given monomials of rows: exact products of columns, without hashing.
 
-`factors` has the columns of a monomial in a row, and −1 behind them. Sparse rows are spread out into a dense one, and a
-monomial is computed where its rarest column occurs; those of column c are members[member_starts[c]] and on.
+Sparse rows are first written to a dense row of zeros. A monomial is computed only where its rarest column occurs.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,9 +13,30 @@ from lineal.core.jit import kernel
 from lineal.core.maths import wide
 
 
+class Monomials(NamedTuple):
+    """Which columns are multiplied.
+
+    factors : one row per monomial, its columns, and −1 after them.
+    members : the monomials whose rarest column is c are members[member_starts[c]] to members[member_starts[c + 1] − 1].
+    """
+
+    factors: Any
+    members: Any
+    member_starts: Any
+
+
+class SparseRows(NamedTuple):
+    """Rows in CSR form, `width` columns wide."""
+
+    columns: Any
+    values: Any
+    starts: Any
+    width: int
+
+
 @kernel
 def products_of_dense(X: Any, first: int, last: int, factors: Any, out: Any) -> None:
-    """Values of all monomials of some rows."""
+    """Values of all monomials of the rows from `first` to before `last`."""
     for i in range(first, last):
         for m in range(factors.shape[0]):
             value = wide(X[i, factors[m, 0]])
@@ -29,7 +49,7 @@ def products_of_dense(X: Any, first: int, last: int, factors: Any, out: Any) -> 
 
 @kernel
 def product_at(row: Any, m: int, factors: Any) -> float:
-    """The value of a monomial of a row that was spread out; zero where a column is missing."""
+    """The value of a monomial in a dense row; zero where a column is missing."""
     value = 1.0
     for f in range(factors.shape[1]):
         if factors[m, f] < 0:
@@ -41,38 +61,44 @@ def product_at(row: Any, m: int, factors: Any) -> float:
 
 
 @kernel
-def count_of_rows(columns: Any, values: Any, starts: Any, first: int, last: int, width: int, factors: Any, members: Any,
-                  member_starts: Any, counts: Any) -> None:  # fmt: skip
-    """How many monomials of each row are not zero, to counts[row + 1]."""
-    row = np.zeros(width)
-    for i in range(first, last):
-        for e in range(starts[i], starts[i + 1]):
-            row[columns[e]] = wide(values[e])
-        found = 0
-        for e in range(starts[i], starts[i + 1]):
-            for p in range(member_starts[columns[e]], member_starts[columns[e] + 1]):
-                if product_at(row, members[p], factors) != 0.0:
-                    found += 1
-        counts[i + 1] = found
-        for e in range(starts[i], starts[i + 1]):
-            row[columns[e]] = 0.0
+def add_row(rows: Any, i: int, sign: float, row: Any) -> None:
+    """Write sparse row i to a dense row of zeros (sign 1), or write zeros in its place again (sign 0)."""
+    for e in range(rows.starts[i], rows.starts[i + 1]):
+        row[rows.columns[e]] = sign * wide(rows.values[e])
 
 
 @kernel
-def products_of_rows(columns: Any, values: Any, starts: Any, first: int, last: int, width: int, factors: Any,
-                     members: Any, member_starts: Any, out_starts: Any, out_columns: Any,
-                     out_values: Any) -> None:  # fmt: skip
-    """The monomials of each row that are not zero, those of row i from out_starts[i] on."""
-    row = np.zeros(width)
+def products_of_row(rows: Any, i: int, row: Any, monomials: Any, columns: Any, values: Any) -> int:
+    """Number of non-zero monomials of row i, which `row` holds; writes them where `columns` has room."""
+    found = 0
+    for e in range(rows.starts[i], rows.starts[i + 1]):
+        column = rows.columns[e]
+        for p in range(monomials.member_starts[column], monomials.member_starts[column + 1]):
+            value = product_at(row, monomials.members[p], monomials.factors)
+            if value != 0.0:
+                if found < columns.shape[0]:
+                    columns[found], values[found] = monomials.members[p], value
+                found += 1
+    return found
+
+
+@kernel
+def count_products(rows: Any, first: int, last: int, monomials: Any, counts: Any) -> None:
+    """Write the number of non-zero monomials of each row to counts[row + 1]."""
+    row = np.zeros(rows.width)
+    no_columns, no_values = np.empty(0, np.int32), np.empty(0, rows.values.dtype)
     for i in range(first, last):
-        for e in range(starts[i], starts[i + 1]):
-            row[columns[e]] = wide(values[e])
-        place = out_starts[i]
-        for e in range(starts[i], starts[i + 1]):
-            for p in range(member_starts[columns[e]], member_starts[columns[e] + 1]):
-                value = product_at(row, members[p], factors)
-                if value != 0.0:
-                    out_columns[place], out_values[place] = members[p], value
-                    place += 1
-        for e in range(starts[i], starts[i + 1]):
-            row[columns[e]] = 0.0
+        add_row(rows, i, 1.0, row)
+        counts[i + 1] = products_of_row(rows, i, row, monomials, no_columns, no_values)
+        add_row(rows, i, 0.0, row)
+
+
+@kernel
+def products_of_sparse(rows: Any, first: int, last: int, monomials: Any, out: Any) -> None:
+    """Write the non-zero monomials of each row to `out`, `SparseRows` whose starts are known."""
+    row = np.zeros(rows.width)
+    for i in range(first, last):
+        part = slice(out.starts[i], out.starts[i + 1])
+        add_row(rows, i, 1.0, row)
+        products_of_row(rows, i, row, monomials, out.columns[part], out.values[part])
+        add_row(rows, i, 0.0, row)

@@ -168,14 +168,13 @@ def learn_child(memo: Any, place: Any, parent: int, column: Any, expansion: Any)
 
 
 @kernel(borrows=True)
-def waiting_entries(entry_keys: Any, values: Any, length: int, places: Any, numbers: Any, waiting: Any,
-                    waiting_values: Any) -> int:  # fmt: skip
-    """Put the example's own entries that are parents into `waiting`; how many there are."""
+def waiting_entries(length: int, parents: Any, scratch: Any) -> int:
+    """Put the example's own entries that are parents into `scratch.waiting`; how many there are."""
     count = 0
     for i in range(U(length)):
-        number = find(entry_keys[i], places, numbers)
+        number = find(scratch.entry_keys[i], parents.places, parents.numbers)
         if number >= 0:
-            waiting[count], waiting_values[count] = number, values[i]
+            scratch.waiting[count], scratch.waiting_values[count] = number, scratch.values[i]
             count += 1
     return count
 
@@ -189,9 +188,7 @@ def expand_parents(rows: Any, start: int, length: int, expansion: Any, scratch: 
     waiting, waiting_values = scratch.waiting, scratch.waiting_values
     if memo.shape[0] == 0:
         return count
-    n_waiting = waiting_entries(
-        scratch.entry_keys, values, length, parents.places, parents.numbers, waiting, waiting_values
-    )
+    n_waiting = waiting_entries(length, parents, scratch)
     last, one, begin, done = U(memo.shape[0] - 1), np.float32(1.0), count, 0
     while done < n_waiting:
         parent, value = int(waiting[done]), waiting_values[done]
@@ -233,14 +230,18 @@ def set_candidates_apart(active: Any, slots: Any, values: Any, first: int, count
 
 
 @kernel(borrows=True)
-def note_evidence(expansion: Any, scratch: Any, count: int, slope: float, h: float) -> None:
-    """Add an example to what is known of its monomials (of its candidates, where there are any)."""
-    first, last = 0, count - 1  # all but the constant
-    if expansion.active.shape[0] > 0:
-        first, last = count, count + scratch.n_candidates[0]
+def note_evidence(expansion: Any, scratch: Any, count: int, derivative: float, h: float) -> None:
+    """Add an example to the evidence of its monomials: of all for `SQUARES`, of the candidates only for `PRODUCTS`.
+
+    Candidates, where there are any, come after the constant, which is at count − 1 and has no evidence.
+    """
+    first = 0 if expansion.evidence_kind == SQUARES else count
+    last = count + scratch.n_candidates[0] if expansion.active.shape[0] > 0 else count
     for p in range(first, last):
+        if p == count - 1:
+            continue
         slot, m = scratch.slots[p], wide(scratch.values[p])
-        gain = slope * slope * m * m if expansion.evidence_kind == SQUARES else slope * m
+        gain = derivative * derivative * m * m if expansion.evidence_kind == SQUARES else derivative * m
         expansion.evidence[slot, 0] += h * gain
         expansion.evidence[slot, 1] += h * m * m
         expansion.evidence[slot, 2] = max(expansion.evidence[slot, 2], abs(m))
@@ -262,14 +263,15 @@ def count_cuts(values: Any, first: int, last: int, largest: Any, cuts: Any) -> N
 
 
 @kernel(borrows=True)
-def copy_row(columns: Any, values: Any, start: Any, stop: Any, mask: Any, slots: Any, out: Any, constant: Any) -> int:
-    """Slots and values of a row without products, the constant last; how many there are."""
-    length, begin = U(stop - start), U(start)
+def copy_row(rows: Any, i: int, expansion: Any, scratch: Any) -> int:
+    """Slots and values of row i without products, the constant last; how many there are."""
+    slots, values = scratch.slots, scratch.values
+    begin, length = U(rows.starts[i]), U(rows.starts[i + 1] - rows.starts[i])
     for p in range(length):
-        slots[p] = columns[begin + p] & mask
-        out[p] = values[begin + p]
-    slots[length] = constant
-    out[length] = np.float32(1.0)
+        slots[p] = rows.columns[begin + p] & expansion.mask
+        values[p] = rows.values[begin + p]
+    slots[length] = expansion.constant
+    values[length] = np.float32(1.0)
     return int(length) + 1
 
 
@@ -310,6 +312,5 @@ def expand(rows: Any, i: int, expansion: Any, scratch: Any) -> int:
 def example(rows: Any, i: int, expansion: Any, scratch: Any) -> int:
     """Row i as it is learned from, with its products if there are any; how many features it has."""
     if expansion.kind == NONE:
-        return copy_row(rows.columns, rows.values, rows.starts[i], rows.starts[i + 1], expansion.mask, scratch.slots,
-                        scratch.values, expansion.constant)  # fmt: skip
+        return copy_row(rows, i, expansion, scratch)
     return expand(rows, i, expansion, scratch)

@@ -1,8 +1,8 @@
-"""The parents of monomials: which there are, as kernels look for them, and which to add at the end of an epoch.
+"""The parents of monomials: the list of them, their hash table for kernels, and the choice of new ones.
 
-Scores of a slot's monomial (Agarwal et al. 2014, section 2.3): |w|·s, the weight as it would be if the monomial were
-scaled to 1 ("weight"); or the mean of r²m² over that of m² ("ssm", after Sanger, Sutton & Matheus 1992), where r is the
-slope of the loss. With several scores an example, |w| is the length of the vector of weights.
+The score of a slot's monomial m is (Agarwal et al. 2014, section 2.3) with "weight" |w|·s, the weight that it would have
+if its scale were 1; with "ssm" Σ r²m² / Σ m², where r is the derivative of the loss (after Sanger, Sutton & Matheus
+1992). Neither depends on the scales of columns. With several scores per example, |w| and |r| are lengths of vectors.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Parents:
         return (column,) if parent < 0 else tuple(sorted((*self.monomials[parent], column)))
 
     def best(self, slots: np.ndarray, scores: np.ndarray, origin: np.ndarray, count: int) -> list[Monomial]:
-        """So many monomials of these slots with the largest scores that are no parents yet; ties go to the lowest."""
+        """The `count` monomials with the largest scores that are not parents yet; of equal ones, those of lower slots."""
         known = set(self.monomials)
         chosen: list[Monomial] = []
         for slot in _descending(slots, scores, 4 * (count + len(known)) + 1):
@@ -66,7 +66,7 @@ class Parents:
         return chosen
 
     def smallest(self, origin: np.ndarray, taken: list[Monomial]) -> list[Monomial]:
-        """A monomial of the least degree that is neither parent nor taken: the fall-back that misses none for ever."""
+        """A monomial of the lowest degree that is neither parent nor taken: sooner or later every monomial is chosen."""
         known = {*self.monomials, *taken}
         parents = (origin >> 32) - 1
         found: list[Monomial] = []
@@ -81,7 +81,7 @@ class Parents:
 
 
 def _descending(slots: np.ndarray, scores: np.ndarray, count: int) -> np.ndarray:
-    """Slots of the largest positive scores, at least `count` of them if there are, the largest first."""
+    """Slots with positive scores, the largest first; at least `count` of them, if there are so many."""
     kept = scores > 0.0
     if kept.sum() > count:
         kept &= scores >= np.partition(scores, len(scores) - count)[len(scores) - count]

@@ -1,7 +1,8 @@
 """The weights of an online learner: 2^bits slots and the constant's, for one score or for k of them.
 
-For one score a slot is a row of four numbers (see `online_single`); for k of them it is a row of `width` weights and as
-many sums of squared slopes, the inverse scales apart. Memory: 16 bytes a slot, or 4·(2·width + 1).
+For one score a slot is a row of four numbers (see `one_column`). For k of them it is a row of `width` weights and as many
+sums of squared derivatives, and the inverse scales are kept apart (see `many_columns`). Memory: 16 bytes per slot, or
+4·(2·width + 1).
 """
 
 from __future__ import annotations
@@ -11,17 +12,28 @@ from typing import Any
 import numpy as np
 
 from lineal.online.lanes import LANES
-from lineal.online.state import CONTRACTION, GRAVITY, HIGHEST, INVERSE, LOWEST, G, W, fresh_totals
+from lineal.online.state import (
+    CONTRACTION,
+    GRAVITY,
+    HIGHEST,
+    INVERSE,
+    LOWEST,
+    G,
+    ManyTable,
+    OneTable,
+    W,
+    fresh_totals,
+)
 
 
 class WeightTable:
-    """Weights, sums of squared slopes and inverse scales by slot, and the totals of every column.
+    """Weights, sums of squared derivatives and inverse scales by slot, and the totals of every column.
 
     Parameters
     ----------
     slots : how many, without the constant's, which comes last.
-    k : scores an example.
-    limit : scores of examples stay within ± this and the labels seen.
+    k : scores per example.
+    limit : scores of examples are clipped to ± this and the labels seen.
     """
 
     def __init__(self, slots: int, k: int, limit: float) -> None:
@@ -40,12 +52,22 @@ class WeightTable:
         return -(-self.k // LANES) * LANES
 
     @property
+    def one(self) -> OneTable:
+        """The table of one score, as kernels see it."""
+        return OneTable(self.cells, self.totals[0])
+
+    @property
+    def many(self) -> ManyTable:
+        """The table of several scores, as kernels see it."""
+        return ManyTable(self.cells, self.inverses, self.totals)
+
+    @property
     def rows(self) -> np.ndarray:
-        """A row a slot; its weights come first."""
+        """One row per slot; its weights come first."""
         return self.cells.reshape(self.slots + 1, -1)
 
     def weights(self, slots: Any = slice(None)) -> np.ndarray:
-        """(slots + 1, k) weights as they count, the last row the constant's; or those of some slots."""
+        """(slots + 1, k) weights after penalties, the constant's in the last row; or those of some slots."""
         raw = self.rows[slots, : self.k] * self.inverse_scales()[slots, None]
         contraction, gravity = self.totals[:, CONTRACTION], self.totals[:, GRAVITY]
         if not gravity.any():
@@ -60,18 +82,18 @@ class WeightTable:
         return contraction * np.sign(raw) * np.maximum(np.abs(raw) - gravity / scale, 0.0)
 
     def scales(self, slots: Any = slice(None)) -> np.ndarray:
-        """The largest |value| seen of every slot, or of some."""
+        """The largest |value| seen in every slot, or in some."""
         inverses = self.inverse_scales()[slots]
         return np.divide(1.0, inverses, out=np.zeros_like(inverses), where=inverses > 0.0)
 
     def inverse_scales(self) -> np.ndarray:
-        """One over them; zero where nothing was seen."""
+        """One over the scales; zero for slots without a value so far."""
         return self.cells[:, INVERSE] if self.k == 1 else self.inverses
 
     def grown(self, k: int) -> WeightTable:
-        """One for more columns that goes on from here: itself, where it has the room.
+        """A table for more columns with the same weights: this one, where it has room for them.
 
-        A table for two classes goes on as two columns, one the negative of the other.
+        The one score of two classes becomes two columns, one the negative of the other.
         """
         if 1 < self.k < k <= self.width:  # columns beyond the last are zero
             self.totals = np.concatenate([self.totals, np.tile(fresh_totals(self.limit), (k - self.k, 1))])
@@ -93,7 +115,7 @@ class WeightTable:
         return new
 
     def turn(self) -> None:
-        """The other sign for the one score: its two classes change places."""
+        """Change the sign of the one score: its two classes change places."""
         self.cells[:, W] *= -1.0
         low, high = self.totals[0, LOWEST], self.totals[0, HIGHEST]
         self.totals[0, LOWEST], self.totals[0, HIGHEST] = -high, -low
@@ -105,7 +127,7 @@ class WeightTable:
         return np.asarray(self.rows.any(axis=1)) | (self.inverse_scales() > 0.0)
 
     def tensors(self, slots: np.ndarray) -> dict[str, np.ndarray]:
-        """What some slots have, and the totals."""
+        """Weights, sums and scales of some slots, and the totals."""
         rows = self.rows[slots]
         first = G if self.k == 1 else self.width
         return {
@@ -133,6 +155,6 @@ class WeightTable:
 
 
 def check(name: str, tensor: np.ndarray, shape: tuple[int, ...], dtype: Any) -> None:
-    """A ValueError where a tensor of a file is not what it should be."""
+    """Raise a ValueError where a tensor of a file has another shape or type, or numbers that are not finite."""
     if tensor.shape != shape or tensor.dtype != dtype or not np.isfinite(tensor).all():
         raise ValueError(f"{name} do not fit")

@@ -272,17 +272,48 @@ def test_picky_admits_few_and_finds_the_product():
         Learner(options(expansion="adaptive", picky=True), 3)
 
 
-def test_picky_does_not_ask_for_scales():
+@pytest.mark.parametrize("picky", [False, True])
+@pytest.mark.parametrize("heuristic", ["weight", "ssm"])
+def test_rescaled_columns_lead_to_the_same_monomials(heuristic, picky):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 6))
-    y = X[:, 0] * X[:, 1] + 0.3 * X[:, 2] * X[:, 3]
+    y = X[:, 0] * X[:, 1] + 0.3 * X[:, 2] * X[:, 3] + 0.5 * X[:, 4]
     found = []
-    for scales in (np.ones(6), 2.0 ** np.array([10, -7, 0, 12, -9, 3])):
-        learner = Learner(options(expansion="adaptive", picky=True), n_examples=3000, is_number=True)
+    for scales in (np.ones(6), 2.0 ** np.array([10, -7, 0, 12, -9, 3]), 2.0 ** np.array([-9, 8, 11, -4, 2, -12])):
+        given = options(expansion="adaptive", heuristic=heuristic, picky=picky, growth=0.5)
+        learner = Learner(given, n_examples=3000, is_number=True)
         learner.learn(rows_of(X * scales, y))
-        found.append(np.flatnonzero(learner.products.active).tolist())
-    assert len(found[0]) > 0
-    assert found[0] == found[1]
+        found.append((learner.parents.monomials, np.flatnonzero(learner.products.active).tolist()))
+    assert len(found[0][0]) > 4
+    assert (len(found[0][1]) > 0) == picky
+    assert found[1:] == found[:1] * 2
+
+
+def test_picky_parents_by_ssm_are_among_what_counts():
+    """Products that were not admitted have an SSM score, too, but cannot be parents."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(4000, 8))
+    y = X[:, 0] * X[:, 1] * X[:, 2]
+    given = {"picky": True, "heuristic": "ssm", "growth": 0.5, "schedule": "equal", "epochs": 5}
+    learner = Learner(options(expansion="adaptive", **given), n_examples=len(y), is_number=True)
+    for at in range(0, len(y), 800):
+        learner.learn(rows_of(X[at : at + 799], y[at : at + 799]))
+        before, known = learner.products.active.copy(), len(learner.parents)
+        learner.learn(rows_of(X[at + 799 : at + 800], y[at + 799 : at + 800]))
+        for monomial in learner.parents.monomials[known:]:
+            assert len(monomial) == 1 or before[slot(monomial, learner)] == 1
+    assert len(learner.parents) == 8  # two after each of four epochs
+
+
+def test_picky_parents_by_ssm_have_the_largest_scores():
+    X, y = product_problem()
+    n = len(y)
+    given = {"heuristic": "ssm", "picky": True, "schedule": "equal", "epochs": 2, "growth": 0.5}
+    learner = Learner(options(expansion="adaptive", **given), n_examples=n, is_number=True)
+    predicted = learner.learn(rows_of(X, y))[: n // 2]
+    squares = (X[: n // 2] ** 2).astype(np.float64)
+    scores = (((y[: n // 2] - predicted) ** 2)[:, None] * squares).sum(axis=0) / squares.sum(axis=0)
+    assert learner.parents.monomials == [(j,) for j in np.argsort(-scores)[:2]]
 
 
 def test_shorter_rows_with_more_parents_have_the_room_they_need():

@@ -19,7 +19,6 @@ import lineal
 from lineal.errors import DataError, LinealError, ModelFileError, OptionError
 from lineal.online.fit import Block, Trainer, array_blocks, fit_online
 from lineal.online.learner import Learner
-from lineal.online.loss import KINDS, LOGISTIC, invariant_step, logistic_moves, logistic_slopes, loss_slope, loss_value
 from lineal.online.options import RATES, OnlineOptions
 from lineal.online.rows import rows_of
 from lineal.online.state import HIGHEST, LOWEST, SEEN
@@ -204,32 +203,6 @@ def test_bounds_of_label_sets_are_the_labels_seen(label):
     trainer = Trainer(options(loss="squared"), "sets", ["a", "b"])
     trainer.feed(Block(X, np.full((30, 2), label)))
     assert trainer.learner.table.totals[0, [LOWEST, HIGHEST]].tolist() == [[-1.0, 0.0], [0.0, 1.0]][label]
-
-
-# --- losses
-
-
-@pytest.mark.parametrize("loss", KINDS)
-def test_steps_follow_the_flow_and_stop_at_the_label(loss):
-    kind, rng = KINDS[loss], np.random.default_rng(0)
-    for _ in range(200):
-        p, q, a = rng.normal() * 3, 10.0 ** rng.uniform(-6, 3), 10.0 ** rng.uniform(-6, 4)
-        y = rng.choice([-1.0, 1.0])
-        u = invariant_step(kind, p, y, 0.3, a, q)
-        half = invariant_step(kind, p, y, 0.3, 0.5 * a, q)
-        again = half + invariant_step(kind, p + q * half, y, 0.3, 0.5 * a, q)
-        assert u == pytest.approx(again, rel=1e-6, abs=1e-9 * abs(y - p) / q)  # two halves are one whole
-        assert loss_value(kind, p + q * u, y, 0.3) <= loss_value(kind, p, y, 0.3) * (1 + 1e-12)
-        tiny = invariant_step(kind, p, y, 0.3, 1e-9 / q, q)
-        assert tiny == pytest.approx(-1e-9 / q * loss_slope(kind, p, y, 0.3), rel=1e-4, abs=1e-22 / q)
-
-
-def test_logistic_steps_are_finite_at_the_extremes():
-    for p in (-700.0, -50.0, 0.0, 50.0, 700.0, 1e4):
-        for aq in (1e-30, 1e-3, 1.0, 1e3, 1e30):
-            u = invariant_step(KINDS["logistic"], p, 1.0, 0.5, aq, 1.0)
-            assert math.isfinite(u)
-            assert u >= 0.0
 
 
 # --- invariances
@@ -900,24 +873,3 @@ def test_damaged_namespaces_and_candidates_are_refused():
     for wrong in (np.array([-1]), np.array([1 << 12]), np.array([3, 2])):
         with pytest.raises(ValueError, match="active"):
             _from_json(json.loads(json.dumps(values)), {**tensors, "active": wrong})
-
-
-def test_steps_of_all_columns_at_once_are_those_of_one():
-    scores = np.linspace(-20.0, 20.0, 41)
-    a, n = 0.7, len(scores) // 8 * 8
-    many = Learner(OnlineOptions(loss="logistic").checked(), n, False, None, False)._many(None, None)
-    many.scores[:] = scores[:n]
-    many.labels[:] = np.where(np.arange(n) % 3 == 0, 1.0, -1.0)
-    made = 0
-    for q in (1e-9, 1e-4, 0.03, 1.0, 5.0):
-        many.q[:] = q
-        logistic_slopes(many.scores, many.labels, many.slopes)
-        logistic_moves(many.scores, many.labels, many.q, a, 2.0, many.moves)
-        for c in range(n):
-            p, y = float(many.scores[c]), float(many.labels[c])
-            assert many.slopes[c] == pytest.approx(loss_slope(LOGISTIC, p, y, 0.5), rel=1e-12)
-            if many.moves[c] != 0.0:
-                made += 1
-                wanted = invariant_step(LOGISTIC, p, y, 0.5, a, 2.0 * float(many.q[c]))
-                assert many.moves[c] == pytest.approx(wanted, rel=1e-10)
-    assert made > 150
