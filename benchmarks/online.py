@@ -190,8 +190,8 @@ def _least(command: tuple[str, ...]) -> tuple[float, str, float]:
 
 def quality(arguments: argparse.Namespace) -> list[list[Any]]:
     """Progressive losses of both on real sets."""
-    from lineal.online.fit import Block, Trainer
     from lineal.online.options import OnlineOptions
+    from lineal.online.trainer import Block, Trainer
 
     plan = problems.Plan(arguments.data)
     table = []

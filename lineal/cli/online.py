@@ -15,7 +15,7 @@ from lineal.errors import OptionError
 from lineal.online.options import TUNE, OnlineOptions
 
 if TYPE_CHECKING:
-    from lineal.online.fit import Trainer
+    from lineal.online.trainer import Trainer
     from lineal.online.from_files import FileLearner
     from lineal.online.model import OnlineModel
     from lineal.problem.solution import Run

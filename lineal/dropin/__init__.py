@@ -1,8 +1,11 @@
 """scikit-learn's own linear classifiers, fitted by lineal: change one import line of a program, and nothing else.
 
 `LinearSVC`, `LogisticRegression`, `RidgeClassifier` and `SGDClassifier` are subclasses of scikit-learn's: parameters,
-attributes, predictions, tags and `isinstance` are theirs; only `fit` (and `partial_fit`) is lineal's. What it cannot
-honour raises an error that names it.
+attributes, predictions, tags and `isinstance` are theirs; only `fit` (and `partial_fit`) is lineal's. Parameters that
+cannot be honoured raise an error that names them.
+
+This folder may import everything but `cli` and `report`. To add a class, write a file whose `fit` turns scikit-learn's
+parameters into lineal's (`problem.py` has the common parts), and name the class in `_HOME`, `__all__` and below.
 """
 
 from __future__ import annotations

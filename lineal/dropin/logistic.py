@@ -3,12 +3,12 @@
     two classes         min C Σ_i s_i log(1 + exp(−t_i(w'x_i + b))) + Ω(w)
     more classes        min C Σ_i s_i (log Σ_r exp(z_ir) − z_{i y_i}) + Ω(W),   z_i = W'x_i + b
 
-with Ω = ρ‖W‖₁ + (1 − ρ)/2·‖W‖² and ρ = `l1_ratio`. The bias b is free, except for solver="liblinear", whose bias is the
-penalised weight of a constant feature. All of scikit-learn's solvers minimise this; which one is named decides only
-what is allowed, as there.
+with Ω = ρ‖W‖₁ + (1 − ρ)/2·‖W‖² and ρ = `l1_ratio`. The bias b is not penalised, except for solver="liblinear", whose
+bias is the penalised weight of a constant feature. All of scikit-learn's solvers minimise this; the one that is named
+only decides which options are allowed, as there.
 
-A softmax does not change when all classes gain the same weights. With an l2 penalty the best weights add up to zero
-over the classes; intercepts, and weights without a penalty, are given that form too, as scikit-learn's are.
+A softmax does not change when the same weights are added to all classes. With an l2 penalty the best weights add up to
+zero over the classes; intercepts, and weights without a penalty, are shifted to that form too, as in scikit-learn.
 
 Memory: X (for solver="liblinear" with one more column), and what lineal's solver for the loss and penalty needs.
 """
@@ -53,12 +53,12 @@ class LogisticRegression(ChecksInput, linear_model.LogisticRegression):
     `max_iter` bounds the iterations of lineal's solver, `n_iter_` counts them; `n_jobs` is a number of threads.
 
     `tol` becomes a relative duality gap. For the l2 penalty the gap is ‖gradient‖²/(2α), so that scikit-learn's rule, a
-    largest gradient entry of `tol`, is met at tol²·C·Σs/2, here divided by the objective of the zero model to be
-    relative; it is never looser than `tol`. With solver="liblinear" or an l1 penalty it is `tol`/100, at most 1e-4.
+    largest gradient entry of `tol`, is met at tol²·C·Σs/2. This is divided by the objective of the zero model to be
+    relative, and never looser than `tol`. With solver="liblinear" or an l1 penalty the gap is `tol`/100, at most 1e-4.
 
     Attributes
     ----------
-    certificate_ : how far the objective can be from its minimum.
+    certificate_ : bound on the distance of the objective from its minimum.
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -105,7 +105,7 @@ class LogisticRegression(ChecksInput, linear_model.LogisticRegression):
 
     def _checked_penalty(self) -> tuple[dict[str, Any], float]:
         """The penalty, as lineal's options name it, and C, after the warnings and refusals of scikit-learn."""
-        if getattr(self, "_skl_callbacks", None):
+        if vars(self).get("_skl_callbacks"):
             raise OptionError("lineal.dropin.LogisticRegression does not call scikit-learn's callbacks: remove them")
         name = self._penalty_name()
         _check_solver(self.solver, name, self.dual)
@@ -131,10 +131,10 @@ class LogisticRegression(ChecksInput, linear_model.LogisticRegression):
                 stacklevel=4,
             )
         C = math.inf if self.penalty is None else float(self.C)
-        share = 0.0 if math.isinf(C) else {"l1": 1.0, "elasticnet": ratio}.get(name or "l2", 0.0)
-        if share in (0.0, 1.0):
-            return {"penalty": "l1" if share else "l2"}, C
-        return {"penalty": "elastic_net", "l1_ratio": float(share)}, C
+        l1 = 0.0 if math.isinf(C) else {"l1": 1.0, "elasticnet": ratio}.get(name or "l2", 0.0)
+        if l1 in (0.0, 1.0):
+            return {"penalty": "l1" if l1 else "l2"}, C
+        return {"penalty": "elastic_net", "l1_ratio": float(l1)}, C
 
     def _penalty_name(self) -> str | None:
         if self.penalty != "deprecated":
@@ -165,11 +165,11 @@ class LogisticRegression(ChecksInput, linear_model.LogisticRegression):
         empty = np.flatnonzero(np.bincount(numbers, weights, minlength=len(self.classes_)) <= 0.0)
         if empty.size and self.fit_intercept and self.solver != "liblinear":  # there the bias is penalised
             label = self.classes_[empty[:1]].tolist()[0]
-            raise DataError(f"class {label!r} has no weight, so that no intercept is best: remove its rows")
+            raise DataError(f"class {label!r} has no weight, so that its best intercept is infinite: remove its rows")
         return weights
 
     def _gap(self, objective: Objective) -> float:
-        """What `tol` means as a relative gap, or without a penalty as a violation relative to the zero model's."""
+        """`tol` as a relative gap, or without a penalty as a violation relative to that of the zero model."""
         penalty = objective.regulariser.penalty
         if not penalty.is_smooth or self.solver == "liblinear":
             return liblinear_gap(self.tol)
@@ -181,7 +181,7 @@ class LogisticRegression(ChecksInput, linear_model.LogisticRegression):
         return min(self.tol, self.tol**2 / (2.0 * alpha * math.log(max(k, 2))))
 
     def _start(self, objective: Objective) -> np.ndarray | None:
-        if not self.warm_start or self.solver == "liblinear" or not hasattr(self, "coef_"):
+        if not self.warm_start or self.solver == "liblinear" or "coef_" not in vars(self):
             return None
         theta = np.asarray(self.coef_).T
         if self.fit_intercept:

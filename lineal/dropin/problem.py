@@ -1,4 +1,4 @@
-"""What the drop-in classifiers share: from C and a penalised bias to lineal's objective, and back.
+"""The common parts of the drop-in classifiers: from C and a penalised bias to lineal's objective, and back.
 
 scikit-learn minimises C·Σ_i s_i ℓ_i + Ω(w), lineal (1/Σs)·Σ_i s_i ℓ_i + α·Ω(w): the same with α = 1/(C·Σs).
 LIBLINEAR penalises the bias: it is the weight of a constant feature, here a last column of X without an intercept.
@@ -30,18 +30,18 @@ from lineal.problem.validation import ScoresChecked, explained
 
 
 class ChecksInput(ScoresChecked):
-    """First base of the drop-in classifiers: scikit-learn's predictions, of rows that were checked."""
+    """First base of the drop-in classifiers: scikit-learn's predictions, after a check of the rows."""
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Scores: (n,) for two classes, else (n, k). All other predictions of scikit-learn's go through here."""
+        """Scores: (n,) for two classes, else (n, k). All other predictions of scikit-learn are made from these."""
         with explained(X):
             return super().decision_function(checked_numbers(X, "X"))  # type: ignore[misc]
 
 
-#: No gap below this is asked for: rounding hides the rest.
+#: `tol` is raised to this relative gap: smaller ones are below rounding errors.
 SMALLEST_GAP = {"f4": 1e-6, "f8": 1e-13}
 
-#: A fit that rounding stopped at this gap is as good as a converged one: scikit-learn's solvers say nothing there.
+#: A fit that rounding stopped at this gap is as good as a converged one: scikit-learn's solvers do not warn either.
 SILENT_GAP = 1e-6
 
 
@@ -63,7 +63,7 @@ def checked_weights(sample_weight: Any, X: Any) -> np.ndarray:
 
 
 def class_factors(class_weight: Any, classes: np.ndarray, y: np.ndarray, sample_weight: Any) -> np.ndarray:
-    """A factor a class. "balanced" counts rows, or their weights where there are some, as scikit-learn does."""
+    """One factor per class. "balanced" counts rows, or their weights where given, as scikit-learn does."""
     factors = compute_class_weight(class_weight, classes=classes, y=y, sample_weight=sample_weight)
     if not (np.isfinite(factors).all() and (factors >= 0.0).all()):
         raise DataError(f"class_weight={class_weight!r} has a weight that is negative or not finite")
@@ -71,7 +71,7 @@ def class_factors(class_weight: Any, classes: np.ndarray, y: np.ndarray, sample_
 
 
 def with_bias(X: Any, value: float) -> Any:
-    """X with a last column of this value: a copy, in the layout of X."""
+    """A copy of X with a last column of this value, in the layout of X."""
     if not sparse.issparse(X):
         is_f = X.flags.f_contiguous and not X.flags.c_contiguous
         out = np.empty((X.shape[0], X.shape[1] + 1), X.dtype, "F" if is_f else "C")
@@ -90,10 +90,10 @@ def problem_of(X: Any, encoded: Encoded, weights: np.ndarray, C: float, options:
 
 
 def minimise(problem: Problem, start: np.ndarray | None = None) -> Solution:
-    """The answer of the solver that lineal takes for this problem."""
+    """The solution by the solver that lineal chooses for this problem."""
     objective, options = problem.objective, problem.options
     if options.max_iter == 0 and start is None:
-        start = np.zeros(objective.shape, objective.engine.dtype)  # what no iteration gives in scikit-learn
+        start = np.zeros(objective.shape, objective.engine.dtype)  # the answer of scikit-learn without iterations
     options = replace(options, tol=max(options.tol, SMALLEST_GAP[objective.engine.dtype.str[1:]]))
     with blas_threads(problem), Progress(options.verbose, options.tol) as progress:
         return replace(problem, options=options).solve(callbacks=progress.callbacks, start=start)
@@ -102,10 +102,10 @@ def minimise(problem: Problem, start: np.ndarray | None = None) -> Solution:
 def one_vs_rest(
     encoded: Encoded, weights: np.ndarray, factors: np.ndarray, is_direct: bool = False
 ) -> Iterator[tuple[Encoded, np.ndarray]]:
-    """Labels and row weights of each fit: one for all classes wherever the same weights serve them all.
+    """Labels and row weights of each fit: a single fit for all classes where they have the same row weights.
 
-    Class weights of LIBLINEAR and of stochastic gradient descent with more than two classes weigh, in the problem of
-    class r, only the rows of class r.
+    With more than two classes, LIBLINEAR and stochastic gradient descent apply the weight of class r only to the rows
+    of class r, in the problem of class r; then every class is a fit of its own.
     """
     numbers = encoded.class_numbers
     if is_direct or encoded.n_columns == 1 or (factors == 1.0).all():
@@ -117,10 +117,11 @@ def one_vs_rest(
 
 
 def liblinear_gap(tol: float) -> float:
-    """The relative duality gap for a `tol` of LIBLINEAR's: a hundredth of it, at most 1e-4.
+    """The relative duality gap that replaces LIBLINEAR's `tol`: a hundredth of it, at most 1e-4.
 
     LIBLINEAR bounds a gradient, which says little about the objective. Measured at its default tol = 1e-4, it ends
-    between 1e-10 and 1e-6 above the minimum, relatively; a gap of 1e-6 is a bound, and the answer is usually better.
+    between 1e-10 and 1e-6 above the minimum, relative to the minimum. A gap of 1e-6 guarantees that much, and the
+    answer is usually better.
     """
     return min(0.01 * tol, 1e-4)
 
@@ -136,7 +137,7 @@ def worst(solutions: list[Solution]) -> Certificate:
 
 
 def warn_unless_converged(solutions: list[Solution]) -> None:
-    """One ConvergenceWarning for the fit that is furthest from what was asked for."""
+    """One ConvergenceWarning, for the fit that is furthest from its tolerance."""
     short = [
         solution
         for solution in solutions

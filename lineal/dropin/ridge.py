@@ -1,14 +1,15 @@
 """`RidgeClassifier`: scikit-learn's, fitted by lineal.
 
-    min Σ_i s_i ‖t_i − W'x_i − b‖² + Σ_r α_r ‖w_r‖²,   t_i of ±1, one entry a class (one in all for two classes)
+    min Σ_i s_i ‖t_i − W'x_i − b‖² + Σ_r α_r ‖w_r‖²,   t_i of ±1, one entry per class (a single one for two classes)
 
-The bias is free, b = t̄ − W'x̄, and drops out: with rows and targets less their weighted means there are three ways,
+The bias is not penalised, b = t̄ − W'x̄, and drops out of the problem for centred rows and targets, which has three
+solutions:
 
     (X'SX + α)W = X'ST            d × d, one factorisation for all classes of the same α
     W = X'√S(√SXX'√S + α)⁻¹√ST    n × n, where rows are fewer than features
     conjugate gradients on the first, all classes in one product, for sparse rows with many features.
 
-All minimise the same, so that `solver` decides nothing but what is allowed, as for the other drop-in classifiers.
+All give the same minimum, so that `solver` only decides which options are allowed, as in the other drop-in classifiers.
 
 Memory: 16·min(n, d)² bytes, and for dense rows that are fewer than their features a copy of X; 6·d·k numbers for
 conjugate gradients.
@@ -43,7 +44,7 @@ from lineal.system import memory
 #: Rows or columns of a sparse X up to which a matrix of their products is cheaper than iterations.
 FEW = 512
 
-#: What scikit-learn's solvers that iterate in their own ways count.
+#: Solvers of scikit-learn that set `n_iter_`.
 _COUNTED = ("lsqr", "sag", "saga")
 
 
@@ -52,12 +53,12 @@ class RidgeClassifier(ChecksInput, linear_model.RidgeClassifier):
 
     Parameters and attributes are those of `sklearn.linear_model.RidgeClassifier`. `solver` is checked as there, and
     `solver_` is what it would have been; `positive=True` is refused. `tol` and `max_iter` are for sparse X with more
-    than some hundred features, where the answer comes by conjugate gradients: as for solver "sparse_cg", `tol` bounds
-    the residual of the normal equations. Otherwise the answer is exact. X is never overwritten, whatever `copy_X` says.
+    than some hundred features, which is solved by conjugate gradients: as for solver "sparse_cg", `tol` bounds the
+    residual of the normal equations. Otherwise the answer is exact. X is never overwritten, whatever `copy_X` says.
 
     Attributes
     ----------
-    certificate_ : how far the objective can be from its minimum.
+    certificate_ : bound on the distance of the objective from its minimum.
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -88,9 +89,9 @@ class RidgeClassifier(ChecksInput, linear_model.RidgeClassifier):
     def _checked_solver(self, is_sparse: bool) -> str:
         """The solver that scikit-learn would take; refuses what it refuses."""
         if self.positive:
-            raise OptionError("lineal.dropin.RidgeClassifier does not bound coefficients: positive=True is refused")
+            raise OptionError("lineal.dropin.RidgeClassifier does not support positive=True: leave it out")
         if self.solver == "lbfgs":
-            raise ValueError("solver 'lbfgs' is for positive=True only: take another one")
+            raise ValueError("solver 'lbfgs' is for positive=True only: use another one")
         if not is_sparse:
             return "cholesky" if self.solver == "auto" else self.solver
         if self.fit_intercept and self.solver in ("svd", "cholesky", "saga"):
@@ -106,13 +107,13 @@ class RidgeClassifier(ChecksInput, linear_model.RidgeClassifier):
     def _alphas(self, k: int) -> np.ndarray:
         alphas = np.ravel(np.asarray(self.alpha, np.float64))
         if len(alphas) not in (1, k):
-            raise ValueError(f"alpha has {len(alphas)} entries for {k} targets: give one, or one a target")
+            raise ValueError(f"alpha has {len(alphas)} entries for {k} targets: pass one number, or one per target")
         if not (np.isfinite(alphas).all() and (alphas >= 0.0).all()):
             raise ValueError(f"alpha={self.alpha!r} must not be negative")
         return np.broadcast_to(alphas, k)
 
     def _solved(self, rows: _Rows, alphas: np.ndarray) -> tuple[np.ndarray, int]:
-        """Weights, and iterations (one where the answer is exact)."""
+        """Weights, and the number of iterations (1 where the answer is exact)."""
         n, d = rows.X.shape
         if rows.X.is_dense or min(n, d) <= FEW:
             return (rows.by_columns(alphas) if d <= n else rows.by_rows(alphas)), 1
@@ -134,7 +135,7 @@ class RidgeClassifier(ChecksInput, linear_model.RidgeClassifier):
 
 @dataclass(frozen=True)
 class _Rows:
-    """X, weights that add up to one (their sum before: `total`), targets less their means, and what the means were."""
+    """X, row weights divided by their sum `total`, centred targets, and the means of columns and targets."""
 
     X: Design
     weights: np.ndarray
@@ -163,14 +164,14 @@ class _Rows:
         return rmatmul(self.X, self.T * self.weights[:, None].astype(self.T.dtype), threads=thread_count(None))
 
     def product(self, V: np.ndarray) -> np.ndarray:
-        """X'SX·V of the rows less their means."""
+        """X'SX·V for centred rows."""
         P = matmul(self.X, V, threads=thread_count(None))
         P -= (self.means @ V).astype(P.dtype)
         P *= self.weights[:, None].astype(P.dtype)
         return rmatmul(self.X, P, threads=thread_count(None))
 
     def by_columns(self, alphas: np.ndarray) -> np.ndarray:
-        """By the d × d matrix."""
+        """Solution by a factorisation of the d × d matrix."""
         moment = gram(self.X, self.weights, thread_count(None), self.means if self.is_centred else None)
         products = self.correlations()
         if self.is_centred:
@@ -178,7 +179,7 @@ class _Rows:
         return _factorised(moment, products, alphas, self.rounding)
 
     def by_rows(self, alphas: np.ndarray) -> np.ndarray:
-        """By the n × n matrix."""
+        """Solution by a factorisation of the n × n matrix."""
         root = np.sqrt(self.weights)
         if self.X.is_dense:
             Z = self.X.layout.values - self.means.astype(self.X.dtype)
@@ -194,7 +195,7 @@ class _Rows:
         return (Z.T @ A - np.outer(self.means, A.sum(axis=0))).astype(self.X.dtype)
 
     def by_iteration(self, alphas: np.ndarray, tol: float, most: int) -> tuple[np.ndarray, int]:
-        """By conjugate gradients, each column to a residual of tol."""
+        """Solution by conjugate gradients, each column to a residual of tol; and the number of iterations."""
 
         def system(strengths: np.ndarray) -> System:
             return System(
@@ -211,7 +212,7 @@ class _Rows:
         return step.direction, step.products
 
     def certificate(self, W: np.ndarray, alphas: np.ndarray) -> Certificate:
-        """The duality gap, ‖∇‖²/(2α) for squares and a bias that is best; without a ridge a relative violation."""
+        """The duality gap, which is ‖∇‖²/(2α) at the best bias; without a ridge, a relative violation."""
         residual = matmul(self.X, W, threads=thread_count(None)) - (self.means @ W).astype(W.dtype) - self.T
         weighted = residual * self.weights[:, None].astype(W.dtype)
         gradient = rmatmul(self.X, weighted, threads=thread_count(None)) + W * alphas.astype(W.dtype)

@@ -3,11 +3,11 @@
     min (1/n) Σ_i s_i ℓ(t_i, w'x_i + b) + α·(ρ‖w‖₁ + (1 − ρ)/2·‖w‖²),   for every class against the rest
 
 with n the number of rows, whatever their weights s, and ρ = 0 for "l2", 1 for "l1", `l1_ratio` for "elasticnet".
-Stochastic gradient descent approaches the minimum of this by steps that must be chosen; lineal's solvers find it for
-hinge loss with the l2 penalty, and for the log loss, the squared hinge and the squared error with every penalty, and
-prove how near they are. For what they do not minimise, and for what is a way rather than an aim (early stopping,
-passive-aggressive steps, `partial_fit`), there is descent by scikit-learn's own rules, all classes in one pass over the
-rows: see `lineal.dropin.descent`.
+Stochastic gradient descent approaches the minimum at a learning rate that must be chosen. lineal's solvers find it for
+the hinge loss with the l2 penalty, and for the log loss, the squared hinge and the squared error with every penalty,
+and certify how close they are. Other losses, and options that describe a procedure rather than an objective (early
+stopping, passive-aggressive updates, `partial_fit`), use stochastic gradient descent by scikit-learn's own rules, all
+classes in one pass over the rows: see `lineal.dropin.descent`.
 
 Memory: X, and what lineal's solver needs; for descent X as CSR and 8·d·k bytes, twice that with an l1 penalty.
 """
@@ -26,7 +26,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 
-from lineal.dropin.descent import Descent
+from lineal.dropin import losses
+from lineal.dropin.descent import RATES, SPARSE_DECAY, Descent, Rule
 from lineal.dropin.problem import (
     ChecksInput,
     checked_weights,
@@ -38,7 +39,7 @@ from lineal.dropin.problem import (
     warn_unless_converged,
     worst,
 )
-from lineal.errors import DataError
+from lineal.errors import DataError, OptionError
 from lineal.linear.options import TrainOptions
 from lineal.problem.labels import check_present
 from lineal.problem.solution import NO_CERTIFICATE
@@ -49,7 +50,7 @@ from lineal.system import memory
 #: Losses that lineal's solvers minimise, by its names for them.
 _SOLVED = {"hinge": "hinge", "log_loss": "logistic", "squared_hinge": "squared_hinge", "squared_error": "squared"}
 
-#: No relative gap above this is asked for.
+#: `tol` is lowered to this relative gap.
 _LARGEST_GAP = 1e-2
 
 
@@ -61,19 +62,19 @@ class SGDClassifier(ChecksInput, linear_model.SGDClassifier):
     - "hinge" with penalty "l2" and alpha > 0; "log_loss", "squared_hinge", "squared_error" with any penalty: the
       objective is minimised. `tol` is a relative duality gap, 1e-2 at most (None: as small as rounding allows), and
       `max_iter` bounds the solver's iterations. `shuffle`, `learning_rate`, `eta0`, `power_t`, `n_iter_no_change` and
-      `average` are checked; they describe ways to this minimum and do not change it.
+      `average` are checked, but do not change the minimum.
     - other losses, "hinge" with another penalty, early_stopping=True, learning_rate="pa1" or "pa2", a class whose rows
-      have no weight (no intercept is best then): descent by scikit-learn's rules, where all parameters count. All
-      classes stop together, by their mean objective or by the score of all of them on the rows set aside; average=True
-      is refused.
+      have no weight (no intercept is best then): stochastic gradient descent by scikit-learn's rules, where all
+      parameters count. All classes stop together, by their mean objective or by their score on the rows set aside.
+      average=True is refused.
 
-    `partial_fit` is descent, too: the same steps as in scikit-learn (rows are shuffled by another generator).
-    `n_jobs` is a number of threads of the solver, `verbose` shows its progress.
+    `partial_fit` is stochastic gradient descent, too: the same updates as in scikit-learn, but rows are shuffled by
+    another generator. `n_jobs` is the number of threads of the solver, `verbose` shows its progress.
 
     Attributes
     ----------
-    certificate_ : how far the objective can be from its minimum; of the least certain class where each has its own fit.
-        Kind "none" after descent.
+    certificate_ : bound on the distance of the objective from its minimum; the largest one where each class has its
+        own fit. Its kind is "none" after stochastic gradient descent.
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -92,7 +93,7 @@ class SGDClassifier(ChecksInput, linear_model.SGDClassifier):
         X, y = self._rows(X, y, reset=True)
         check_classification_targets(y)
         encoded = encode(y, direct=False)
-        if self.warm_start and hasattr(self, "coef_"):
+        if self.warm_start and "coef_" in vars(self):
             coef_init = self.coef_ if coef_init is None else coef_init
             intercept_init = self.intercept_ if intercept_init is None else intercept_init
         self.classes_ = encoded.classes
@@ -100,8 +101,8 @@ class SGDClassifier(ChecksInput, linear_model.SGDClassifier):
         factors = class_factors(self.class_weight, self.classes_, y, sample_weight)
         W, b = self._start(coef_init, intercept_init, X.shape[1], encoded.n_columns)
         self.t_ = 1.0
-        shares = np.bincount(encoded.class_numbers, weights * factors[encoded.class_numbers], len(self.classes_))
-        if self._is_solved() and ((shares > 0.0).all() or not self.fit_intercept):
+        totals = np.bincount(encoded.class_numbers, weights * factors[encoded.class_numbers], len(self.classes_))
+        if self._is_solved() and ((totals > 0.0).all() or not self.fit_intercept):
             has_start = coef_init is not None or intercept_init is not None
             self._minimised(X, encoded, weights, factors, np.vstack([W, b]) if has_start else None)
         else:
@@ -110,14 +111,14 @@ class SGDClassifier(ChecksInput, linear_model.SGDClassifier):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> SGDClassifier:
-        """One pass of descent over some rows. The first call needs all `classes`, unless `fit` came before."""
+        """One pass of descent over some rows. The first call needs all `classes`, unless `fit` was called before."""
         self._more_validate_params(for_partial_fit=True)
         if isinstance(self.class_weight, str):
             raise ValueError(
                 f"class_weight {self.class_weight!r} is not supported for partial_fit, which does not know all rows: "
-                "give weights as a dict, for example from sklearn.utils.class_weight.compute_class_weight"
+                "pass a dict of weights, for example from sklearn.utils.class_weight.compute_class_weight"
             )
-        X, y = self._rows(X, y, reset=not hasattr(self, "classes_"))
+        X, y = self._rows(X, y, reset="classes_" not in vars(self))
         check_present(y)
         check_classification_targets(y)
         _check_partial_fit_first_call(self, classes)
@@ -130,33 +131,33 @@ class SGDClassifier(ChecksInput, linear_model.SGDClassifier):
             raise DataError(f"y[{unknown[0]}] is {y[unknown[0]]!r}, which is not among the classes")
         weights = checked_weights(sample_weight, X)
         factors = class_factors(self.class_weight, self.classes_, y, sample_weight)
-        W, b = self._start(getattr(self, "coef_", None), getattr(self, "intercept_", None), X.shape[1], k)
-        if not hasattr(self, "t_"):
-            self.t_ = 1.0
-        run = Descent(self, X, numbers, weights, factors, W, b)
-        run.go(run.order(np.arange(len(y))))
+        known = vars(self)
+        W, b = self._start(known.get("coef_"), known.get("intercept_"), X.shape[1], k)
+        self.t_ = known.get("t_", 1.0)
+        run = self._descent(X, numbers, weights, factors, W, b)
+        run.run_pass(np.arange(len(y)))
         self._keep_descent(run, 1, len(y))
         return self
 
     # --- minimising
 
     def _is_solved(self) -> bool:
-        """Whether the objective alone decides, and a solver minimises it."""
+        """Whether a solver minimises the objective, and no option asks for a certain procedure."""
         if self.early_stopping or self.learning_rate in ("pa1", "pa2") or self.loss not in _SOLVED:
             return False
-        return self.loss != "hinge" or (self._l1_share() == 0.0 and self._strength() > 0.0)
+        return self.loss != "hinge" or (self._l1_fraction() == 0.0 and self._strength() > 0.0)
 
     def _strength(self) -> float:
         return 0.0 if self.penalty is None else float(self.alpha)
 
-    def _l1_share(self) -> float:
+    def _l1_fraction(self) -> float:
         return {"l1": 1.0, "elasticnet": self.l1_ratio}.get(self.penalty, 0.0)
 
     def _minimised(self, X: Any, encoded: Any, weights: np.ndarray, factors: np.ndarray, start: Any) -> None:
-        share, strength = self._l1_share(), self._strength()
-        penalty: dict[str, Any] = {"penalty": {0.0: "l2", 1.0: "l1"}.get(share, "elastic_net")}
-        if 0.0 < share < 1.0:
-            penalty["l1_ratio"] = share
+        l1, strength = self._l1_fraction(), self._strength()
+        penalty: dict[str, Any] = {"penalty": {0.0: "l2", 1.0: "l1"}.get(l1, "elastic_net")}
+        if 0.0 < l1 < 1.0:
+            penalty["l1_ratio"] = l1
         options = TrainOptions(
             **penalty, loss=_SOLVED[self.loss], tol=0.0 if self.tol is None else min(self.tol, _LARGEST_GAP),
             fit_intercept=self.fit_intercept, max_iter=self.max_iter, n_jobs=self.n_jobs, verbose=int(self.verbose),
@@ -180,14 +181,32 @@ class SGDClassifier(ChecksInput, linear_model.SGDClassifier):
 
     # --- descending
 
+    def _descent(
+        self, X: Any, numbers: np.ndarray, weights: np.ndarray, factors: np.ndarray, W: np.ndarray, b: np.ndarray
+    ) -> Descent:
+        if self.average:
+            raise OptionError(
+                f"average={self.average!r} is not supported in partial_fit, nor where fit uses stochastic gradient "
+                "descent: use average=False, or a loss and penalty that fit minimises"
+            )
+        l1, alpha = self._l1_fraction(), float(self.alpha)
+        rule = Rule(
+            losses.get(self.loss, self.epsilon), RATES.index(self.learning_rate), eta=float(self.eta0),
+            power_t=float(self.power_t), offset=0.0 if alpha == 0.0 else alpha**-0.75, alpha=alpha,
+            l2=float(1.0 - l1) * (self._strength() > 0.0), l1=float(l1), fit_intercept=bool(self.fit_intercept),
+            decay=SPARSE_DECAY if sparse.issparse(X) else 1.0,
+        )  # fmt: skip
+        random = check_random_state(self.random_state) if self.shuffle else None
+        return Descent(rule, X, numbers, weights, factors, W, b, self.t_, random)
+
     def _descended(self, X: Any, numbers: np.ndarray, weights: np.ndarray, factors: np.ndarray, W: Any, b: Any) -> None:
         held = self._make_validation_split(numbers, sample_mask=weights > 0)
-        run = Descent(self, X, numbers, weights, factors, W, b)
+        run = self._descent(X, numbers, weights, factors, W, b)
         rows, is_over = np.flatnonzero(~held), False
         best, since, epoch = math.inf, 0, 0
         least = math.inf if self.tol is None else float(self.tol)  # without tol nothing counts as "no change"
         while epoch < self.max_iter and not is_over:
-            run.go(run.order(rows))
+            run.run_pass(rows)
             epoch += 1
             badness = run.error(held) if self.early_stopping else run.objective(len(rows))
             since = since + 1 if badness > best - least and self.tol is not None else 0
@@ -196,11 +215,11 @@ class SGDClassifier(ChecksInput, linear_model.SGDClassifier):
                 print(f"epoch {epoch}: {'held-out error' if self.early_stopping else 'objective'} {badness:.6g}")
             if since >= self.n_iter_no_change:
                 since = 0
-                is_over = not run.shorter()
+                is_over = not run.lower_rate()
         self._keep_descent(run, epoch, X.shape[0])
         if not is_over and self.tol is not None:
             warnings.warn(
-                f"stopped after max_iter={self.max_iter} passes, while the objective still fell: raise max_iter",
+                f"stopped after max_iter={self.max_iter} passes, while the objective was still falling: raise max_iter",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -210,12 +229,12 @@ class SGDClassifier(ChecksInput, linear_model.SGDClassifier):
         if not (np.isfinite(W).all() and np.isfinite(b).all()):
             raise ValueError(
                 "Floating-point under-/overflow occurred in descent: scale the features with StandardScaler or "
-                "MinMaxScaler, or take smaller steps (eta0)"
+                "MinMaxScaler, or lower the learning rate (eta0)"
             )
         self.n_iter_, self.certificate_ = epochs, NO_CERTIFICATE
         self._keep(W, b, run.dtype, n)
 
-    # --- what both share
+    # --- for both
 
     def _rows(self, X: Any, y: Any, reset: bool) -> tuple[Any, np.ndarray]:
         return validated(

@@ -5,8 +5,8 @@
 
 with p = 1 for "hinge" and 2 for "squared_hinge", and x with a last entry `intercept_scaling` where an intercept is
 fitted: as in LIBLINEAR, the bias is penalised. LIBLINEAR's class weights also have a meaning of their own with more
-than two classes: problem r weighs only its positive rows, by the weight of class r. Then every class is a fit of its
-own; without class weights all classes are fitted at once.
+than two classes: the problem of class r applies them only to its positive rows. Then every class is a fit of its own;
+without class weights all classes are fitted at once.
 
 Memory: X in float64 with one more column, and what lineal's solver for the loss and penalty needs.
 """
@@ -23,35 +23,24 @@ from sklearn.svm._classes import _validate_dual_parameter
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
-from lineal.dropin.problem import (
-    ChecksInput,
-    checked_weights,
-    class_factors,
-    iterations,
-    liblinear_gap,
-    minimise,
-    one_vs_rest,
-    problem_of,
-    warn_unless_converged,
-    with_bias,
-    worst,
-)
+from lineal.dropin import problem
 from lineal.linear.options import TrainOptions
 from lineal.problem.targets import encode
 from lineal.problem.validation import validated
 
 
-class LinearSVC(ChecksInput, svm.LinearSVC):
+class LinearSVC(problem.ChecksInput, svm.LinearSVC):
     """scikit-learn's `LinearSVC` with lineal's solvers: same parameters, same answer.
 
-    Parameters and attributes are those of `sklearn.svm.LinearSVC`. `dual` is checked and decides nothing: lineal's own
-    choice of solver does. `tol` becomes a relative duality gap of `tol`/100, 1e-4 at most, which bounds the distance of
-    the objective from its minimum; LIBLINEAR's stopping rules bound a gradient. `max_iter` bounds the iterations of
-    lineal's solver, `n_iter_` counts them. `verbose` shows lineal's progress.
+    Parameters and attributes are those of `sklearn.svm.LinearSVC`. `dual` is checked, but lineal chooses the solver by
+    itself. `tol` becomes a relative duality gap of `tol`/100, 1e-4 at most, which bounds the distance of the objective
+    from its minimum; LIBLINEAR's stopping rules bound a gradient. `max_iter` bounds the iterations of lineal's solver,
+    `n_iter_` counts them. `verbose` shows lineal's progress.
 
     Attributes
     ----------
-    certificate_ : how far the objective can be from its minimum; of the least certain class where each has its own fit.
+    certificate_ : bound on the distance of the objective from its minimum; the largest one where each class has its
+        own fit.
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -66,26 +55,26 @@ class LinearSVC(ChecksInput, svm.LinearSVC):
         joint = self.multi_class == "crammer_singer"
         encoded = encode(y, direct=joint)
         self.classes_ = encoded.classes
-        weights = checked_weights(sample_weight, X)
-        factors = class_factors(self.class_weight, self.classes_, y, sample_weight)
-        features = with_bias(X, self.intercept_scaling) if self.fit_intercept else X
+        weights = problem.checked_weights(sample_weight, X)
+        factors = problem.class_factors(self.class_weight, self.classes_, y, sample_weight)
+        features = problem.with_bias(X, self.intercept_scaling) if self.fit_intercept else X
         options = TrainOptions(
             loss="crammer_singer" if joint else self.loss, penalty="l2" if joint else self.penalty,
-            tol=liblinear_gap(self.tol), fit_intercept=False, max_iter=self.max_iter, verbose=int(self.verbose),
+            tol=problem.liblinear_gap(self.tol), fit_intercept=False, max_iter=self.max_iter, verbose=int(self.verbose),
             random_state=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
         )  # fmt: skip
         solutions = [
-            minimise(problem_of(features, part, s, float(self.C), options))
-            for part, s in one_vs_rest(encoded, weights, factors, joint)
+            problem.minimise(problem.problem_of(features, part, s, float(self.C), options))
+            for part, s in problem.one_vs_rest(encoded, weights, factors, joint)
         ]
         self._keep(np.hstack([solution.weights for solution in solutions]))
-        self.certificate_ = worst(solutions)
-        self.n_iter_ = max(iterations(solution, self.max_iter) for solution in solutions)
-        warn_unless_converged(solutions)
+        self.certificate_ = problem.worst(solutions)
+        self.n_iter_ = max(problem.iterations(solution, self.max_iter) for solution in solutions)
+        problem.warn_unless_converged(solutions)
         return self
 
     def _keep(self, W: np.ndarray) -> None:
-        if len(self.classes_) == 2 and W.shape[1] == 2:  # Crammer–Singer has a column for both
+        if len(self.classes_) == 2 and W.shape[1] == 2:  # Crammer–Singer has one column per class
             W = W[:, 1:] - W[:, :1]
         if self.fit_intercept:
             self.intercept_ = self.intercept_scaling * W[-1]

@@ -1,4 +1,4 @@
-"""What the classifiers share: they hold a model, and predict with it as scikit-learn's classifiers do."""
+"""Base of the classifiers: they hold a model, and predict with it as scikit-learn's classifiers do."""
 
 from __future__ import annotations
 
@@ -25,13 +25,19 @@ def _has_probabilities(estimator: ModelClassifier) -> bool:
     raise AttributeError(why)
 
 
+def column_names(estimator: BaseEstimator) -> list[str] | None:
+    """Names of the columns that an estimator was fitted on, where X had names."""
+    names = vars(estimator).get("feature_names_in_")
+    return None if names is None else names.tolist()
+
+
 class ModelClassifier(ScoresChecked, ClassifierMixin, BaseEstimator):
     """Base of the classifiers. `fit` of a subclass ends with `_keep`.
 
     Attributes
     ----------
-    model_ : what predicts.
-    certificate_, history_, status_, n_iter_ : how it was found, and how good it is.
+    model_ : the trained model.
+    certificate_, history_, status_, n_iter_ : how good it is, and how training went.
     """
 
     #: Types of X that `fit` takes as they are.
@@ -57,7 +63,7 @@ class ModelClassifier(ScoresChecked, ClassifierMixin, BaseEstimator):
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the classes (of each label for label sets), whose largest is that of `predict`."""
+        """Probabilities of the classes, or of each label for label sets. The largest is that of the predicted class."""
         model = self._fitted()
         return model.predict_proba(Checked(self._checked(X)))
 
@@ -72,7 +78,7 @@ class ModelClassifier(ScoresChecked, ClassifierMixin, BaseEstimator):
         self._fitted().save(path)
 
     def _validated(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> tuple[Any, Any, Any]:
-        """Training data as `lineal.linear.fit` takes them, or scikit-learn's errors."""
+        """Training data after scikit-learn's checks."""
         X, y = validated(
             self, X, y, accept_sparse=list(self._sparse), accept_large_sparse=True, dtype=self._dtypes,
             multi_output=True, order=None, reset=reset,
@@ -84,13 +90,12 @@ class ModelClassifier(ScoresChecked, ClassifierMixin, BaseEstimator):
 
     def _keep(self, model: Any, solution: Any) -> None:
         """Set the attributes of a fit."""
-        names = getattr(self, "feature_names_in_", None)
-        self.model_ = dataclasses.replace(model, feature_names=None if names is None else names.tolist())
+        self.model_ = dataclasses.replace(model, feature_names=column_names(self))
         self.certificate_, self.history_, self.status_ = solution.certificate, solution.history, solution.status
         self.n_iter_ = max(1, len(solution.history) - 1)
 
     def _warn(self, solution: Any) -> None:
-        """Say how a fit ended where the user must know."""
+        """Warn of a fit that did not converge."""
         if solution.needs_warning:
             warnings.warn(solution.message, ConvergenceWarning, stacklevel=3)
 
@@ -99,7 +104,7 @@ class ModelClassifier(ScoresChecked, ClassifierMixin, BaseEstimator):
         return kind(**{entry.name: getattr(self, entry.name) for entry in dataclasses.fields(kind)})
 
     def _why_no_probabilities(self) -> str | None:
-        """What to say where there are none; None where there are."""
+        """Why `predict_proba` does not exist; None where it does."""
         return None
 
     def _fitted(self) -> Any:
@@ -115,7 +120,7 @@ class ModelClassifier(ScoresChecked, ClassifierMixin, BaseEstimator):
         )  # fmt: skip
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
+        return "model_" in vars(self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,1 +1,5 @@
-""""""
+"""Online learning: options, fit, model and estimators, the learner with its kernels, and features that it chooses.
+
+May import `linear`, `models` and what is below, but not other families, `dropin`, `cli` or `report`. To add a loss, see
+`loss.py`; to add a kind of product of features, see `monomials.py` (kernels) and `expansion.py`.
+"""

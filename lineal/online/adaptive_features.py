@@ -1,12 +1,12 @@
-"""`AdaptivePolynomial`: the monomials that an online learner grew, as columns for any other solver.
+"""`AdaptivePolynomial`: products of columns chosen by an online learner, as features for any other solver.
 
-An online learner with adaptive expansion (Agarwal et al. 2014; see `lineal.online.monomials`) goes over the rows
-once or a few times and multiplies on what has the largest weights. This transformer keeps the monomials that it came
-to, the heaviest first, and gives their values, computed from the columns and not by hashed slots: the online learner
-picks, and a batch solver fits.
+An online learner with adaptive expansion (Agarwal et al. 2014; see `lineal.online.monomials`) goes over the rows once
+or a few times and multiplies the features with the largest weights. This transformer keeps the resulting monomials,
+those with the largest weights first, and computes their exact values, without hashing: the online learner selects
+features, and a batch solver fits them.
 
-Sparse rows: a monomial is looked for only in rows that have its rarest column. With m_c monomials whose rarest column
-is c, a row costs Σ_c m_c over its entries. Memory: the result and 8 bytes a column for every thread.
+In sparse rows, a monomial is computed only where its rarest column occurs. With m_c monomials whose rarest column is c,
+a row takes time Σ_c m_c over its entries. Memory: the result, and 8 bytes per column for every thread.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from lineal.core import threads
 from lineal.core.inputs import checked_labels
 from lineal.design.matrix import summed
 from lineal.errors import DataError, OptionError
-from lineal.online.fit import CLASSES, NUMBERS, SETS, array_blocks, fit_online
+from lineal.models.estimator import column_names
+from lineal.online.fit import array_blocks, fit_online
 from lineal.online.monomial_values import (
     Monomials,
     SparseRows,
@@ -41,11 +42,12 @@ from lineal.online.monomial_values import (
     products_of_sparse,
 )
 from lineal.online.options import OnlineOptions
+from lineal.online.trainer import CLASSES, NUMBERS, SETS
 from lineal.problem.labels import check_present, find_classes, has_columns, label_sets
 from lineal.problem.validation import validated, validated_weights
 from lineal.system import memory
 
-#: Rows that one task of a thread takes.
+#: Rows per task of a thread.
 ROWS = 4096
 
 
@@ -54,26 +56,27 @@ class AdaptivePolynomial(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    growth : every epoch but the last ends with (mean features an example)**growth new parents, each of which is
+    growth : every epoch but the last ends with (mean features per example)**growth new parents, each of which is
         multiplied by every column.
-    epochs : how many there are.
-    schedule : they end at halves, quarters, … of the rows ("halving", which "auto" is), or at equal steps ("equal").
-    heuristic : "weight", parents have the largest weights; or "ssm", by the slopes of the loss.
-    fallback : whether one of the new parents is of the least degree not yet chosen.
-    loss : of the online learner; None means logistic for classes, squared for numbers.
+    epochs : number of epochs.
+    schedule : epochs end at …, a quarter, a half of the rows ("halving", the meaning of "auto"), or at equal distances
+        ("equal").
+    heuristic : how parents are chosen: "weight" for the largest weights, "ssm" for the largest residuals.
+    fallback : whether one of the new parents is a monomial of the lowest degree left.
+    loss : loss of the online learner; None means logistic for classes, squared for numbers.
     rate : its learning rate; "tune" tries several.
     passes : its passes over the rows.
     bits : it has 2**bits weights.
-    n_monomials : so many products at most, the heaviest; None for all.
+    n_monomials : keep at most this many products, those with the largest weights; None for all.
     include_linear : whether the columns themselves come first.
-    shuffle : learn from the rows in random order. Without it in theirs, which must then be random already.
+    shuffle : learn from the rows in random order. Without it, the rows must already be in random order.
     random_state : seed of the order.
     n_jobs : threads; None means all cores.
 
     Attributes
     ----------
     monomials_ : tuples of column numbers, such as (0, 2, 2) for x0*x2^2, in the order of the output.
-    weights_ : (number of monomials, k) weights that the online learner gave to them; NaN for columns it never met.
+    weights_ : (number of monomials, k) weights of the online learner; NaN for columns without a value.
     model_ : the `lineal.OnlineModel`.
     n_features_in_, feature_names_in_ : as in scikit-learn.
     """
@@ -129,14 +132,13 @@ class AdaptivePolynomial(TransformerMixin, BaseEstimator):
             lambda: array_blocks(X, y, weights), options, kind, classes=classes, n_examples=X.shape[0],
             width=X.shape[1],
         )  # fmt: skip
-        names = getattr(self, "feature_names_in_", None)
-        self.model_ = trainer.model(run.status, feature_names=None if names is None else names.tolist())
+        self.model_ = trainer.model(run.status, feature_names=column_names(self))
         self.history_ = run.history
         self._keep(np.bincount(X.indices, minlength=X.shape[1]))
         return self
 
     def _check_room(self, d: int) -> None:
-        """Refuse so many columns that the counts of their entries, and their own monomials, do not fit into memory."""
+        """Refuse X with more columns than memory can hold counts and linear monomials for."""
         needed = (32 + (200 if self.include_linear else 0)) * d
         what = f"AdaptivePolynomial needs {memory.size(needed)} of memory for {d} columns"
         memory.check_room(what, needed, "use fewer columns, or set include_linear=False")
@@ -151,7 +153,7 @@ class AdaptivePolynomial(TransformerMixin, BaseEstimator):
             except TypeError:
                 is_count = False
             if not is_count:
-                raise OptionError(f"n_monomials={self.n_monomials!r} is neither None nor a whole number ≥ 0")
+                raise OptionError(f"n_monomials={self.n_monomials!r} is neither None nor an integer ≥ 0")
         return OnlineOptions(
             expansion="adaptive", growth=self.growth, epochs=self.epochs, heuristic=self.heuristic,
             fallback=self.fallback, loss=self.loss, rate=self.rate, passes=self.passes, bits=self.bits,
@@ -159,7 +161,7 @@ class AdaptivePolynomial(TransformerMixin, BaseEstimator):
         ).checked()  # fmt: skip
 
     def _keep(self, counts: np.ndarray) -> None:
-        """The monomials, and for the kernels their factors and where to look for them."""
+        """Set the monomials, and for the kernels their factors and rarest columns."""
         found = self.model_.monomials()
         products = [(monomial, weights) for monomial, weights in found if len(monomial) > 1][: self.n_monomials]
         k = self.model_.learner.k
@@ -211,7 +213,7 @@ class AdaptivePolynomial(TransformerMixin, BaseEstimator):
         return result
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names such as "a*b^2"."""
+        """Names of the monomials, such as "a*b^2"."""
         check_is_fitted(self, "monomials_")
         known = _check_feature_names_in(self, input_features)
         return np.array([_named(known, monomial) for monomial in self.monomials_], dtype=object)
@@ -231,7 +233,7 @@ class AdaptivePolynomial(TransformerMixin, BaseEstimator):
 
 
 def _target(y: Any) -> tuple[Any, str, Any]:
-    """Labels as the online learner takes them, their kind, and the classes."""
+    """Labels in the form of the online learner, their kind, and the classes."""
     y = checked_labels(y)
     y = y if sparse.issparse(y) else np.asarray(y)
     if has_columns(y):

@@ -14,10 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from lineal.core.inputs import Checked
 from lineal.errors import DataError, OptionError
-from lineal.models.estimator import ModelClassifier
+from lineal.models.estimator import ModelClassifier, column_names
 from lineal.online import interactions
-from lineal.online.fit import CLASSES, NUMBERS, SETS, Trainer, array_blocks, fit_online
+from lineal.online.fit import array_blocks, fit_online
 from lineal.online.options import TUNE, OnlineOptions
+from lineal.online.trainer import CLASSES, NUMBERS, SETS, Trainer
 from lineal.problem.labels import check_present, find_classes, label_sets
 from lineal.problem.progress import ProgressiveLines
 from lineal.problem.validation import ScoresChecked, validated, validated_weights
@@ -28,19 +29,21 @@ _PARAMETERS = f"""
     ----------
 {describe(OnlineOptions)}
     namespaces : dict or None, default None
-        Columns (numbers or slices) of X by namespace, where `interactions` name some.
+        Columns (numbers or slices) of X by namespace, for the namespaces that `interactions` name.
 
     Attributes
     ----------
     history_ : progressive loss (of every example before it was learned from) at doubling numbers of examples: pass,
         examples, average_loss, since_last, held_out_loss, parents.
     model_ : the `lineal.OnlineModel`, to save, to list monomials, or to predict with.
-    rate_ : the learning rate, found where `rate` is 'tune'.
+    rate_ : the learning rate; the best one where `rate` is 'tune'.
     """
 
 
 class _Online(BaseEstimator):
-    """What the two share: the learner that goes on with `partial_fit`."""
+    """Common part of the two: the trainer that `partial_fit` goes on with; None before the first fit."""
+
+    _trainer: Trainer | None = None
 
     def __init__(
         self,
@@ -109,7 +112,7 @@ class _Online(BaseEstimator):
     def _kinds(self, options: OnlineOptions, width: int) -> np.ndarray | None:
         if options.interactions is None:
             if self.namespaces is not None:
-                raise OptionError("namespaces are for interactions: set interactions to what is to be multiplied")
+                raise OptionError("namespaces have an effect with interactions only: set interactions")
             return None
         names = interactions.names_of(interactions.parse(options.interactions))
         return interactions.kinds_of_columns(self.namespaces or {}, names, width)
@@ -129,17 +132,17 @@ class _Online(BaseEstimator):
     def _learn_more(self, X: Any, y: Any, weights: Any, kind: str, classes: Any) -> Any:
         options = self._parameters()
         if options.rate == TUNE:
-            raise OptionError("rate='tune' needs all rows at once: use fit, or give a rate")
+            raise OptionError("rate='tune' needs all rows at once: use fit, or set rate to a number")
         if options.passes > 1:
-            raise OptionError(f"passes={options.passes} with partial_fit: every call is one pass over its rows")
+            raise OptionError(f"passes={options.passes} with partial_fit: every call is one pass; use fit")
         kinds = self._kinds(options, X.shape[1])
         if options.max_time is not None:
-            raise OptionError("max_time with partial_fit: every call learns from all of its rows")
-        if not hasattr(self, "_trainer"):
+            raise OptionError("max_time with partial_fit: every call learns from all of its rows; use fit")
+        if self._trainer is None:
             self._trainer = Trainer(options, kind, classes, None, X.shape[1])
         trainer = self._trainer
         if trainer.kind != kind:
-            raise DataError(f"y has {kind} now, and had {trainer.kind} before")
+            raise DataError(f"y has {kind} now, but had {trainer.kind} in the first call")
         trainer.go_on_with(options)
         lines = ProgressiveLines(options.verbose, len(trainer.learner.history))
         for block in array_blocks(X, y, weights, kinds):
@@ -152,8 +155,7 @@ class _Online(BaseEstimator):
 
     def _hold(self, trainer: Trainer, history: list[dict[str, float]], status: str, kinds: Any) -> None:
         self._trainer = trainer
-        names = getattr(self, "feature_names_in_", None)
-        self.model_ = trainer.model(status, kinds=kinds, feature_names=None if names is None else names.tolist())
+        self.model_ = trainer.model(status, kinds=kinds, feature_names=column_names(self))
         self.history_, self.status_, self.certificate_ = history, status, self.model_.certificate
         self.rate_ = float(trainer.learner.options.rate)
         self.n_iter_ = max(1, trainer.learner.passes)
@@ -163,35 +165,34 @@ class OnlineClassifier(ModelClassifier, _Online):
     __doc__ = f"""Online classifier: every example is predicted, then learned from, in one pass over the rows.
 
     Updates are adaptive, normalised and importance-invariant; scales of features do not matter. Several classes and
-    label sets are told apart one against the rest, in one pass. Rows are learned from in their order: shuffle sorted
-    ones. `expansion` adds products of features, "adaptive" only those that help.
+    label sets are learned one-vs-rest, all in one pass. Rows are learned from in their order: shuffle them if they are
+    sorted. `expansion` adds products of features; "adaptive" adds only those that help.
 {_PARAMETERS}"""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OnlineClassifier:
         """Learn from X (n, d) and y (n,) or, for label sets, an (n, k) indicator matrix; weights are importances."""
-        if hasattr(self, "_trainer"):
-            del self._trainer
+        self._trainer = None
         X, y, sample_weight = self._validated(X, y, sample_weight)
         y, kind = self._target(y)
         classes = np.arange(y.shape[1]) if kind == SETS else find_classes(y)[0]
         return self._learn_all(X, y, sample_weight, kind, classes)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> OnlineClassifier:
-        """Go on learning from more rows. Without `classes`, new ones may come up any time."""
-        is_first = not hasattr(self, "_trainer")
-        X, y, sample_weight = self._validated(X, y, sample_weight, reset=is_first)
+        """Go on learning from more rows. Without `classes`, new classes may come up at any time."""
+        trainer = self._trainer
+        X, y, sample_weight = self._validated(X, y, sample_weight, reset=trainer is None)
         y, kind = self._target(y)
         if kind == SETS:
             return self._learn_more(X, y, sample_weight, kind, np.arange(y.shape[1]))
         if classes is None:
             return self._learn_more(X, y, sample_weight, kind, None)
-        found = find_classes(classes)[0]
-        if not is_first and not np.array_equal(found, self._trainer.classes):
+        labels = find_classes(classes)[0]
+        if trainer is not None and not np.array_equal(labels, trainer.classes):
             raise DataError("classes differ from those of the first call")
-        return self._learn_more(X, y, sample_weight, kind, found)
+        return self._learn_more(X, y, sample_weight, kind, labels)
 
     def _target(self, y: Any) -> tuple[Any, str]:
-        """Labels as the learner takes them, and their kind."""
+        """Labels in the form of the learner, and their kind."""
         if np.ndim(y) == 2 or sparse.issparse(y):
             return label_sets(y), SETS
         check_present(y)
@@ -201,26 +202,25 @@ class OnlineClassifier(ModelClassifier, _Online):
         return (
             None
             if self.loss in (None, "logistic")
-            else f"loss {self.loss!r} has scores, not probabilities: use 'logistic'"
+            else f"loss {self.loss!r} gives scores, not probabilities: use 'logistic'"
         )
 
 
 class OnlineRegressor(ScoresChecked, RegressorMixin, _Online):
     __doc__ = f"""Online regression: every example is predicted, then learned from, in one pass over the rows.
 
-    As `OnlineClassifier`, for numbers: squared or quantile loss.
+    Like `OnlineClassifier`, for numbers: with squared or quantile loss.
 {_PARAMETERS}"""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OnlineRegressor:
         """Learn from X (n, d) and numbers y (n,)."""
-        if hasattr(self, "_trainer"):
-            del self._trainer
+        self._trainer = None
         X, y, sample_weight = self._validated(X, y, sample_weight)
         return self._learn_all(X, y, sample_weight, NUMBERS, None)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> OnlineRegressor:
         """Go on learning from more rows."""
-        X, y, sample_weight = self._validated(X, y, sample_weight, reset=not hasattr(self, "_trainer"))
+        X, y, sample_weight = self._validated(X, y, sample_weight, reset=self._trainer is None)
         return self._learn_more(X, y, sample_weight, NUMBERS, None)
 
     def predict(self, X: Any) -> np.ndarray:

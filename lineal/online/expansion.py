@@ -1,8 +1,8 @@
 """The products of features that an online learner makes: fixed ones, and those that grow while it learns.
 
-Agarwal et al. (2014), algorithm 1: after every epoch the monomials with the largest scores become parents, and from then
-on each feature of an example is multiplied with each of its parents. Memory of the latter: 8 bytes per slot for the
-names of the monomials, 24 more where evidence is kept, and up to 16 MB that remember the slots of products.
+Agarwal et al. (2014), algorithm 1: after every epoch the monomials with the largest scores become parents, and from
+then on each feature of an example is multiplied with each of its parents. Memory of the latter: 8 bytes per slot for
+the names of the monomials, 24 more where evidence is kept, and up to 16 MB that remember the slots of products.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Products:
         return np.sqrt((table.scaled_weights(slots) ** 2).sum(axis=1))
 
     def _evidence_scores(self, slots: np.ndarray) -> np.ndarray:
-        """Scores by evidence: Σ r²m² / Σ m² for SSM, else |Σ r·m| / Σ m² · max |m|, which is a weight times its scale."""
+        """Scores by evidence: Σ r²m² / Σ m² with SSM, else |Σ r·m| / Σ m² · max |m|, a weight times its scale."""
         gains, squares, scales = self.evidence[slots].T
         if self.options.heuristic == "weight":
             gains = np.abs(gains) * scales

@@ -1,192 +1,37 @@
-"""From blocks of labelled rows to an online model: classes as they come, passes, the best rate, the best pass."""
+"""From blocks of labelled rows to an online model: passes, the search for a rate, and limits of time."""
 
 from __future__ import annotations
 
 import copy
-import itertools
 import math
 import time
-import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 from scipy import sparse
 
 from lineal.core import threads
-from lineal.core.inputs import EXACT
 from lineal.design.matrix import summed
-from lineal.errors import DataError, OptionError
-from lineal.online.learner import Learner
-from lineal.online.model import OnlineModel
+from lineal.errors import DataError
 from lineal.online.options import RATES, TUNE, OnlineOptions
-from lineal.online.rows import LARGEST_VALUE, importances, label_columns, rows_of
-from lineal.online.state import HELD_LOSS, HELD_WEIGHT, LOSS, WEIGHT
+from lineal.online.trainer import Block, Trainer
 from lineal.problem.progress import ProgressiveLines
-from lineal.problem.solution import NO_CERTIFICATE, Run
+from lineal.problem.solution import Run
 
 #: Rows of an array that are learned from between two looks at the clock.
 CHUNK_ROWS = 8192
-
-#: Options that may differ from call to call of `partial_fit`.
-MAY_CHANGE = ("rate", "initial_t", "l1", "l2", "passes", "hold_out", "patience", "max_time", "n_jobs", "verbose")
-
-NUMBERS, CLASSES, SETS = "numbers", "classes", "sets"
-
-
-@dataclass(frozen=True)
-class Block:
-    """Some labelled rows: X, labels (numbers, classes or an indicator matrix), importances, and the namespaces of the
-    entries or of the columns."""
-
-    X: Any
-    y: Any
-    weights: Any = None
-    kinds: Any = None
-    column_kinds: Any = None
-
-
-class Trainer:
-    """Feeds a `Learner` labelled rows of one kind: numbers, classes (new ones may come up any time) or label sets."""
-
-    def __init__(
-        self, options: OnlineOptions, kind: str, classes: Any = None, n_examples: int | None = None, width: int = 0
-    ) -> None:
-        self.kind, self.width, self.has_labels = kind, width, classes is not None
-        self.may_grow = kind == CLASSES and classes is None
-        self.classes: np.ndarray = np.empty(0) if classes is None else np.asarray(classes)
-        options = options.for_numbers(kind == NUMBERS)
-        k = 1 if kind == NUMBERS or (kind == CLASSES and len(self.classes) <= 2) else len(self.classes)
-        self.learner = Learner(options, k, kind == SETS, n_examples, kind == NUMBERS)
-        self.rows = 0
-
-    @staticmethod
-    def of(model: OnlineModel) -> Trainer:
-        """One that goes on from a model, which changes with it; new classes may come up."""
-        kind = NUMBERS if model.is_number else SETS if model.is_multilabel else CLASSES
-        trainer = Trainer.__new__(Trainer)
-        trainer.kind, trainer.width, trainer.rows, trainer.has_labels = kind, model.n_columns, 0, True
-        trainer.classes, trainer.learner, trainer.may_grow = model.classes, model.learner, kind == CLASSES
-        return trainer
-
-    def feed(self, block: Block) -> np.ndarray:
-        """Learn from a block; what was said of its rows before: scores, or the best columns."""
-        n = block.X.shape[0]
-        rows = rows_of(block.X, self.rows, block.kinds, block.column_kinds)
-        rows = rows._replace(importance=importances(block.weights, n))
-        self.rows += n
-        if self.kind == NUMBERS:
-            labels = _numbers(block.y, n)
-            self.has_labels = self.has_labels or not np.isnan(labels).all()
-            return self.learner.learn(rows._replace(labels=labels))
-        if self.kind == SETS:
-            if block.y.shape != (n, len(self.classes)):
-                raise DataError(f"y has shape {block.y.shape}, expected {(n, len(self.classes))}: a column a label")
-            sets, starts = label_columns(block.y, self.classes)
-            return self.learner.learn(rows, sets, starts)
-        y = np.asarray(block.y)
-        if y.shape != (n,):
-            raise DataError(f"y has shape {y.shape}, X has {n} rows")
-        if len(self.classes) and not _is_missing(y).all() and _is_text(y) != _is_text(self.classes):
-            kinds = ("texts", "numbers") if _is_text(y) else ("numbers", "texts")
-            raise DataError(f"y has {kinds[0]} for labels, and the classes so far are {kinds[1]}: use one of them")
-        _check_together(y, self.classes)
-        said = []
-        for first, last in self._with_known_classes(y):
-            self._see(y[first:last])
-            part = rows if (first, last) == (0, n) else _cut(rows, first, last)
-            said.append(self._learn(part, y[first:last]))
-        return said[0] if len(said) == 1 else np.concatenate([np.zeros(0), *said])
-
-    def _learn(self, rows: Any, y: np.ndarray) -> np.ndarray:
-        missing = _is_missing(y)
-        if self.learner.k == 1:
-            labels = np.where(y == self.classes[-1], 1.0, -1.0) if len(self.classes) else np.full(len(y), np.nan)
-            return self.learner.learn(rows._replace(labels=np.where(missing, np.nan, labels)))
-        if not missing.any():
-            return self.learner.learn(rows, *label_columns(y, self.classes))
-        sets, _ = label_columns(y[~missing], self.classes)
-        return self.learner.learn(rows, sets, np.concatenate(([0], np.cumsum(~missing))))
-
-    def _with_known_classes(self, y: np.ndarray) -> Iterable[tuple[int, int]]:
-        """Ranges of rows, each of which may bring one new class, in its first row."""
-        labels, firsts = np.unique(y[~_is_missing(y)], return_index=True)
-        firsts = np.flatnonzero(~_is_missing(y))[firsts]
-        new = ~np.isin(labels, self.classes) if len(self.classes) else np.ones(len(labels), bool)
-        if new.any() and not self.may_grow:
-            raise DataError(f"y has the label {labels[new].tolist()[0]!r}, which is not among the classes")
-        cuts = sorted({0, len(y), *firsts[new].tolist()})
-        return list(itertools.pairwise(cuts))
-
-    def _see(self, y: np.ndarray) -> None:
-        """Take note of a class that comes up in the first row."""
-        if not self.may_grow or not len(y) or _is_missing(y[:1])[0] or y[0] in self.classes:
-            return
-        label = y[:1]
-        if len(self.classes) == 0:
-            self.classes, self.has_labels = label.copy(), True
-        elif len(self.classes) == 1 and label[0] < self.classes[0]:
-            self.classes = np.concatenate((label, self.classes))
-        elif len(self.classes) == 1:
-            self.classes = np.concatenate((self.classes, label))
-            self.learner.table.turn()
-        else:
-            self.classes = np.concatenate((self.classes, label))
-            self.learner.grow(len(self.classes))
-
-    def loss(self, held: bool = False) -> float:
-        """Mean progressive loss of this pass, or of the examples held out."""
-        sums = self.learner.sums
-        loss, weight = (sums[HELD_LOSS], sums[HELD_WEIGHT]) if held else (sums[LOSS], sums[WEIGHT])
-        return float(loss / weight) if weight > 0.0 else math.inf
-
-    def go_on_with(self, options: OnlineOptions) -> None:
-        """Take the options of a further call, of which those that shape the weights must be the same."""
-        options = options.for_numbers(self.kind == NUMBERS)
-        for entry in fields(options):
-            old, new = getattr(self.learner.options, entry.name), getattr(options, entry.name)
-            if old != new and entry.name not in MAY_CHANGE:
-                raise OptionError(f"{entry.name}={new!r}, and learning began with {old!r}: use fit, which starts anew")
-        self.learner.options, self.learner.period = options, 0
-
-    def check_finite(self) -> None:
-        """Refuse to go on where steps were so long that scores are no numbers any more."""
-        if math.isnan(self.learner.sums[LOSS]):
-            raise DataError(
-                "the weights have grown beyond floating-point numbers: lower the rate "
-                f"({self.learner.options.rate:g}), or leave adaptive, normalised and invariant switched on"
-            )
-
-    def warn_of_cuts(self) -> None:
-        """Say, once, how many products were too large since the last time."""
-        cuts = self.learner.products.cuts
-        if cuts[0]:
-            warnings.warn(
-                f"{cuts[0]} products of features were beyond ±{LARGEST_VALUE:g} and cut to that: scale the columns, so "
-                "that their values are about 1",
-                UserWarning,
-                stacklevel=3,
-            )
-            cuts[0] = 0
-
-    def model(self, status: str = "converged", **known: Any) -> OnlineModel:
-        """What was learned so far, which goes on changing as more is."""
-        return OnlineModel(
-            self.learner, self.classes, self.width, self.kind == SETS, self.kind == NUMBERS,
-            options=self.learner.options.to_json(), certificate=NO_CERTIFICATE, status=status, **known,
-        )  # fmt: skip
 
 
 def fit_online(
     blocks: Callable[[], Iterable[Block]], options: OnlineOptions, kind: str, *, classes: Any = None,
     n_examples: int | None = None, width: int = 0, start: Trainer | None = None,
 ) -> tuple[Trainer, Run]:  # fmt: skip
-    """Learn from `blocks()`, which is called once a pass; `start` is a trainer to go on with.
+    """Learn from `blocks()`, which is called once per pass; `start` is a trainer to go on with.
 
-    A user's interrupt and `max_time` keep what was learned: the best whole pass, where there are several. With several
-    passes there are two copies of the weights.
+    An interrupt by the user and `max_time` keep what was learned: the best whole pass, where there are several. Several
+    passes need memory for two copies of the weights.
     """
     options = options.checked()
     total = None if n_examples is None else n_examples * int(options.passes)
@@ -196,59 +41,79 @@ def fit_online(
         if start is not None
         else [Trainer(replace(options, rate=rate), kind, classes, total, width) for rate in rates]
     )
-    best, kept, since = math.inf, None, 0
-    begin, status = time.monotonic(), "converged"
-    period = int(options.hold_out) if options.passes > 1 else 0
-    jobs = threads.thread_count(options.n_jobs)
-    lines = ProgressiveLines(options.verbose)
+    passes = _Passes(options, trainers)
+    status = "converged"
     try:
-        for number in range(int(options.passes)):
-            for trainer in trainers:
-                trainer.learner.start_pass(period)
-            for block in blocks():
-                threads.run([partial(trainer.feed, block) for trainer in trainers], jobs)
-                lines.show(trainers[0].learner.history)
-                min(trainers, key=lambda trainer: _order(trainer.loss())).check_finite()
-                if options.max_time is not None and time.monotonic() - begin > options.max_time:
-                    status = "max_time"
-                    break
-            if len(trainers) > 1:
-                trainers = [min(trainers, key=lambda trainer: _order(trainer.loss()))]
-            trainer = trainers[0]
-            if number == 0 and trainer.learner.examples == 0:
-                raise DataError("there are no examples to learn from")
-            if not trainer.has_labels:
-                raise DataError("there are no labels to learn from: no example has one")
-            trainer.learner.report()
-            if status == "max_time":
-                break
-            if not period:
-                continue
-            held = trainer.loss(held=True)
-            if held == math.inf and best == math.inf:  # fewer rows than hold_out: there is nothing to tell when to stop
-                continue
-            if held < best:
-                best, since, kept = held, 0, copy.deepcopy(trainer) if number + 1 < options.passes else trainer
-            else:
-                since += 1
-                if since >= options.patience:
-                    break
+        while passes.number < options.passes and not passes.is_over:
+            passes.run(blocks())
     except KeyboardInterrupt:
-        if not any(trainer.learner.examples and trainer.has_labels for trainer in trainers):
+        if not any(trainer.learner.examples and trainer.has_labels for trainer in passes.trainers):
             raise
         status = "interrupted"
-    trainer = trainers[0] if len(trainers) == 1 else min(trainers, key=lambda trainer: _order(trainer.loss()))
+    trainer = passes.best_trainer()
     if status == "interrupted":
         trainer.learner.report_rest()
+    elif passes.is_late:
+        status = "max_time"
     history = trainer.learner.history
-    lines.show(history)
+    passes.lines.show(history)
     trainer.warn_of_cuts()
-    if kept is not None:
-        trainer = kept
-    return trainer, Run(history, status, _words(status, trainer))
+    trainer = passes.kept or trainer
+    return trainer, Run(history, status, _message(status, trainer))
 
 
-def _words(status: str, trainer: Trainer) -> str:
+class _Passes:
+    """Passes over the rows. All rates learn in the first pass, the best one in the others; the best pass is kept."""
+
+    def __init__(self, options: OnlineOptions, trainers: list[Trainer]) -> None:
+        self.options, self.trainers = options, trainers
+        self.period = int(options.hold_out) if options.passes > 1 else 0
+        self.jobs, self.lines = threads.thread_count(options.n_jobs), ProgressiveLines(options.verbose)
+        self.begin = time.monotonic()
+        self.number, self.is_late, self.is_over = 0, False, False
+        self.best, self.without_gain = math.inf, 0
+        self.kept: Trainer | None = None
+
+    def best_trainer(self) -> Trainer:
+        """The trainer with the least progressive loss."""
+        return min(self.trainers, key=lambda trainer: _nan_last(trainer.loss()))
+
+    def run(self, blocks: Iterable[Block]) -> None:
+        """One pass; sets `is_over` where it was the last."""
+        for trainer in self.trainers:
+            trainer.learner.start_pass(self.period)
+        for block in blocks:
+            threads.run([partial(trainer.feed, block) for trainer in self.trainers], self.jobs)
+            self.lines.show(self.trainers[0].learner.history)
+            self.best_trainer().check_finite()
+            if self.options.max_time is not None and time.monotonic() - self.begin > self.options.max_time:
+                self.is_late = self.is_over = True
+                break
+        trainer = self.best_trainer()
+        self.trainers = [trainer]
+        if self.number == 0 and trainer.learner.examples == 0:
+            raise DataError("there are no examples to learn from")
+        if not trainer.has_labels:
+            raise DataError("there are no labels to learn from: no example has one")
+        trainer.learner.report()
+        self.number += 1
+        if self.period and not self.is_late:
+            self._compare(trainer)
+
+    def _compare(self, trainer: Trainer) -> None:
+        """Keep the trainer if it is the best so far on the examples held out; end after passes without improvement."""
+        held = trainer.loss(held=True)
+        if held == math.inf and self.best == math.inf:  # fewer rows than hold_out: nothing says when to stop
+            return
+        if held < self.best:
+            is_last = self.number == self.options.passes
+            self.best, self.without_gain, self.kept = held, 0, trainer if is_last else copy.deepcopy(trainer)
+        else:
+            self.without_gain += 1
+            self.is_over = self.without_gain >= self.options.patience
+
+
+def _message(status: str, trainer: Trainer) -> str:
     learned, history = f"{trainer.learner.examples} examples learned", trainer.learner.history
     if history and history[-1]["average_loss"] is not None:
         learned += f", progressive loss {history[-1]['average_loss']:.6g}"
@@ -256,56 +121,12 @@ def _words(status: str, trainer: Trainer) -> str:
 
 
 def array_blocks(X: Any, y: Any, weights: Any = None, column_kinds: Any = None) -> Iterable[Block]:
-    """The rows of arrays, some at a time."""
+    """The rows of arrays, `CHUNK_ROWS` at a time."""
     X = summed(X) if sparse.issparse(X) else X
     for first in range(0, X.shape[0], CHUNK_ROWS):
         rows = slice(first, min(first + CHUNK_ROWS, X.shape[0]))
         yield Block(X[rows], y[rows], None if weights is None else weights[rows], column_kinds=column_kinds)
 
 
-def _order(loss: float) -> float:
+def _nan_last(loss: float) -> float:
     return math.inf if math.isnan(loss) else loss
-
-
-def _cut(rows: Any, first: int, last: int) -> Any:
-    begin, end = int(rows.starts[first]), int(rows.starts[last])
-    return rows._replace(
-        columns=rows.columns[begin:end], values=rows.values[begin:end], starts=rows.starts[first : last + 1] - begin,
-        kinds=rows.kinds[begin:end] if len(rows.kinds) else rows.kinds, labels=rows.labels[first:last],
-        importance=rows.importance[first:last],
-    )  # fmt: skip
-
-
-def _numbers(y: Any, n: int) -> np.ndarray:
-    labels = np.ascontiguousarray(y, np.float64)
-    if labels.shape != (n,):
-        raise DataError(f"y has shape {labels.shape}, X has {n} rows")
-    wrong = np.flatnonzero(np.abs(labels) > LARGEST_VALUE)
-    if len(wrong):
-        raise DataError(
-            f"y[{wrong[0]}] is {labels[wrong[0]]:g}: online learning takes finite numbers up to ±{LARGEST_VALUE:g}"
-        )
-    return labels
-
-
-def _is_text(labels: np.ndarray) -> bool:
-    if labels.dtype.kind == "O":
-        return any(isinstance(label, str) for label in labels.tolist())
-    return labels.dtype.kind in "US"
-
-
-def _check_together(y: np.ndarray, classes: np.ndarray) -> None:
-    """Refuse whole numbers that would be rounded next to labels of another type: two of them could become one."""
-    kinds = {y.dtype.kind, classes.dtype.kind}
-    if not len(y) or not len(classes) or not kinds <= set("iuf") or np.result_type(y, classes).kind != "f":
-        return
-    for labels in (y, classes):
-        if labels.dtype.kind in "iu" and max(-int(labels.min()), int(labels.max())) > EXACT:
-            raise DataError(
-                f"labels of type {y.dtype} came after some of type {classes.dtype}, and numbers beyond 2^53 are not "
-                "the same in both: use one type"
-            )
-
-
-def _is_missing(y: np.ndarray) -> np.ndarray:
-    return np.isnan(y) if y.dtype.kind == "f" else np.zeros(len(y), bool)

@@ -15,9 +15,10 @@ from lineal.data.schema import Schema
 from lineal.data.stream import count_rows, has_fixed_columns, stream
 from lineal.errors import DataError
 from lineal.online import interactions
-from lineal.online.fit import CLASSES, NUMBERS, SETS, Block, Trainer, fit_online
+from lineal.online.fit import fit_online
 from lineal.online.model import OnlineModel
 from lineal.online.options import OnlineOptions
+from lineal.online.trainer import CLASSES, NUMBERS, SETS, Block, Trainer
 from lineal.problem.solution import Run
 
 

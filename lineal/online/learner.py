@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from lineal.errors import DataError, OptionError
-from lineal.online.expansion import Products, check_slots
 from lineal.online import loss as losses
+from lineal.online.expansion import Products, check_slots
 from lineal.online.many_columns import learn_many_rows, score_many_rows
 from lineal.online.monomials import Scratch
 from lineal.online.one_column import learn_rows, score_rows
@@ -191,7 +191,7 @@ class Learner:
         return scores
 
     def start_pass(self, period: int = 0) -> None:
-        """Start a pass: rows and losses are counted from zero. Every n-th row is held out, for n = period; 0 for none."""
+        """Start a pass: rows and losses are counted from zero. Every `period`-th row is held out; 0 for none."""
         self.passes, self.period = self.passes + 1, period
         self.counts[PASS_EXAMPLES] = 0
         self.sums, self._reported = np.zeros(4), np.zeros(4)

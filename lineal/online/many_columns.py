@@ -156,9 +156,7 @@ def learn_many(many: Any, scratch: Any, own: int, count: int, h: float, rule: An
     rule.loss.column_derivatives(many.scores, many.labels, many.k, many.derivatives)
     for c in range(many.k):
         derivative = many.derivatives[c]
-        many.squares[c] = (
-            0.0 if derivative == 0.0 else min(max(h * derivative * derivative, LEAST_SQUARE), LARGEST_SUM)
-        )
+        many.squares[c] = 0.0 if derivative == 0.0 else min(max(h * derivative * derivative, LEAST_SQUARE), LARGEST_SUM)
         changes = changes or derivative != 0.0
     if not changes and not rule.theorem:
         return

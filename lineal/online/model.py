@@ -1,6 +1,6 @@
-"""`OnlineModel`: what an online learner has learned, to predict with, to save, and to learn on from.
+"""`OnlineModel`: what an online learner has learned, to predict with, to save, and to go on learning.
 
-A file has only the slots that were touched: with m of them 8 + 12·m bytes for one score, 8 + 4·(2k + 1)·m for k.
+A file has only the slots in use: m of them take 8 + 12·m bytes for one score, 8 + 4·(2k + 1)·m for k scores.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class KindedRows(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """As of a matrix."""
+        """Shape of the matrix."""
         return self.X.shape
 
 
@@ -48,10 +48,10 @@ class OnlineModel(Predictor):
 
     Attributes
     ----------
-    learner : weights, sums and scales; `Learner.learn` goes on.
-    classes : the labels, a column each but for two classes; none for numbers.
+    learner : weights, sums and scales; `Learner.learn` goes on learning.
+    classes : the labels, one score each (one score in all for two classes); none for numbers.
     n_columns : columns of X.
-    is_number : whether scores are the answer.
+    is_number : whether scores are the predictions: a regression.
     kinds : namespaces of the columns of X, where interactions name some.
     """
 
@@ -93,12 +93,12 @@ class OnlineModel(Predictor):
 
     @property
     def namespaces(self) -> list[str]:
-        """Those that interactions name."""
+        """The namespaces that interactions name."""
         given = self.learner.options.interactions
         return [] if given is None else interactions.names_of(interactions.parse(given))
 
     def read_blocks(self, path: Any, **reading: Any) -> Iterator[Dataset]:
-        """The rows of a file, with the namespaces of their entries where those matter."""
+        """The rows of a file, with the namespaces of their entries where interactions need them."""
         if not self.namespaces:
             return super().read_blocks(path, **reading)
         return self._stream(path, labels=False, **reading)
@@ -128,13 +128,13 @@ class OnlineModel(Predictor):
         if isinstance(X, KindedRows):
             return self.learner.scores(rows_of(X.X, kinds=X.kinds))
         if self.namespaces and self.kinds is None:
-            raise DataError("the model multiplies features of namespaces, which a matrix does not have: predict a file")
+            raise DataError("the model multiplies namespaces, which a matrix does not have: predict a file")
         if self.learner.options.expansion is not None and sparse.issparse(X):
             X = summed(X)
         return self.learner.scores(rows_of(X, column_kinds=self.kinds))
 
     def summary(self) -> dict[str, Any]:
-        """What is peculiar to it, in plain values."""
+        """Facts about this kind of model, as plain values."""
         learner = self.learner
         clashes, met = learner.products.clashes.tolist()
         used = int(np.count_nonzero(learner.table.inverse_scales()[:-1]))
@@ -149,10 +149,10 @@ class OnlineModel(Predictor):
 
     @property
     def _is_hashed(self) -> bool:
-        """Whether features or their products have random slots.
+        """Whether features or their products are hashed to slots.
 
-        A feature is then alone in its slot if no other took it, which so many slots as are free say: the share of
-        features that met another one is about that of the slots in use.
+        A hashed feature collides with probability (slots in use) / (all slots), which estimates the share of
+        collisions.
         """
         if self.learner.options.expansion is not None:
             return True
@@ -169,9 +169,9 @@ class OnlineModel(Predictor):
     # --- what was learned
 
     def monomials(self, least: int = 1) -> list[tuple[tuple[int, ...], np.ndarray]]:
-        """Columns of every monomial of at least this degree that was met, with its weights (k,), heaviest first.
+        """Columns and weights (k,) of every monomial of at least this degree, the largest weights first.
 
-        For adaptive expansion, which keeps their names. Where two share a slot, the first that came is named.
+        For adaptive expansion, which keeps their names. Where two monomials share a slot, the first one is named.
         """
         learner = self.learner
         slots = np.flatnonzero(learner.products.origin)
@@ -185,12 +185,12 @@ class OnlineModel(Predictor):
         return found
 
     def heaviest(self, top: int | None) -> list[dict[str, Any]]:
-        """For each class (the second of two, or the number) the features and monomials that weigh most.
+        """For each class (the second of two, or the number) the features and monomials with the largest weights.
 
-        Names are those of columns, where a column has one; products have names with adaptive expansion only.
+        Features are named after columns, where columns have names; products have names with adaptive expansion only.
         """
         learner = self.learner
-        used = np.flatnonzero(learner.table.inverse_scales()[:-1])  # few of them, where there are many bits
+        used = np.flatnonzero(learner.table.inverse_scales()[:-1])  # few, where there are many bits
         weights = learner.weights(used).astype(np.float64)
         scaled = np.abs(weights) * learner.table.scales(used)[:, None]
         labels = ["number"] if self.is_number else self.classes.tolist()
@@ -211,7 +211,7 @@ class OnlineModel(Predictor):
             return self.name_of(learner.parents.monomial_of(int(learner.products.origin[slot])))
         has_products = learner.options.expansion is not None
         if self.feature_names is not None and not has_products and slot < len(self.feature_names):
-            return " or ".join(self.feature_names[slot :: learner.table.slots])  # more columns than weights: some meet
+            return " or ".join(self.feature_names[slot :: learner.table.slots])  # columns may share a weight
         return f"slot {slot}" if has_products else f"column {slot}"
 
     def name_of(self, monomial: tuple[int, ...]) -> str:
@@ -275,20 +275,20 @@ class OnlineModel(Predictor):
         if kinds is not None and not (
             kinds.shape == (width,) and kinds.dtype == np.uint8 and kinds.max(initial=0) <= len(model.namespaces)
         ):
-            raise ValueError("kinds are not those of namespaces")
+            raise ValueError("kinds do not fit the namespaces")
         return model
 
 
 def _whole(value: Any, least: int) -> int:
     if type(value) is not int or not least <= value < 1 << 63:
-        raise ValueError(f"{value!r} is no whole number from {least} up")
+        raise ValueError(f"{value!r} is not an integer ≥ {least}")
     return value
 
 
 def _monomials(values: Any, width: int) -> list[tuple[int, ...]]:
     found = [tuple(_whole(column, 0) for column in monomial) for monomial in values]
     if any(not 0 < len(one) < MAX_DEGREE or list(one) != sorted(one) or one[-1] >= width for one in found):
-        raise ValueError("parents are no monomials")
-    if len(set(found)) < len(found):  # they would all look for the same place
+        raise ValueError("parents are not monomials")
+    if len(set(found)) < len(found):  # equal ones would have the same place in the hash table
         raise ValueError("parents are not different monomials")
     return found

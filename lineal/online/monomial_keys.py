@@ -1,6 +1,6 @@
-"""Products of the entries of a row: the keys and slots of monomials, and all of degree two or three.
+"""Keys and slots of monomials, and the expansion of a row by all products of two or three entries.
 
-A monomial is a multiset of columns; its key is the sum of the keys of its columns, whatever their order.
+A monomial is a multiset of columns. Its key is the sum of the keys of its columns, in any order.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ U64 = np.uint64
 _STEP = U64(0x9E3779B97F4A7C15)
 _ONE = U64(1)
 
-#: Values of monomials stay within this, so that their inverses are normal numbers in float32.
+#: Values of monomials are cut to ± this, so that their inverses are normal numbers in float32.
 LARGEST = np.float32(1e30)
 
 
 @kernel
 def column_key(column: Any) -> Any:
-    """64 bits of a column."""
+    """The key of a column: 64 bits."""
     return mix((U64(column) + _ONE) * _STEP)
 
 
 @kernel
 def slot_of(key: Any, mask: Any) -> Any:
-    """Where the weight of a monomial of several factors is."""
+    """The slot of a monomial of several factors."""
     return np.int32(mix(key) & U64(mask))
 
 
 @kernel
 def bounded(value: Any) -> Any:
-    """Within ±`LARGEST`."""
+    """The value, cut to ±`LARGEST`."""
     return min(max(value, -LARGEST), LARGEST)
 
 

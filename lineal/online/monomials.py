@@ -1,12 +1,12 @@
 """Monomials of an example, made on the fly: all of degree two or three, or those that grow from chosen parents.
 
-A monomial is a multiset of columns. Its key is the sum of its columns' keys, so that it does not depend on the order
-in which the factors come; its slot is the scrambled key cut to some bits. A monomial of one factor has its column for
-a slot. A feature of value 1 is not multiplied by itself: its powers would be copies of it.
+A monomial is a multiset of columns. Its key is the sum of its columns' keys, which does not depend on the order of the
+factors. Its slot is some bits of the scrambled key; the slot of a single column is the column itself. A feature of
+value 1 is not multiplied by itself: its powers would be copies of it.
 
 Parents (Agarwal et al. 2014, Algorithm 1): the features of an example are its columns and, for every parent that
-occurs in it, that parent times every column. Products that are parents themselves are multiplied on. Several parents
-can lead to the same monomial; only the one that was chosen first makes it, so nothing is counted twice.
+occurs in it, that parent times every column. Products that are parents themselves are multiplied again. Several parents
+can lead to the same monomial; only the one that was chosen first makes it, so that no monomial comes twice.
 """
 
 from __future__ import annotations
@@ -26,23 +26,27 @@ NO_EVIDENCE, SQUARES, PRODUCTS = range(3)
 
 _ONE = U64(1)
 
-#: Factors of a monomial at most.
+#: A monomial has at most this many factors.
 MAX_DEGREE = 8
 
-#: No product of so many values up to this is cut.
+#: No product of `MAX_DEGREE` values up to this is cut.
 HARMLESS = np.float32(float(LARGEST) ** (1.0 / MAX_DEGREE))
 
-#: Places of the memo, and what spreads parents over them.
+#: Places of the memo, and the factor that spreads parents over them.
 MEMO = 1 << 20
 _SPREAD = 0x9E3779B1
 
-#: Bits of what the memo knows of a child; above them is its number as a parent, plus one.
+#: Bits of the code of a product in the memo; the bits above are its number as a parent, plus one.
 FIRST, FACTOR, CLASH, NUMBER = 1, 2, 4, 8
 
 
 class ParentArrays(NamedTuple):
-    """Parents as kernels look for them: an open hash table from their keys to their numbers (−1 where there is none),
-    their keys, degrees, factors and the keys of those, and for every degree whether a parent has it."""
+    """Parents in a form for kernels.
+
+    places, numbers : open hash table from the keys of parents to their numbers; −1 for an empty place.
+    keys, degrees, factors, factor_keys : of each parent its key, degree, columns, and the keys of those.
+    is_parent_degree : for every degree whether a parent has it.
+    """
 
     places: Any
     numbers: Any
@@ -54,22 +58,22 @@ class ParentArrays(NamedTuple):
 
 
 class Expansion(NamedTuple):
-    """Which monomials there are.
+    """Which monomials are made of an example. Arrays that an expansion does not need are empty.
 
-    mask : slots of the table, less one; the constant's slot comes after them.
-    pairs, triples : which namespaces may meet, symmetric arrays of 0 and 1 by number; empty where all may.
+    mask : number of slots, less one; the constant's slot comes after them.
+    pairs, triples : symmetric arrays of 0 and 1, which namespaces are multiplied; empty where all are.
     parents : those of adaptive expansion.
     cuts : an array of one number, how many products were beyond `LARGEST`.
-    origin : for every slot the monomial that came to it first, as (parent + 1) << 32 | (column + 1); empty: not wanted.
-    clashes : how often another came later, and how many monomials there were in all.
-    active : for every slot whether its monomial counts; the others are candidates. Empty: all count.
-    evidence : what is known of a slot's monomial m beside its weight, sums over examples with slope r and importance h:
-        h·r²·m² and h·m², or for candidates of the weight heuristic h·r·m and h·m²; and the largest |m|. Empty: not
-        wanted.
-    evidence_kind : `NO_EVIDENCE`, `SQUARES` or `PRODUCTS`.
-    memo : (places, 4), what was found out of a parent times a column: parent + 1, column, slot and a code of whether no
-        earlier parent makes it, whether the column is a factor of the parent, whether its slot was taken, and its
-        number as a parent. Where two come to a place the later one stays: nothing depends on what is remembered.
+    origin : for every slot the first monomial that came to it, as (parent + 1) << 32 | (column + 1).
+    clashes : how many monomials came to a slot that belongs to another one, and how many came in all.
+    active : for every slot whether its monomial takes part in scores; the others are candidates. Empty where all do.
+    evidence : for every slot's monomial m, sums over examples with derivative r and importance h: Σ h·r²·m² (`SQUARES`)
+        or Σ h·r·m (`PRODUCTS`), then Σ h·m², then the largest |m|.
+    evidence_kind : `NO_EVIDENCE`, `SQUARES` (of all monomials) or `PRODUCTS` (of candidates).
+    memo : (places, 4), a cache of products of a parent with a column: parent + 1, column, slot, and a code that says
+        whether no earlier parent makes the product, whether the column is a factor of the parent, whether the slot
+        belongs to another monomial, and the product's own number as a parent. A later product replaces an earlier one
+        at the same place; results do not depend on it.
     """
 
     kind: int
@@ -88,10 +92,13 @@ class Expansion(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """One example after its expansion: slots and values of its monomials and of the constant; rates of many classes.
+    """One example after its expansion.
 
-    entry_keys are those of the example's own entries; `waiting` numbers the parents found in it, with their values.
-    Candidates stand behind the constant; n_candidates is an array of one number.
+    slots, values : of its monomials, then of the constant, then of the candidates.
+    rates : of its features for every column, where there are several scores.
+    entry_keys : keys of the example's own entries.
+    waiting, waiting_values : numbers and values of the parents in it that are still to be multiplied.
+    n_candidates : an array of one number.
     """
 
     slots: Any
@@ -117,7 +124,7 @@ def find(key: Any, places: Any, numbers: Any) -> int:
 
 @kernel(borrows=True)
 def note_origin(origin: Any, slot: Any, parent: int, column: Any) -> int:
-    """Remember who came first to a slot; 1 if that was somebody else."""
+    """Note the first monomial that comes to a slot; returns 1 if the slot belongs to another one."""
     own = (np.int64(parent + 1) << 32) | np.int64(column + 1)
     if origin[U(slot)] == 0:
         origin[U(slot)] = own
@@ -146,7 +153,7 @@ def has_factor(parent: int, degree: int, column: Any, factors: Any) -> bool:
 
 @kernel(borrows=True)
 def learn_child(memo: Any, place: Any, parent: int, column: Any, expansion: Any) -> None:
-    """Find out all about a parent times a column, and keep it in the memo."""
+    """Compute slot and code of a parent times a column, and keep them in the memo."""
     parents = expansion.parents
     degree = int(parents.degrees[parent])
     column_bits = column_key(column)
@@ -169,7 +176,7 @@ def learn_child(memo: Any, place: Any, parent: int, column: Any, expansion: Any)
 
 @kernel(borrows=True)
 def waiting_entries(length: int, parents: Any, scratch: Any) -> int:
-    """Put the example's own entries that are parents into `scratch.waiting`; how many there are."""
+    """Put the example's own entries that are parents into `scratch.waiting`; returns their number."""
     count = 0
     for i in range(U(length)):
         number = find(scratch.entry_keys[i], parents.places, parents.numbers)
@@ -181,8 +188,10 @@ def waiting_entries(length: int, parents: Any, scratch: Any) -> int:
 
 @kernel(borrows=True)
 def expand_parents(rows: Any, start: int, length: int, expansion: Any, scratch: Any, count: int) -> int:
-    """Append what grows from the parents that occur in the example: their products with its entries, but for those of
-    earlier parents; parents among them are multiplied on. One loop, as parents often have few products each."""
+    """Append the products of the example's parents with its entries, except those that earlier parents make.
+
+    Products that are parents themselves are multiplied again. One loop does all, as parents often have few products.
+    """
     parents, memo, clashes = expansion.parents, expansion.memo, 0
     columns, slots, values = rows.columns, scratch.slots, scratch.values
     waiting, waiting_values = scratch.waiting, scratch.waiting_values
@@ -218,7 +227,7 @@ def expand_parents(rows: Any, start: int, length: int, expansion: Any, scratch: 
 
 @kernel(borrows=True)
 def set_candidates_apart(active: Any, slots: Any, values: Any, first: int, count: int) -> int:
-    """Move monomials that do not count yet behind those that do; how many do."""
+    """Move candidates behind the monomials that take part in scores; returns the number of the latter."""
     kept = first
     for p in range(first, count):
         if active[slots[p]]:
@@ -249,14 +258,14 @@ def note_evidence(expansion: Any, scratch: Any, count: int, derivative: float, h
 
 @kernel(borrows=True)
 def make_room_for_constant(scratch: Any, count: int, total: int) -> None:
-    """The first candidate goes behind the last one."""
+    """Move the first candidate behind the last one."""
     scratch.n_candidates[0] = total - count
     scratch.slots[total], scratch.values[total] = scratch.slots[count], scratch.values[count]
 
 
 @kernel(borrows=True)
 def count_cuts(values: Any, first: int, last: int, largest: Any, cuts: Any) -> None:
-    """Count the products that were cut to ±`LARGEST`, in a row of values up to `largest`."""
+    """Count the products that were cut to ±`LARGEST`, where the values of the row go up to `largest`."""
     if largest > HARMLESS:
         for p in range(first, last):
             cuts[0] += abs(values[p]) >= LARGEST
@@ -264,7 +273,7 @@ def count_cuts(values: Any, first: int, last: int, largest: Any, cuts: Any) -> N
 
 @kernel(borrows=True)
 def copy_row(rows: Any, i: int, expansion: Any, scratch: Any) -> int:
-    """Slots and values of row i without products, the constant last; how many there are."""
+    """Slots and values of row i without products, the constant last; returns their number."""
     slots, values = scratch.slots, scratch.values
     begin, length = U(rows.starts[i]), U(rows.starts[i + 1] - rows.starts[i])
     for p in range(length):
@@ -277,7 +286,7 @@ def copy_row(rows: Any, i: int, expansion: Any, scratch: Any) -> int:
 
 @kernel(borrows=True)
 def expand(rows: Any, i: int, expansion: Any, scratch: Any) -> int:
-    """Slots and values of everything in row i, the constant last; how many there are."""
+    """Slots and values of all features of row i, the constant last; returns their number."""
     start = rows.starts[i]
     length = int(rows.starts[i + 1] - start)
     largest = np.float32(0.0)
@@ -310,7 +319,7 @@ def expand(rows: Any, i: int, expansion: Any, scratch: Any) -> int:
 
 @kernel(forceinline=True, borrows=True)
 def example(rows: Any, i: int, expansion: Any, scratch: Any) -> int:
-    """Row i as it is learned from, with its products if there are any; how many features it has."""
+    """Write the features of row i to `scratch`, with products if there are any; returns their number."""
     if expansion.kind == NONE:
         return copy_row(rows, i, expansion, scratch)
     return expand(rows, i, expansion, scratch)

@@ -77,7 +77,7 @@ def score_one(table: Any, scratch: Any, count: int) -> float:
 
 @kernel(borrows=True)
 def shrink_earlier(slots: Any, values: Any, last: Any, growth: Any) -> None:
-    """The scale of the feature at `last` has grown: where it came earlier in the row, convert its z to the new scale."""
+    """Convert the z of a feature that also came earlier in the row: its scale has grown at `last`."""
     for p in range(last):
         if slots[p] == slots[last]:
             values[p] /= growth

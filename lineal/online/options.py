@@ -17,7 +17,7 @@ HEURISTICS = ("weight", "ssm")
 SCHEDULES = ("auto", "halving", "equal", "doubling")
 MIN_BITS, MAX_BITS = 10, 30
 
-#: The rate that stands for a search, and what is tried.
+#: The rate that asks for a search, and the rates that are tried.
 TUNE = "tune"
 RATES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
@@ -30,43 +30,43 @@ class OnlineOptions(Options):
         None, f"loss of a score: {', '.join(LOSSES)}; None means logistic for classes, squared for numbers"
     )
     rate: float | str = option(0.5, "learning rate; 'tune' learns with several at once and keeps the best")
-    power_t: float = option(0.5, "how fast steps shrink: with the sum of squared slopes (or examples) to this power")
-    initial_t: float = option(0.0, "examples that count as seen before the first one, where rates are not adaptive")
-    adaptive: bool = option(True, "a rate for every feature, by the squares of its slopes")
-    normalised: bool = option(True, "features count relative to the largest value seen, so that their scales drop out")
-    invariant: bool = option(True, "an example of importance 2 counts as two, and no step goes past the label")
-    l1: float = option(0.0, "shrinks weights to zero, by this much of every step")
-    l2: float = option(0.0, "shrinks weights by this share of every step")
-    tau: float = option(0.5, "which quantile the quantile loss fits")
-    bits: int = option(18, f"features go to 2**bits weights ({MIN_BITS} to {MAX_BITS})")
-    passes: int = option(1, "passes over the rows; with several, some examples are held out to tell when to stop")
-    hold_out: int = option(10, "with several passes, every so manieth example is held out; 0 for none")
-    patience: int = option(3, "passes without gain on the examples held out, after which learning ends")
+    power_t: float = option(0.5, "updates shrink with the sum of squared derivatives (or of examples) to this power")
+    initial_t: float = option(0.0, "examples that count as seen before the first one; only without adaptive")
+    adaptive: bool = option(True, "one rate per feature, from its squared derivatives")
+    normalised: bool = option(True, "divide features by the largest value seen, so that their scales do not matter")
+    invariant: bool = option(True, "an example of importance 2 counts as two, and no update goes past the label")
+    l1: float = option(0.0, "strength of the l1 penalty: shrinks weights by this times the length of every update")
+    l2: float = option(0.0, "strength of the l2 penalty: multiplies weights by 1 less this times the update's length")
+    tau: float = option(0.5, "the quantile that the quantile loss fits, between 0 and 1")
+    bits: int = option(18, f"features are hashed to 2**bits weights ({MIN_BITS} to {MAX_BITS})")
+    passes: int = option(1, "passes over the rows; with several, some examples are held out to decide when to stop")
+    hold_out: int = option(10, "with several passes, hold out one example in this many; 0 for none")
+    patience: int = option(3, "stop after this many passes without improvement on the examples held out")
     expansion: str | None = option(None, f"products of features: {', '.join(EXPANSIONS)}, or None")
     interactions: Any = option(  # noqa: RUF009
-        None, "namespaces whose features are multiplied, as a*b or a*b*c, several separated by commas; None for all"
+        None, "namespaces whose features are multiplied, for example a*b or a*b*c, separated by commas; None for all"
     )
-    epochs: int = option(6, "adaptive expansion: epochs, all but the last of which end with new monomials")
-    growth: float = option(1.0, "adaptive expansion: new parents are (mean features an example)**growth")
-    heuristic: str = option("weight", "adaptive expansion: parents are those of the largest weight, or by ssm")
-    fallback: bool = option(False, "adaptive expansion: one of the new parents is of the least degree not yet chosen")
-    picky: bool = option(False, "adaptive expansion: monomials are tested one by one before they count (slow)")
+    epochs: int = option(6, "adaptive expansion: number of epochs; all but the last end with new monomials")
+    growth: float = option(1.0, "adaptive expansion: each epoch adds (mean features per example)**growth parents")
+    heuristic: str = option("weight", "adaptive expansion: parents have the largest weights, or (ssm) residuals")
+    fallback: bool = option(False, "adaptive expansion: one new parent is a monomial of the lowest degree left")
+    picky: bool = option(False, "adaptive expansion: test monomials one by one before they are added (slow)")
     schedule: str = option(
         "auto",
-        "adaptive expansion: epochs end at a half, a quarter, … of all examples (halving), at equal steps (equal), or "
-        "at 1000, 2000, 4000, … (doubling); auto is halving where the number of examples is known, and else doubling",
+        "adaptive expansion: epochs end at …, a quarter, a half of all examples (halving), at equal distances (equal), "
+        "or at 1000, 2000, 4000, … examples (doubling); auto means halving if their number is known, else doubling",
     )
     caution: float = option(
         0.3,
-        "adaptive expansion: new monomials learn as if they had been in this share of the examples so far",
+        "adaptive expansion: new monomials learn as if they had been in this fraction of the examples so far",
     )
-    max_time: float | None = option(None, "seconds at most; what was learned so far is kept")
-    n_jobs: int | None = option(None, "threads that read or try rates; learning itself is one. None means all cores")
-    theorem: bool = option(False, "plain steps of length 1/(l2·(examples + 1)), for which regret bounds are proved")
+    max_time: float | None = option(None, "stop after this many seconds; what was learned so far is kept")
+    n_jobs: int | None = option(None, "threads that read and try rates; one thread learns. None means all cores")
+    theorem: bool = option(False, "plain updates with rate 1/(l2·(examples + 1)), for which regret bounds are proved")
     verbose: int = option(0, "1 shows the progressive loss at doubling numbers of examples")
 
     def checked(self) -> OnlineOptions:
-        """The same options, or an error that names the first one that cannot be honoured."""
+        """These options, or an error that names the first one that cannot be honoured."""
         for name, value, allowed in (
             ("loss", self.loss, (None, *LOSSES)),
             ("heuristic", self.heuristic, HEURISTICS),
@@ -81,11 +81,11 @@ class OnlineOptions(Options):
         return self
 
     def for_numbers(self, is_number: bool) -> OnlineOptions:
-        """The same with the loss that these labels have by default; refuses one that is not for them."""
+        """These options with the default loss for numbers or classes; refuses a loss that is not for them."""
         if self.loss is None:
             return replace(self, loss="squared" if is_number else "logistic")
         if is_number and self.loss in ("logistic", "hinge"):
-            raise OptionError(f"loss {self.loss!r} is for classes: numbers take squared or quantile")
+            raise OptionError(f"loss {self.loss!r} is for classes: use squared or quantile for numbers")
         if not is_number and self.loss == "quantile":
             raise OptionError("loss 'quantile' fits numbers, not classes: use logistic, squared or hinge")
         return self
@@ -118,7 +118,7 @@ class OnlineOptions(Options):
                 if getattr(self, name) != getattr(fresh, name):
                     raise OptionError(f"{name} is for expansion='adaptive', not {self.expansion!r}")
         if self.interactions is not None and self.expansion not in ("quadratic", "cubic"):
-            raise OptionError("interactions name what a quadratic or cubic expansion multiplies: set expansion")
+            raise OptionError("interactions need expansion='quadratic' or 'cubic': set expansion")
         if self.interactions is not None:
             from lineal.online.interactions import parse
 
@@ -126,18 +126,18 @@ class OnlineOptions(Options):
             if longest == 3 and self.expansion != "cubic":
                 raise OptionError("interactions of three namespaces need expansion='cubic'")
         if self.theorem and (self.rate != 0.5 or self.power_t != 0.5):
-            raise OptionError("theorem says how long the steps are: leave out rate and power_t")
+            raise OptionError("theorem sets the learning rate: leave out rate and power_t")
         if self.theorem and (self.l2 == 0.0 or self.adaptive or self.normalised or self.invariant or self.l1 > 0.0):
             raise OptionError("theorem needs l2 > 0, l1 = 0 and adaptive, normalised and invariant switched off")
 
     def _refuse_idle(self) -> None:
-        """Refuse, by name, what would change nothing."""
+        """Refuse, by name, options that would have no effect."""
         fresh = OnlineOptions()
         for names, counts, why in (
             (("hold_out", "patience"), self.passes > 1, "several passes: set passes"),
             (("patience",), self.hold_out > 0, "examples held out: set hold_out"),
-            (("initial_t",), not self.adaptive, "steps that fall with the examples: switch adaptive off"),
-            (("epochs",), self.schedule != "doubling", "schedules other than doubling, which goes on as examples come"),
+            (("initial_t",), not self.adaptive, "rates that fall with the number of examples: switch adaptive off"),
+            (("epochs",), self.schedule != "doubling", "schedules with a fixed number of epochs: doubling has no end"),
             (("caution",), self.adaptive and self.normalised, "rates that are adaptive and normalised"),
         ):
             for name in names:

@@ -1,8 +1,9 @@
 """The parents of monomials: the list of them, their hash table for kernels, and the choice of new ones.
 
-The score of a slot's monomial m is (Agarwal et al. 2014, section 2.3) with "weight" |w|·s, the weight that it would have
-if its scale were 1; with "ssm" Σ r²m² / Σ m², where r is the derivative of the loss (after Sanger, Sutton & Matheus
-1992). Neither depends on the scales of columns. With several scores per example, |w| and |r| are lengths of vectors.
+The score of a slot's monomial m is (Agarwal et al. 2014, section 2.3) with "weight" |w|·s, the weight that it would
+have if its scale were 1; with "ssm" Σ r²m² / Σ m², where r is the derivative of the loss (after Sanger, Sutton &
+Matheus 1992). Neither depends on the scales of columns. With several scores per example, |w| and |r| are lengths of
+vectors.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Parents:
         return (column,) if parent < 0 else tuple(sorted((*self.monomials[parent], column)))
 
     def best(self, slots: np.ndarray, scores: np.ndarray, origin: np.ndarray, count: int) -> list[Monomial]:
-        """The `count` monomials with the largest scores that are not parents yet; of equal ones, those of lower slots."""
+        """The `count` monomials with the largest scores that are not parents yet; ties go to the lower slot."""
         known = set(self.monomials)
         chosen: list[Monomial] = []
         for slot in _descending(slots, scores, 4 * (count + len(known)) + 1):
@@ -66,7 +67,7 @@ class Parents:
         return chosen
 
     def smallest(self, origin: np.ndarray, taken: list[Monomial]) -> list[Monomial]:
-        """A monomial of the lowest degree that is neither parent nor taken: sooner or later every monomial is chosen."""
+        """A monomial of the lowest degree that is neither parent nor taken, so that each is chosen at some time."""
         known = {*self.monomials, *taken}
         parents = (origin >> 32) - 1
         found: list[Monomial] = []

@@ -10,14 +10,14 @@ from scipy import sparse
 from lineal.errors import DataError
 from lineal.online.state import Rows
 
-#: The inverse of a value must be a normal number in float32; labels and importances stay within it, too.
+#: Bound of values, labels and importances: the inverse of a value must be a normal number in float32.
 LARGEST_VALUE = 1e30
 
 
 def rows_of(X: Any, first_row: int = 0, kinds: Any = None, column_kinds: Any = None) -> Rows:
-    """Rows without labels. No copy where X is CSR in float32 with int32 columns and no stored zeros.
+    """Rows without labels. Copies nothing where X is CSR in float32 with int32 columns and no stored zeros.
 
-    Namespaces are those of the stored entries of X (`kinds`), or of its columns (`column_kinds`).
+    Namespaces are given for the stored entries of X (`kinds`) or for its columns (`column_kinds`).
     """
     X = X if sparse.issparse(X) and X.format == "csr" else sparse.csr_array(X)
     values = X.data
@@ -25,7 +25,7 @@ def rows_of(X: Any, first_row: int = 0, kinds: Any = None, column_kinds: Any = N
         bad = int(np.flatnonzero(~(np.abs(values) <= LARGEST_VALUE))[0])
         row = first_row + int(np.searchsorted(X.indptr, bad, side="right")) - 1
         raise DataError(
-            f"row {row} of X has the value {values[bad]:g}: online learning takes finite numbers up to "
+            f"row {row} of X has the value {values[bad]:g}: online learning needs finite numbers up to "
             f"±{LARGEST_VALUE:g}; scale the column"
         )
     if column_kinds is not None:
@@ -46,7 +46,7 @@ def rows_of(X: Any, first_row: int = 0, kinds: Any = None, column_kinds: Any = N
 
 
 def importances(weights: Any, n: int) -> np.ndarray:
-    """(n,) importances: ones, or what is given, from 0 to `LARGEST_VALUE`."""
+    """(n,) importances, from 0 to `LARGEST_VALUE`; ones where none are given."""
     if weights is None:
         return np.ones(n)
     found = np.ascontiguousarray(weights, np.float64)
@@ -55,8 +55,8 @@ def importances(weights: Any, n: int) -> np.ndarray:
     wrong = np.flatnonzero(~((found >= 0.0) & (found <= LARGEST_VALUE)))
     if len(wrong):
         raise DataError(
-            f"sample_weight[{wrong[0]}] is {found[wrong[0]]:g}: importances are finite and not negative, "
-            f"{LARGEST_VALUE:g} at most"
+            f"sample_weight[{wrong[0]}] is {found[wrong[0]]:g}: importances must be finite, not negative and at most "
+            f"{LARGEST_VALUE:g}"
         )
     return found
 

@@ -47,7 +47,7 @@ class Rule(NamedTuple):
     """How to learn.
 
     loss : one of `lineal.online.loss`.
-    period : every n-th example is held out, for n = period; 0 for none.
+    period : every `period`-th example is held out; 0 for none.
     caution : G of a new product starts at this fraction of the constant's.
     The others are those of `OnlineOptions`.
     """

@@ -1,8 +1,8 @@
 """The weights of an online learner: 2^bits slots and the constant's, for one score or for k of them.
 
-For one score a slot is a row of four numbers (see `one_column`). For k of them it is a row of `width` weights and as many
-sums of squared derivatives, and the inverse scales are kept apart (see `many_columns`). Memory: 16 bytes per slot, or
-4·(2·width + 1).
+For one score a slot is a row of four numbers (see `one_column`). For k of them it is a row of `width` weights and as
+many sums of squared derivatives, and the inverse scales are kept apart (see `many_columns`). Memory: 16 bytes per slot,
+or 4·(2·width + 1).
 """
 
 from __future__ import annotations

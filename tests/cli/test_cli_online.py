@@ -359,7 +359,7 @@ def test_a_pipe_that_closes_early_and_an_interrupt_keep_the_model(files, tmp_pat
 
 @pytest.mark.parametrize("passes", [1, 3])
 def test_an_interrupted_run_says_one_loss(files, tmp_path, monkeypatch, passes):
-    from lineal.online.fit import Trainer
+    from lineal.online.trainer import Trainer
 
     fed, feed = 0, Trainer.feed
 
@@ -389,7 +389,7 @@ def test_an_interrupt_before_the_first_example_leaves_nothing(files, tmp_path, m
     def interrupted(self, block):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("lineal.online.fit.Trainer.feed", interrupted)
+    monkeypatch.setattr("lineal.online.trainer.Trainer.feed", interrupted)
     result = run("train", "--online", files / "train.vw", "-m", tmp_path / "m")
     assert (result.exit_code, result.stderr) == (130, "lineal: interrupted\n")
     assert not (tmp_path / "m").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -9,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from lineal.core.jit import NOT_KERNELS, PACKAGE
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -218,3 +221,14 @@ def test_code_under_a_wrong_signature_is_compiled_again():
     finally:
         del cache.files.load
         jit.compiled.pop()
+
+
+@pytest.mark.parametrize("folder", NOT_KERNELS)
+def test_folders_left_out_of_the_hash_have_no_kernels(folder):
+    files = sorted((PACKAGE / folder).rglob("*.py"))
+    assert files  # a folder that was renamed would be left out in vain
+    for path in files:
+        tree = ast.parse(path.read_text())
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        names |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        assert not {"kernel", "njit", "intrinsic", "protocol"} & names, path

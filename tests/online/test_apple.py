@@ -10,13 +10,13 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from lineal.errors import OptionError
-from lineal.online.fit import Block, Trainer
 from lineal.online.learner import Learner
 from lineal.online.monomial_keys import column_key, slot_of
 from lineal.online.monomials import expand
 from lineal.online.options import OnlineOptions
 from lineal.online.parents import Parents
 from lineal.online.state import G, Rows
+from lineal.online.trainer import Block, Trainer
 
 BITS = 18
 

@@ -17,11 +17,12 @@ from scipy.special import lambertw
 
 import lineal
 from lineal.errors import DataError, LinealError, ModelFileError, OptionError
-from lineal.online.fit import Block, Trainer, array_blocks, fit_online
+from lineal.online.fit import array_blocks, fit_online
 from lineal.online.learner import Learner
 from lineal.online.options import RATES, OnlineOptions
 from lineal.online.rows import rows_of
 from lineal.online.state import HIGHEST, LOWEST, SEEN
+from lineal.online.trainer import Block, Trainer
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data" / "vw_predictions.json").read_text())
 

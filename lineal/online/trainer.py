@@ -1,0 +1,226 @@
+"""Feeds an online learner with labelled rows: numbers, classes (new ones may come up at any time) or label sets."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from lineal.core.inputs import EXACT
+from lineal.errors import DataError, OptionError
+from lineal.online.learner import Learner
+from lineal.online.model import OnlineModel
+from lineal.online.options import OnlineOptions
+from lineal.online.rows import LARGEST_VALUE, importances, label_columns, rows_of
+from lineal.online.state import HELD_LOSS, HELD_WEIGHT, LOSS, WEIGHT
+from lineal.problem.solution import NO_CERTIFICATE
+
+#: Options that may differ from call to call of `partial_fit`.
+MAY_CHANGE = ("rate", "initial_t", "l1", "l2", "passes", "hold_out", "patience", "max_time", "n_jobs", "verbose")
+
+NUMBERS, CLASSES, SETS = "numbers", "classes", "sets"
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some labelled rows.
+
+    X, y : (n, d), and numbers, classes or an indicator matrix.
+    weights : importances (n,), or None.
+    kinds, column_kinds : namespaces of the entries or of the columns, or None.
+    """
+
+    X: Any
+    y: Any
+    weights: Any = None
+    kinds: Any = None
+    column_kinds: Any = None
+
+
+class Trainer:
+    """Feeds a `Learner` with rows whose labels are all of one kind.
+
+    Parameters
+    ----------
+    options : checked `OnlineOptions`.
+    kind : `NUMBERS`, `CLASSES` or `SETS`.
+    classes : the labels; None where they become known as rows come.
+    n_examples : examples of all passes together; None where the number is not known.
+    width : columns of X.
+    """
+
+    def __init__(
+        self, options: OnlineOptions, kind: str, classes: Any = None, n_examples: int | None = None, width: int = 0
+    ) -> None:
+        self.kind, self.width, self.has_labels = kind, width, classes is not None
+        self.may_grow = kind == CLASSES and classes is None
+        self.classes: np.ndarray = np.empty(0) if classes is None else np.asarray(classes)
+        options = options.for_numbers(kind == NUMBERS)
+        k = 1 if kind == NUMBERS or (kind == CLASSES and len(self.classes) <= 2) else len(self.classes)
+        self.learner = Learner(options, k, kind == SETS, n_examples, kind == NUMBERS)
+        self.rows = 0
+
+    @staticmethod
+    def of(model: OnlineModel) -> Trainer:
+        """A trainer that goes on learning with a model, which changes with it; new classes may come up."""
+        kind = NUMBERS if model.is_number else SETS if model.is_multilabel else CLASSES
+        trainer = Trainer.__new__(Trainer)
+        trainer.kind, trainer.width, trainer.rows, trainer.has_labels = kind, model.n_columns, 0, True
+        trainer.classes, trainer.learner, trainer.may_grow = model.classes, model.learner, kind == CLASSES
+        return trainer
+
+    def feed(self, block: Block) -> np.ndarray:
+        """Learn from a block. Returns what was predicted for its rows before: scores, or the best columns."""
+        n = block.X.shape[0]
+        rows = rows_of(block.X, self.rows, block.kinds, block.column_kinds)
+        rows = rows._replace(importance=importances(block.weights, n))
+        self.rows += n
+        if self.kind == NUMBERS:
+            labels = _numbers(block.y, n)
+            self.has_labels = self.has_labels or not np.isnan(labels).all()
+            return self.learner.learn(rows._replace(labels=labels))
+        if self.kind == SETS:
+            if block.y.shape != (n, len(self.classes)):
+                raise DataError(f"y has shape {block.y.shape}, expected {(n, len(self.classes))}: one column per label")
+            sets, starts = label_columns(block.y, self.classes)
+            return self.learner.learn(rows, sets, starts)
+        y = np.asarray(block.y)
+        if y.shape != (n,):
+            raise DataError(f"y has shape {y.shape}, X has {n} rows")
+        if len(self.classes) and not _is_missing(y).all() and _is_text(y) != _is_text(self.classes):
+            kinds = ("texts", "numbers") if _is_text(y) else ("numbers", "texts")
+            raise DataError(f"y has {kinds[0]} for labels, and the classes so far are {kinds[1]}: use one of them")
+        _check_together(y, self.classes)
+        predicted = []
+        for first, last in self._with_known_classes(y):
+            self._see(y[first:last])
+            part = rows if (first, last) == (0, n) else _cut(rows, first, last)
+            predicted.append(self._learn(part, y[first:last]))
+        return predicted[0] if len(predicted) == 1 else np.concatenate([np.zeros(0), *predicted])
+
+    def _learn(self, rows: Any, y: np.ndarray) -> np.ndarray:
+        missing = _is_missing(y)
+        if self.learner.k == 1:
+            labels = np.where(y == self.classes[-1], 1.0, -1.0) if len(self.classes) else np.full(len(y), np.nan)
+            return self.learner.learn(rows._replace(labels=np.where(missing, np.nan, labels)))
+        if not missing.any():
+            return self.learner.learn(rows, *label_columns(y, self.classes))
+        sets, _ = label_columns(y[~missing], self.classes)
+        return self.learner.learn(rows, sets, np.concatenate(([0], np.cumsum(~missing))))
+
+    def _with_known_classes(self, y: np.ndarray) -> Iterable[tuple[int, int]]:
+        """Ranges of rows, such that a new class can come up only in the first row of a range."""
+        labels, firsts = np.unique(y[~_is_missing(y)], return_index=True)
+        firsts = np.flatnonzero(~_is_missing(y))[firsts]
+        new = ~np.isin(labels, self.classes) if len(self.classes) else np.ones(len(labels), bool)
+        if new.any() and not self.may_grow:
+            raise DataError(f"y has the label {labels[new].tolist()[0]!r}, which is not among the classes")
+        cuts = sorted({0, len(y), *firsts[new].tolist()})
+        return list(itertools.pairwise(cuts))
+
+    def _see(self, y: np.ndarray) -> None:
+        """Add the class of the first row, if it is new."""
+        if not self.may_grow or not len(y) or _is_missing(y[:1])[0] or y[0] in self.classes:
+            return
+        label = y[:1]
+        if len(self.classes) == 0:
+            self.classes, self.has_labels = label.copy(), True
+        elif len(self.classes) == 1 and label[0] < self.classes[0]:
+            self.classes = np.concatenate((label, self.classes))
+        elif len(self.classes) == 1:
+            self.classes = np.concatenate((self.classes, label))
+            self.learner.table.turn()
+        else:
+            self.classes = np.concatenate((self.classes, label))
+            self.learner.grow(len(self.classes))
+
+    def loss(self, held: bool = False) -> float:
+        """Mean progressive loss of this pass, or mean loss of the examples held out."""
+        sums = self.learner.sums
+        loss, weight = (sums[HELD_LOSS], sums[HELD_WEIGHT]) if held else (sums[LOSS], sums[WEIGHT])
+        return float(loss / weight) if weight > 0.0 else math.inf
+
+    def go_on_with(self, options: OnlineOptions) -> None:
+        """Take the options of a further call. Those that decide what the weights mean must not change."""
+        options = options.for_numbers(self.kind == NUMBERS)
+        for entry in fields(options):
+            old, new = getattr(self.learner.options, entry.name), getattr(options, entry.name)
+            if old != new and entry.name not in MAY_CHANGE:
+                raise OptionError(f"{entry.name}={new!r}, but learning began with {old!r}: call fit to start again")
+        self.learner.options, self.learner.period = options, 0
+
+    def check_finite(self) -> None:
+        """Refuse to go on where updates were so large that scores are not finite any more."""
+        if math.isnan(self.learner.sums[LOSS]):
+            raise DataError(
+                "the weights have grown beyond floating-point numbers: lower the rate "
+                f"({self.learner.options.rate:g}), or leave adaptive, normalised and invariant switched on"
+            )
+
+    def warn_of_cuts(self) -> None:
+        """Warn of products that were too large since the last warning, with their number."""
+        cuts = self.learner.products.cuts
+        if cuts[0]:
+            warnings.warn(
+                f"{cuts[0]} products of features were beyond ±{LARGEST_VALUE:g} and cut to that: scale the columns, so "
+                "that their values are about 1",
+                UserWarning,
+                stacklevel=3,
+            )
+            cuts[0] = 0
+
+    def model(self, status: str = "converged", **known: Any) -> OnlineModel:
+        """The model so far; it changes as learning goes on."""
+        return OnlineModel(
+            self.learner, self.classes, self.width, self.kind == SETS, self.kind == NUMBERS,
+            options=self.learner.options.to_json(), certificate=NO_CERTIFICATE, status=status, **known,
+        )  # fmt: skip
+
+
+def _cut(rows: Any, first: int, last: int) -> Any:
+    begin, end = int(rows.starts[first]), int(rows.starts[last])
+    return rows._replace(
+        columns=rows.columns[begin:end], values=rows.values[begin:end], starts=rows.starts[first : last + 1] - begin,
+        kinds=rows.kinds[begin:end] if len(rows.kinds) else rows.kinds, labels=rows.labels[first:last],
+        importance=rows.importance[first:last],
+    )  # fmt: skip
+
+
+def _numbers(y: Any, n: int) -> np.ndarray:
+    labels = np.ascontiguousarray(y, np.float64)
+    if labels.shape != (n,):
+        raise DataError(f"y has shape {labels.shape}, X has {n} rows")
+    wrong = np.flatnonzero(np.abs(labels) > LARGEST_VALUE)
+    if len(wrong):
+        raise DataError(
+            f"y[{wrong[0]}] is {labels[wrong[0]]:g}: online learning needs finite numbers up to ±{LARGEST_VALUE:g}"
+        )
+    return labels
+
+
+def _is_text(labels: np.ndarray) -> bool:
+    if labels.dtype.kind == "O":
+        return any(isinstance(label, str) for label in labels.tolist())
+    return labels.dtype.kind in "US"
+
+
+def _check_together(y: np.ndarray, classes: np.ndarray) -> None:
+    """Refuse integers that would be rounded next to labels of another type: two of them could become equal."""
+    kinds = {y.dtype.kind, classes.dtype.kind}
+    if not len(y) or not len(classes) or not kinds <= set("iuf") or np.result_type(y, classes).kind != "f":
+        return
+    for labels in (y, classes):
+        if labels.dtype.kind in "iu" and max(-int(labels.min()), int(labels.max())) > EXACT:
+            raise DataError(
+                f"labels of type {y.dtype} came after some of type {classes.dtype}, and numbers beyond 2^53 are not "
+                "the same in both: use one type"
+            )
+
+
+def _is_missing(y: np.ndarray) -> np.ndarray:
+    return np.isnan(y) if y.dtype.kind == "f" else np.zeros(len(y), bool)
