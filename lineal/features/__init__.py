@@ -1,8 +1,11 @@
-"""Generators of features, block by block: what turns least squares into something near a kernel machine.
+"""Generators of features, one per file: with them, least squares comes close to a kernel machine.
 
-A generator learns a little from the rows (`prepare`), then makes block after block of new features (`make`) as a
-function of a seed and the block's number: features are computed when they are needed and never stored. Each is also a
-scikit-learn transformer. The protocol is in `lineal.features.base`; everything is imported on first use.
+A generator learns a little from the rows (`prepare`), then makes features in batches (`make`). A batch is a function of
+a seed and the batch's number: features are computed when they are needed and never stored. Each generator is also a
+scikit-learn transformer, and is imported on first use.
+
+This folder may import `numerics`, `problem` and what is below. To add a generator, write a file with a subclass of
+`Generator` (see `base.py` for the contract) and name it in `_HOME`; users register their own with `register`.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ _HOME = {
 }
 _CLASSES = {attribute: f"{__name__}.{module}" for module, attribute in _HOME.values()}
 
-#: A transformer only: it learns from labels and has no blocks that a stagewise model could ask for.
+#: A transformer only: it learns from labels and makes no batches for stagewise models.
 _CLASSES["AdaptivePolynomial"] = "lineal.online.adaptive_features"
 
 #: A plus between steps, not within a number such as 1e+3.
@@ -79,11 +82,13 @@ def get(name: str) -> Any:
 
 
 def register(cls: Any) -> Any:
-    """Make a class of generators known by its `name`, so that model files can name it; works as a decorator.
+    """Make a class of generators known by its `name`, so that model files can refer to it; works as a decorator.
 
-    Loading a model imports nothing: whoever loads one with a generator of their own registers it first.
+    Loading a model does not import other code: register your own generators before you load a model that uses them.
     """
-    name = getattr(cls, "name", None)
+    from lineal.features.contracts import Named
+
+    name = cls.name if isinstance(cls, Named) else None
     if not isinstance(name, str) or not name:
         raise OptionError(f"{cls.__name__} has no name: set the class attribute `name`")
     known = _REGISTERED.get(name, cls)  # the same one, defined again, replaces itself
@@ -104,7 +109,7 @@ def __dir__() -> list[str]:
 
 
 def parse(text: str) -> Any:
-    """The generator of a text: names with options, joined by "+" to a chain.
+    """The generator that a string describes: names with options, joined by "+" to a chain.
 
     For example ``fourier``, ``fourier:scale=0.8,kernel=matern`` or ``pca:n_components=50+fourier``.
     """
@@ -123,12 +128,16 @@ def _parse_step(text: str) -> Any:
         if key.strip() in options:
             raise OptionError(f"generator {text!r}: {key.strip()} is given twice")
         options[key.strip()] = _parse_value(value.strip())
-    known = cls().get_params() if hasattr(cls, "get_params") else options
+    from lineal.features.contracts import HasParameters
+
+    known = cls().get_params() if issubclass(cls, HasParameters) else options
     for key in options:
         if key not in known:
             raise unknown_value(f"option of {name}", key, known)
     step = cls(**options)
-    if hasattr(step, "_check_params") and name.strip() != "chain":  # before a file is read; a chain has its steps later
+    from lineal.features.base import Generator
+
+    if isinstance(step, Generator) and name.strip() != "chain":  # before a file is read; a chain has its steps later
         step._check_params()
     return step
 

@@ -1,13 +1,13 @@
 """What a generator of features is.
 
-    generator.prepare(X, seed)            learn what all blocks share: a bandwidth, principal components, filters
-    block = generator.make(number, size)  block 0, 1, 2, … of `size` features, a function of seed, number and size
-    block.transform(rows)                 those features of some rows, (m, block.width)
+    generator.prepare(X, seed)            learn what all batches share: a bandwidth, principal components, filters
+    batch = generator.make(number, size)  batch 0, 1, 2, … of `size` features, a function of seed, number and size
+    batch.transform(rows)                 those features of some rows, (m, batch.width)
 
-A block narrower than asked for is the last one that has features; a width of 0 says that there are no more. A
-generator of a user's own needs only these; with `width_of(number, size)`, the width of a block that is not made,
+A batch narrower than asked for is the last one that has features; a width of 0 says that there are no more. A
+generator of a user's own needs only these; with `width_of(number, size)`, the width of a batch that is not made,
 model files are checked before they are used. `Generator` adds what the ones here share: they are scikit-learn
-transformers of `n_features` features (block 0), and `state` and `restored` take them to model files and back.
+transformers of `n_features` features (batch 0), and `state` and `restored` take them to model files and back.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import abc
 import operator
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -28,23 +28,12 @@ from lineal.core import threads as pool
 from lineal.core.inputs import checked_labels, checked_numbers
 from lineal.errors import DataError, OptionError, unknown_value
 from lineal.features import rows
+from lineal.features.contracts import FeatureBatch, Named, Restorable
 from lineal.problem.labels import check_present, label_sets
 from lineal.problem.validation import validated
 from lineal.system import memory
 
 G = TypeVar("G", bound="Generator")
-
-
-class FeatureBlock(Protocol):
-    """Some features: how many, and what they are of given rows."""
-
-    width: int
-
-    def transform(self, X: Any) -> np.ndarray:
-        """Features of the rows: C-ordered (m, width), float32, or float64 where X is float64."""
-
-    def state(self) -> dict[str, Any]:
-        """What `make` would not give again: {} for nearly all."""
 
 
 class Generator(TransformerMixin, BaseEstimator, abc.ABC):
@@ -56,11 +45,16 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
     #: Names of the attributes that `prepare` sets, besides those of all generators.
     learnt: ClassVar[tuple[str, ...]] = ()
 
+    #: Defaults of the parameters that only some generators have.
+    n_features: Any = None
+    n_jobs: int | None = None
+    random_state: int | None = None
+
     seed_: int
     n_columns_: int
 
     def prepare(self: G, X: Any, seed: int = 0) -> G:
-        """Learn from the rows what all blocks share. `seed` decides everything that is drawn, now and later."""
+        """Learn from the rows what all batches share. `seed` decides everything that is drawn, now and later."""
         self._check_params()
         X = rows.sliceable(checked_numbers(X, "X"))
         if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] == 0:
@@ -70,22 +64,22 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
         self._learn(X)
         return self
 
-    def make(self, number: int, size: int, residual: Any = None) -> FeatureBlock:
-        """Block `number` of at most `size` features; `residual` is (X, R) for generators that need it."""
+    def make(self, number: int, size: int, residual: Any = None) -> FeatureBatch:
+        """Batch `number` of at most `size` features; `residual` is (X, R) for generators that need it."""
         check_is_fitted(self, "seed_", msg="prepare %(name)s with rows before it makes features")
         if number < 0 or size < 1:
-            raise OptionError(f"block {number} of {size} features is none: numbers start at 0, sizes at 1")
+            raise OptionError(f"batch {number} of {size} features is none: numbers start at 0, sizes at 1")
         self._check_room(self._bytes_to_make(int(size)))
         return self._make(int(number), int(size), residual)
 
     def width_of(self, number: int, size: int) -> int:
-        """Features of block `number`, which is not made."""
+        """Features of batch `number`, which is not made."""
         return size
 
-    def remake(self, number: int, size: int, state: dict[str, Any]) -> FeatureBlock:
-        """The block that `make` gave, from its `state()`."""
+    def remake(self, number: int, size: int, state: dict[str, Any]) -> FeatureBatch:
+        """The batch that `make` gave, from its `state()`."""
         if state:
-            raise ValueError(f"a block of {self.name} features has no state, found {sorted(state)}")
+            raise ValueError(f"a batch of {self.name} features has no state, found {sorted(state)}")
         return self.make(number, size)
 
     def state(self) -> dict[str, Any]:
@@ -124,12 +118,12 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
         return 0
 
     def _bytes_to_make(self, size: int) -> int:
-        """Memory that a block of `size` features takes, for so many columns that little else matters."""
+        """Memory that a batch of `size` features takes, for so many columns that little else matters."""
         return 0
 
     @abc.abstractmethod
-    def _make(self, number: int, size: int, residual: Any) -> FeatureBlock:
-        """Block `number` of at most `size` features."""
+    def _make(self, number: int, size: int, residual: Any) -> FeatureBatch:
+        """Batch `number` of at most `size` features."""
 
     def _check_params(self) -> None:
         """Refuse hyper-parameters that cannot be honoured."""
@@ -139,8 +133,7 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
 
     def _size(self) -> int:
         """Features as a transformer."""
-        size = getattr(self, "n_features", None)
-        return self.need_option("n_features", size, 1)
+        return self.need_option("n_features", self.n_features, 1)
 
     # Checks that they share.
 
@@ -210,10 +203,10 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
     # The scikit-learn face.
 
     def fit(self: G, X: Any, y: Any = None) -> G:
-        """Prepare with the rows and make block 0 of `n_features` features."""
+        """Prepare with the rows and make batch 0 of `n_features` features."""
         X = self._checked(X, reset=True)
         self.prepare(X, self._seed())
-        self.block_ = self._first_block(X, y)
+        self.block_ = self._first_batch(X, y)
         return self
 
     def transform(self, X: Any) -> np.ndarray:
@@ -226,7 +219,7 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
         check_is_fitted(self, "block_")
         return np.array([f"{type(self).__name__.lower()}{j}" for j in range(self.block_.width)], dtype=object)
 
-    def _first_block(self, X: Any, y: Any) -> FeatureBlock:
+    def _first_batch(self, X: Any, y: Any) -> FeatureBatch:
         return self.make(0, self._size(), self._residual_of(X, y) if self.needs_residual else None)
 
     def _residual_of(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
@@ -249,7 +242,7 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
         return X, R - R.mean(axis=0)
 
     def _seed(self) -> int:
-        given = getattr(self, "random_state", None)
+        given = self.random_state
         return 0 if given is None else self.need_option("random_state", given, 0)
 
     def _checked(self, X: Any, reset: bool) -> Any:
@@ -258,7 +251,7 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
         )
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "block_")
+        return "block_" in vars(self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -276,10 +269,10 @@ def described(generator: Any) -> dict[str, Any]:
     """Name, parameters and state of a generator."""
     from lineal import features
 
-    name = getattr(generator, "name", None)
+    name = generator.name if isinstance(generator, Named) else None
     if name not in features.names() or features.get(name) is not type(generator):
         raise ValueError(f"{type(generator).__name__} is not known by a name: see `lineal.features.register`")
-    if not (hasattr(generator, "state") and hasattr(generator, "restored") and hasattr(generator, "get_params")):
+    if not isinstance(generator, Restorable):
         raise ValueError(f"{type(generator).__name__} has no get_params, state and restored: it cannot be saved")
     params = {name: value for name, value in generator.get_params(deep=False).items() if name not in _NOT_SAVED}
     return {"name": generator.name, "params": params, "state": generator.state()}
@@ -297,32 +290,32 @@ def from_description(description: Any) -> Any:
     return features.get(name).restored(params, state)
 
 
-def thread_count(generator: Any) -> int:
+def thread_count(generator: Generator) -> int:
     """Threads of a generator's kernels."""
-    return pool.thread_count(getattr(generator, "n_jobs", None))
+    return pool.thread_count(generator.n_jobs)
 
 
-def transform_rows(block: Any, X: Any, who: str) -> np.ndarray:
+def transform_rows(batch: Any, X: Any, who: str) -> np.ndarray:
     """Features of all rows, by chunks, each of them checked."""
     X = rows.sliceable(X)
-    out = np.empty((X.shape[0], block.width), rows.precision(X))
-    for start, stop in rows.chunks(X, block.width):
-        out[start:stop] = checked_features(block.transform(X[start:stop]), stop - start, block.width, who)
+    out = np.empty((X.shape[0], batch.width), rows.precision(X))
+    for start, stop in rows.chunks(X, batch.width):
+        out[start:stop] = checked_features(batch.transform(X[start:stop]), stop - start, batch.width, who)
     return out
 
 
-def checked_block(block: Any, who: str) -> Any:
-    """The block as it came, or a DataError that names it if it has no width or makes no features."""
-    width = getattr(block, "width", None)
-    if not hasattr(block, "transform") or isinstance(width, bool) or not isinstance(width, (int, np.integer)):
-        raise DataError(f"{who}: make gave {block!r}, which has no `transform` or no whole number `width`")
+def checked_block(batch: Any, who: str) -> Any:
+    """The batch as it came, or a DataError that names it if it has no width or makes no features."""
+    width = batch.width if isinstance(batch, FeatureBatch) else None
+    if isinstance(width, bool) or not isinstance(width, (int, np.integer)):
+        raise DataError(f"{who}: make gave {batch!r}, which has no `transform` or no whole number `width`")
     if width < 0:
         raise DataError(f"{who}: make gave a width of {width}")
-    return block
+    return batch
 
 
 def checked_features(F: Any, n_rows: int, width: int, who: str) -> np.ndarray:
-    """F as it came, or a DataError that names the generator and the block (`who`) if it is not what it should be."""
+    """F as it came, or a DataError that names the generator and the batch (`who`) if it is not what it should be."""
     if sparse.issparse(F) or not isinstance(F, np.ndarray):
         raise DataError(f"{who} features: transform gave {type(F).__name__}, not a NumPy array")
     if F.shape != (n_rows, width):

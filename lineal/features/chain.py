@@ -1,8 +1,8 @@
 """`Chain`: some steps before a generator, such as principal components before Fourier features.
 
-All steps but the last are applied to each chunk of rows as it comes; the last one makes the blocks. A step is a
-generator here (its block 0 of `n_features` features) or anything with scikit-learn's `fit` and `transform`, which
-however no model file can hold. Blocks keep nothing but the steps.
+All steps but the last are applied to each chunk of rows as it comes; the last one makes the batches. A step is a
+generator here (its batch 0 of `n_features` features) or anything with scikit-learn's `fit` and `transform`, which
+however no model file can hold. Batches keep nothing but the steps.
 
 To prepare a step the rows are sent through those before it: all of them if that takes at most 512 MB, else as many,
 drawn by the seed.
@@ -20,7 +20,17 @@ from sklearn.base import clone
 from lineal.core import rng
 from lineal.errors import DataError, OptionError
 from lineal.features import rows
-from lineal.features.base import FeatureBlock, Generator, described, from_description, transform_rows
+from lineal.features.base import Generator, described, from_description, transform_rows
+from lineal.features.contracts import (
+    FeatureBatch,
+    HasParameters,
+    KeepsState,
+    Makes,
+    NeedsResidual,
+    Prepares,
+    Remakes,
+    Transformer,
+)
 
 #: Numbers that may be made of the rows to prepare a later step.
 PREPARED = 1 << 27
@@ -44,6 +54,8 @@ class Chain(Generator):
 
     name: ClassVar[str] = "chain"
 
+    n_features: int
+
     steps_: list[Any]
     firsts_: list[Any]
 
@@ -55,15 +67,15 @@ class Chain(Generator):
     @property
     def needs_residual(self) -> bool:  # type: ignore[override]
         """Whether the last step does."""
-        return bool(self.steps) and getattr(self.steps[-1], "needs_residual", False)
+        return bool(self.steps) and isinstance(self.steps[-1], NeedsResidual) and self.steps[-1].needs_residual
 
     def _check_params(self) -> None:
         if not self.steps:
             raise OptionError("a chain needs at least one step")
         for step in self.steps[:-1]:
-            if not hasattr(step, "prepare") and not (hasattr(step, "fit") and hasattr(step, "transform")):
+            if not isinstance(step, (Prepares, Transformer)):
                 raise OptionError(f"{type(step).__name__} is no step of a chain: it has neither prepare nor transform")
-        if not (hasattr(self.steps[-1], "prepare") and hasattr(self.steps[-1], "make")):
+        if not (isinstance(self.steps[-1], Prepares) and isinstance(self.steps[-1], Makes)):
             raise OptionError(f"the last step of a chain makes features; {type(self.steps[-1]).__name__} does not")
 
     def _learn(self, X: Any) -> None:
@@ -71,26 +83,26 @@ class Chain(Generator):
         for position, given in enumerate(self.steps):
             # Steps of a kind draw different numbers; a chain of one is the same as its step.
             step, seed = _unfitted(given), self.seed_ if position == 0 else _seed_of_step(self.seed_, position)
-            if hasattr(step, "prepare"):
+            if isinstance(step, Prepares):
                 step.prepare(X, seed)
             else:
                 step.fit(X)
             self.steps_.append(step)
             if position < len(self.steps) - 1:
-                self.firsts_.append(_first_block(step))
+                self.firsts_.append(_first_batch(step))
                 X = self._sent(self.firsts_[-1], X, position)
 
-    def _sent(self, block: Any, X: Any, position: int) -> np.ndarray:
+    def _sent(self, batch: Any, X: Any, position: int) -> np.ndarray:
         """Rows as the next step sees them, or a sample of them."""
-        width = _width(block, X)
+        width = _width(batch, X)
         kept = rows.sample(X.shape[0], max(1, PREPARED // max(1, width)), self.seed_, -2 - position)
-        return transform_rows(_Sized(block, width), X if len(kept) == X.shape[0] else X[kept], self.name)
+        return transform_rows(_Sized(batch, width), X if len(kept) == X.shape[0] else X[kept], self.name)
 
-    def _make(self, number: int, size: int, residual: Any) -> FeatureBlock:
+    def _make(self, number: int, size: int, residual: Any) -> FeatureBatch:
         if residual is not None:
             X, R = residual
-            return ChainBlock(self.firsts_, self.last.make(number, size, (self.before(X), R)))
-        return ChainBlock(self.firsts_, self.last.make(number, size))
+            return ChainBatch(self.firsts_, self.last.make(number, size, (self.before(X), R)))
+        return ChainBatch(self.firsts_, self.last.make(number, size))
 
     def width_of(self, number: int, size: int) -> int:
         """That of the last step."""
@@ -102,16 +114,16 @@ class Chain(Generator):
         return self.steps_[-1]
 
     def before(self, X: Any) -> Any:
-        """Rows as the last step sees them, by chunks: worth keeping where they are few numbers and blocks are many."""
-        for block in self.firsts_:
-            X = transform_rows(_Sized(block, _width(block, X)), X, self.name)
+        """Rows as the last step sees them, by chunks: worth keeping where they are few numbers and batches are many."""
+        for batch in self.firsts_:
+            X = transform_rows(_Sized(batch, _width(batch, X)), X, self.name)
         return X
 
-    def remake(self, number: int, size: int, state: dict[str, Any]) -> FeatureBlock:
-        """The block that `make` gave, from its `state()`."""
+    def remake(self, number: int, size: int, state: dict[str, Any]) -> FeatureBatch:
+        """The batch that `make` gave, from its `state()`."""
         last = self.steps_[-1]
-        block = last.remake(number, size, state) if hasattr(last, "remake") else last.make(number, size)
-        return ChainBlock(self.firsts_, block)
+        batch = last.remake(number, size, state) if isinstance(last, Remakes) else last.make(number, size)
+        return ChainBatch(self.firsts_, batch)
 
     def with_bandwidth(self, bandwidth: float) -> Chain:
         """A prepared copy whose last step has another bandwidth."""
@@ -156,7 +168,7 @@ class Chain(Generator):
             if step.n_columns_ != width:
                 raise ValueError(f"step {position} of a chain takes {step.n_columns_} columns, but gets {width}")
             if position < len(steps) - 1:
-                later = _Later(step) if isinstance(step, Generator) else _first_block(step)
+                later = _Later(step) if isinstance(step, Generator) else _first_batch(step)
                 self.firsts_.append(later)
                 width = later.width
 
@@ -167,7 +179,7 @@ class Chain(Generator):
         params = {"steps": self.steps, "n_features": self.n_features, "random_state": self.random_state}
         if deep:
             for position, step in enumerate(self.steps):
-                if hasattr(step, "get_params"):
+                if isinstance(step, HasParameters):
                     params |= {f"{position}__{name}": value for name, value in step.get_params().items()}
         return params
 
@@ -191,66 +203,69 @@ class Chain(Generator):
         return f"Chain({', '.join(map(repr, self.steps))})"
 
 
-class ChainBlock:
-    """A block of the last step, over rows that go through the others first."""
+class ChainBatch:
+    """A batch of the last step, over rows that go through the others first."""
 
-    def __init__(self, firsts: list[Any], block: Any) -> None:
-        self.firsts, self.block, self.width = firsts, block, block.width
+    def __init__(self, firsts: list[Any], batch: Any) -> None:
+        self.firsts, self.batch, self.width = firsts, batch, batch.width
 
     def transform(self, X: Any) -> np.ndarray:
         """(m, width) features."""
         for first in self.firsts:
             X = first.transform(X)
-        return self.block.transform(X)
+        return self.batch.transform(X)
 
     def state(self) -> dict[str, Any]:
-        """That of the last step's block."""
-        return self.block.state() if hasattr(self.block, "state") else {}
+        """That of the last step's batch."""
+        return self.batch.state() if isinstance(self.batch, KeepsState) else {}
 
 
 class _Sized:
-    """A block or transformer with a width."""
+    """A batch or transformer with a width."""
 
-    def __init__(self, block: Any, width: int) -> None:
-        self.block, self.width = block, width
+    def __init__(self, batch: Any, width: int) -> None:
+        self.batch, self.width = batch, width
 
     def transform(self, X: Any) -> np.ndarray:
-        return self.block.transform(X)
+        return self.batch.transform(X)
 
 
 class _Later:
-    """Block 0 of a prepared step, made when it is first needed: nothing that a file asks for takes memory before."""
+    """Batch 0 of a prepared step, made when it is first needed: nothing that a file asks for takes memory before."""
 
     def __init__(self, step: Generator) -> None:
         self.step, self.width = step, step.width_of(0, step._size())
 
     @cached_property
-    def block(self) -> Any:
-        """The block."""
-        return _first_block(self.step)
+    def batch(self) -> Any:
+        """The batch."""
+        return _first_batch(self.step)
 
     def transform(self, X: Any) -> np.ndarray:
-        return self.block.transform(X)
+        return self.batch.transform(X)
 
 
-def _width(block: Any, X: Any) -> int:
-    width = getattr(block, "width", None)
-    return int(block.transform(X[:1]).shape[1] if width is None else width)
+def _width(batch: Any, X: Any) -> int:
+    return int(batch.width if isinstance(batch, FeatureBatch) else batch.transform(X[:1]).shape[1])
 
 
 def _unfitted(step: Any) -> Any:
-    return clone(step) if hasattr(step, "get_params") else copy.deepcopy(step)
+    return clone(step) if isinstance(step, HasParameters) else copy.deepcopy(step)
 
 
 def _seed_of_step(seed: int, position: int) -> int:
     return int(rng.next_u64(rng.generator(seed, -1000 - position)))
 
 
-def _first_block(step: Any) -> Any:
-    if not hasattr(step, "make"):
+def _first_batch(step: Any) -> Any:
+    if not isinstance(step, Makes):
         return step
-    size = step._size() if isinstance(step, Generator) else step.n_features
-    block = step.make(0, size)
-    if block.width == 0:
+    batch = step.make(0, _size_of(step))
+    if batch.width == 0:
         raise DataError(f"a chain's {type(step).__name__} makes no features of these rows")
-    return block
+    return batch
+
+
+def _size_of(step: Any) -> int:
+    """Features of a step that is not the last one."""
+    return step._size() if isinstance(step, Generator) else step.n_features

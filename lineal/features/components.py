@@ -5,8 +5,8 @@
 A first step for chains. Kernel features of images do best with the leading directions stressed a little (0.15);
 −½ would whiten them.
 
-Up to 2500 columns the covariance is summed by row blocks (products in the precision of the features, sums in float64)
-and factorised; beyond, a subspace is iterated (Halko, Martinsson & Tropp 2011), which never makes a d × d matrix.
+Up to 2500 columns the covariance is summed over chunks of rows (products in the precision of the features, sums in
+float64) and factorised. Beyond, a subspace is iterated (Halko, Martinsson & Tropp 2011), without a d × d matrix.
 Memory: 8d² bytes and one chunk of dense rows, or 24d(k + 10) bytes.
 """
 
@@ -20,7 +20,8 @@ from scipy import linalg, sparse
 from lineal.core import rng
 from lineal.errors import DataError
 from lineal.features import rows
-from lineal.features.base import FeatureBlock, Generator
+from lineal.features.base import Generator
+from lineal.features.contracts import FeatureBatch
 
 #: Columns up to which the covariance is kept.
 COVARIANCE_COLUMNS = 2500
@@ -64,7 +65,7 @@ class PrincipalComponents(Generator):
         self.need_array("mean_", (self.n_columns_,))
         self.need_array("components_", (self.n_columns_, k))
         if k == 0 or (self.variances_ < 0.0).any():
-            raise ValueError("variances_ of pca features must be non-negative, one a component")
+            raise ValueError("variances_ of pca features must be non-negative, one per component")
 
     def _size(self) -> int:
         return len(self.variances_)
@@ -96,15 +97,15 @@ class PrincipalComponents(Generator):
         """Components that are left, at most."""
         return max(0, min(size, len(self.variances_) - number * size))
 
-    def _make(self, number: int, size: int, residual: Any) -> FeatureBlock:
+    def _make(self, number: int, size: int, residual: Any) -> FeatureBatch:
         part = slice(number * size, (number + 1) * size)
         variances = self.variances_[part]
         scales = np.where(variances > 0.0, np.where(variances > 0.0, variances, 1.0) ** float(self.stress), 1.0)
         V = np.ascontiguousarray(self.components_[:, part] * scales.astype(self.components_.dtype))
-        return ComponentBlock(self.mean_, V)
+        return ComponentBatch(self.mean_, V)
 
 
-class ComponentBlock:
+class ComponentBatch:
     """Projection of centred rows."""
 
     def __init__(self, mean: np.ndarray, V: np.ndarray) -> None:

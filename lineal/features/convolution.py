@@ -25,7 +25,8 @@ from lineal.core import rng
 from lineal.core import threads as pool
 from lineal.errors import DataError, OptionError
 from lineal.features import patches, rows
-from lineal.features.base import FeatureBlock, Generator, thread_count
+from lineal.features.base import Generator, thread_count
+from lineal.features.contracts import FeatureBatch
 
 #: Filters whose responses decide the threshold.
 THRESHOLD_FILTERS = 64
@@ -33,7 +34,7 @@ THRESHOLD_FILTERS = 64
 #: Numbers of patches and of responses that are computed at once.
 STEP = 1 << 21
 
-_FILTERS = 1  # stream of the first block's random filters; 0 and below are taken by `prepare`
+_FILTERS = 1  # stream of the first batch's random filters; 0 and below are taken by `prepare`
 
 
 class PatchConvolution(Generator):
@@ -53,13 +54,13 @@ class PatchConvolution(Generator):
     threshold : τ, or "quantile" for that of the absolute responses of the sampled patches.
     quantile : share of responses that the threshold silences.
     squares : add the squares of the pooled responses.
-    n_filters : filters of all blocks together, for "kmeans" and "patches"; then there are no more features.
+    n_filters : filters of all batches together, for "kmeans" and "patches"; then there are no more features.
     n_features : features as a scikit-learn transformer; a filter makes 2·pool² of them, or 4·pool² with squares.
     n_jobs, random_state : threads (None: all cores) and seed (None: 0).
 
     Attributes
     ----------
-    image_shape_, mean_, whitening_, bank_, threshold_ : what the blocks share.
+    image_shape_, mean_, whitening_, bank_, threshold_ : what the batches share.
     """
 
     name: ClassVar[str] = "patches"
@@ -172,20 +173,20 @@ class PatchConvolution(Generator):
         """Features of a filter."""
         return 2 * int(self.pool) ** 2 * (2 if self.squares else 1)
 
-    def _make(self, number: int, size: int, residual: Any) -> FeatureBlock:
+    def _make(self, number: int, size: int, residual: Any) -> FeatureBatch:
         each = self._each
         count = size // each
         if count == 0:
-            raise OptionError(f"blocks of {size} patches features are too small: a filter makes {each}")
+            raise OptionError(f"batches of {size} patches features are too small: a filter makes {each}")
         if self.bank_ is not None:
             D = self.bank_[number * count : (number + 1) * count]
         else:
             state = rng.generator(self.seed_, _FILTERS + number)
             D = _directions(state, count, self._grid().length) @ self.whitening_
-        return PatchBlock(self, D)
+        return PatchBatch(self, D)
 
 
-class PatchBlock:
+class PatchBatch:
     """Pooled responses of some filters."""
 
     def __init__(self, generator: PatchConvolution, D: np.ndarray) -> None:

@@ -10,10 +10,10 @@ A kernel k(x − x') of variance one is the mean of cos ω'(x − x') over frequ
     matern      of smoothness ν, length √(s/2)     ω ~ N(0, 2/s)/√(χ²₂ᵥ/2ν), Student's t; ν → ∞ is the gaussian
     laplacian   exp(−‖x − x'‖₁/s)                  ω_i ~ Cauchy(1/s), each by itself
 
-Frequencies of one block can be made orthogonal, which lowers the error of the mean (Yu et al. 2016, "Orthogonal random
+Frequencies of one batch can be made orthogonal, which lowers the error of the mean (Yu et al. 2016, "Orthogonal random
 features"), by QR or, without any matrix, by three Hadamard transforms with random signs in between.
 
-Memory of a block: (d × size/2) float32 frequencies, O(d + size) for "hadamard"; of a chunk: its features.
+Memory of a batch: (d × size/2) float32 frequencies, O(d + size) for "hadamard"; of a chunk: its features.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from scipy import linalg, special
 from lineal.core import rng
 from lineal.errors import DataError, OptionError
 from lineal.features import hadamard, rows
-from lineal.features.base import FeatureBlock, Generator, thread_count
+from lineal.features.base import Generator, thread_count
+from lineal.features.contracts import FeatureBatch
 from lineal.features.waves import waves
 
 #: Pairs of rows whose distances decide the bandwidth.
@@ -36,7 +37,7 @@ PAIRS = 4096
 #: Bandwidths between which float32 frequencies neither vanish nor overflow.
 SMALLEST, LARGEST = 1e-60, 1e60
 
-# Streams of random numbers: one a block for each purpose. Distances are drawn from a stream that no block has.
+# Streams of random numbers: one a batch for each purpose. Distances are drawn from a stream that no batch has.
 _DISTANCES, _PURPOSES = -1, 4
 _DIRECTIONS, _LENGTHS, _TAILS, _PHASES = range(_PURPOSES)
 
@@ -131,13 +132,13 @@ class RandomFourier(Generator):
             return 12 * 3 * p * -(-half // p)  # float64 draws, and signs
         return (32 if self.kernel == "laplacian" else 8) * d * half
 
-    def _make(self, number: int, size: int, residual: Any) -> FeatureBlock:
+    def _make(self, number: int, size: int, residual: Any) -> FeatureBatch:
         half = (size + 1) // 2 if self.pairs else size
         phases = None
         if not self.pairs:
             phases = _uniform(self.seed_, number, _PHASES, half).astype(np.float32)
         frequencies = self._structured(number, half) if self.variant == "hadamard" else self._matrix(number, half)
-        return FourierBlock(frequencies, phases, size, thread_count(self))
+        return FourierBatch(frequencies, phases, size, thread_count(self))
 
     def _matrix(self, number: int, half: int) -> Matrix:
         """(d, half) frequencies in turns."""
@@ -180,7 +181,7 @@ class Matrix:
         rows.project(X, self.V, threads, out)
 
 
-class FourierBlock:
+class FourierBatch:
     """cos and sin of the turns of some frequencies."""
 
     def __init__(self, frequencies: Any, phases: np.ndarray | None, width: int, threads: int) -> None:

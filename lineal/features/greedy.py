@@ -3,7 +3,7 @@
     score_j = ‖X_j'R‖ / ‖X_j‖
 
 for the (n, k) residual R. Among all columns alone, the one with the largest score reduces ‖R‖² the most. Memory: d × k
-products in float64 while a block is chosen, d norms kept.
+products in float64 while a batch is chosen, d norms kept.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from scipy import sparse
 
 from lineal.errors import DataError, OptionError
 from lineal.features import rows
-from lineal.features.base import FeatureBlock
-from lineal.features.subset import ColumnBlock, ColumnGenerator, column_sums
+from lineal.features.contracts import FeatureBatch
+from lineal.features.subset import ColumnBatch, ColumnGenerator, column_sums
 
 
 class GreedyResidual(ColumnGenerator):
@@ -31,7 +31,7 @@ class GreedyResidual(ColumnGenerator):
     Attributes
     ----------
     norms_ : ‖X_j‖.
-    columns_, numbers_ : columns given out so far, and in which blocks.
+    columns_, numbers_ : columns given out so far, and in which batches.
     """
 
     name: ClassVar[str] = "greedy"
@@ -64,14 +64,14 @@ class GreedyResidual(ColumnGenerator):
         numbers = self.numbers_
         fits = isinstance(numbers, np.ndarray) and numbers.shape == self.columns_.shape
         if not (fits and numbers.dtype.kind in "iu"):
-            raise ValueError("numbers_ of greedy features are not one block number a column")
+            raise ValueError("numbers_ of greedy features are not one batch number a column")
 
-    def _make(self, number: int, size: int, residual: Any) -> FeatureBlock:
+    def _make(self, number: int, size: int, residual: Any) -> FeatureBatch:
         if residual is None:
             known = self.columns_[self.numbers_ == number]
             if len(known) == 0:
                 raise OptionError("greedy features are chosen by a residual: give make(…, residual=(X, R))")
-            return ColumnBlock(known, has_state=True)
+            return ColumnBatch(known, has_state=True)
         X, R = residual
         if X.shape[1] != self.n_columns_ or len(R) != X.shape[0]:
             raise DataError(f"greedy features: X of shape {X.shape} and a residual of {len(R)} rows do not fit")
@@ -81,17 +81,17 @@ class GreedyResidual(ColumnGenerator):
         best = np.argsort(-scores, kind="stable")[:size]
         return self._give(number, best[scores[best] >= 0.0])
 
-    def remake(self, number: int, size: int, state: dict[str, Any]) -> FeatureBlock:
-        """The block with the columns that were chosen."""
+    def remake(self, number: int, size: int, state: dict[str, Any]) -> FeatureBatch:
+        """The batch with the columns that were chosen."""
         if set(state) != {"columns"}:
-            raise ValueError(f"a block of greedy features has columns, found {sorted(state)}")
-        return self._give(number, self.need_columns(np.asarray(state["columns"]), "columns of a block"))
+            raise ValueError(f"a batch of greedy features has columns, found {sorted(state)}")
+        return self._give(number, self.need_columns(np.asarray(state["columns"]), "columns of a batch"))
 
-    def _give(self, number: int, columns: np.ndarray) -> FeatureBlock:
+    def _give(self, number: int, columns: np.ndarray) -> FeatureBatch:
         others = self.numbers_ != number
         self.columns_ = np.concatenate([self.columns_[others], columns])
         self.numbers_ = np.concatenate([self.numbers_[others], np.full(len(columns), number, np.int64)])
-        return ColumnBlock(columns, has_state=True)
+        return ColumnBatch(columns, has_state=True)
 
 
 def residual_scores(X: Any, R: np.ndarray, norms: np.ndarray) -> np.ndarray:

@@ -19,9 +19,10 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from lineal.core.row_sparse import pick_columns
 from lineal.errors import OptionError
 from lineal.features import rows
-from lineal.features.base import FeatureBlock, Generator
+from lineal.features.base import Generator
+from lineal.features.contracts import FeatureBatch
 
-#: Highest degree, and features that one block may have.
+#: Highest degree, and features that one batch may have.
 HIGHEST, WIDEST = 10, 1_000_000
 
 
@@ -37,7 +38,7 @@ class Polynomial(Generator):
 
     name: ClassVar[str] = "polynomial"
 
-    block_: PolynomialBlock
+    block_: PolynomialBatch
 
     def __init__(self, degree: int = 2, interactions_only: bool = False, n_features: int | None = 1024) -> None:
         self.degree = degree
@@ -58,18 +59,18 @@ class Polynomial(Generator):
     def _size(self) -> int:
         return self.n_monomials if self.n_features is None else super()._size()
 
-    def _make(self, number: int, size: int, residual: Any) -> FeatureBlock:
+    def _make(self, number: int, size: int, residual: Any) -> FeatureBatch:
         start = number * size
         size = max(0, min(size, self.n_monomials - start))
         if size > WIDEST:
             raise OptionError(
-                f"{size} monomials of {self.n_columns_} columns are too many at once: make blocks, or set n_features"
+                f"{size} monomials of {self.n_columns_} columns are too many at once: make batches, or set n_features"
             )
         found = monomials(self.n_columns_, int(self.degree), not self.interactions_only, start)
         terms = np.full((size, int(self.degree)), -1, np.int64)
         for row, columns in enumerate(itertools.islice(found, size)):
             terms[row, : len(columns)] = columns
-        return PolynomialBlock(terms)
+        return PolynomialBatch(terms)
 
     def width_of(self, number: int, size: int) -> int:
         """Monomials that are left, at most."""
@@ -82,7 +83,7 @@ class Polynomial(Generator):
         return np.array([_named(known, columns) for columns in self.block_.terms.tolist()], dtype=object)
 
 
-class PolynomialBlock:
+class PolynomialBatch:
     """Some monomials: `terms` has the columns of each, and −1 where its degree is lower."""
 
     def __init__(self, terms: np.ndarray) -> None:
@@ -108,7 +109,7 @@ class PolynomialBlock:
         return F
 
     def state(self) -> dict[str, Any]:
-        """Nothing: the number and size of a block say all."""
+        """Nothing: the number and size of a batch say all."""
         return {}
 
 

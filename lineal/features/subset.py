@@ -1,6 +1,6 @@
 """Columns of X as features: a random order (`RandomSubset`) or the most frequent first (`FrequencyOrdered`).
 
-For text: stagewise fits go through the columns block by block.
+For text: stagewise fits go through the columns batch by batch.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from lineal.core import rng
 from lineal.core.row_sparse import pick_columns
 from lineal.design.matrix import summed
 from lineal.features import rows
-from lineal.features.base import FeatureBlock, Generator
+from lineal.features.base import Generator
+from lineal.features.contracts import FeatureBatch
 
 
-class ColumnBlock:
+class ColumnBatch:
     """Some columns, in an order of their own."""
 
     def __init__(self, columns: np.ndarray, has_state: bool = False) -> None:
@@ -45,7 +46,7 @@ class ColumnBlock:
 class ColumnGenerator(Generator):
     """Base of generators whose features are columns of X."""
 
-    block_: ColumnBlock
+    block_: ColumnBatch
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns."""
@@ -74,8 +75,8 @@ class RandomSubset(ColumnGenerator):
 
     Parameters
     ----------
-    replacement : False cuts one permutation of the columns into blocks, which have no column in common; the last is
-        narrower, then there are none. True draws every block anew (different columns within a block), without end.
+    replacement : False cuts one permutation of the columns into batches, which have no column in common; the last is
+        narrower, then there are none. True draws every batch anew (different columns within a batch), without end.
     n_features : features as a scikit-learn transformer.
     random_state : seed (None: 0).
     """
@@ -91,17 +92,17 @@ class RandomSubset(ColumnGenerator):
         self.need_flag("replacement")
 
     def width_of(self, number: int, size: int) -> int:
-        """With replacement, blocks do not take columns from each other."""
+        """With replacement, batches do not take columns from each other."""
         return super().width_of(0 if self.replacement else number, size)
 
     def _bytes_to_make(self, size: int) -> int:
         return 8 * self.n_columns_
 
-    def _make(self, number: int, size: int, residual: Any) -> FeatureBlock:
+    def _make(self, number: int, size: int, residual: Any) -> FeatureBatch:
         stream, start = (number + 1, 0) if self.replacement else (0, number * size)
         order = np.arange(self.n_columns_)
         rng.shuffle(rng.generator(self.seed_, stream), order)
-        return ColumnBlock(np.sort(order[start : start + size]))
+        return ColumnBatch(np.sort(order[start : start + size]))
 
 
 class FrequencyOrdered(ColumnGenerator):
@@ -135,8 +136,8 @@ class FrequencyOrdered(ColumnGenerator):
         if len(self.order_) != self.n_columns_:
             raise ValueError(f"order_ of frequency features has {len(self.order_)} of {self.n_columns_} columns")
 
-    def _make(self, number: int, size: int, residual: Any) -> FeatureBlock:
-        return ColumnBlock(self.order_[number * size : (number + 1) * size])
+    def _make(self, number: int, size: int, residual: Any) -> FeatureBatch:
+        return ColumnBatch(self.order_[number * size : (number + 1) * size])
 
 
 def column_sums(X: Any, of: Any) -> np.ndarray:

@@ -401,8 +401,8 @@ def test_wrong_features_are_named():
         bad[1, 1] = value
         wrong.append(bad)
     for F in wrong:
-        with pytest.raises(DataError, match="mine, block 4"):
-            checked_features(F, 3, 2, "mine, block 4")
+        with pytest.raises(DataError, match="mine, batch 4"):
+            checked_features(F, 3, 2, "mine, batch 4")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,90 @@
+"""Contracts of generators that users write themselves: what a chain, a stagewise fit and a model file need of them."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+
+@runtime_checkable
+class FeatureBatch(Protocol):
+    """Some features: how many, and what they are of given rows."""
+
+    width: int
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Features of the rows: C-ordered (m, width), float32, or float64 where X is float64."""
+
+
+@runtime_checkable
+class KeepsState(Protocol):
+    """A batch or generator with a state, for model files."""
+
+    def state(self) -> dict[str, Any]:
+        """What cannot be computed again, as arrays and JSON values; of most batches {}."""
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """A step that learns from rows and a seed."""
+
+    def prepare(self, X: Any, seed: int = 0) -> Any:
+        """Learn from the rows what all batches have in common."""
+
+
+@runtime_checkable
+class Makes(Protocol):
+    """A step that makes batches of features."""
+
+    def make(self, number: int, size: int) -> FeatureBatch:
+        """Batch `number` of at most `size` features."""
+
+
+@runtime_checkable
+class Remakes(Protocol):
+    """A generator whose batches can be made again from their state."""
+
+    def remake(self, number: int, size: int, state: dict[str, Any]) -> FeatureBatch:
+        """The batch that `make` gave, from its `state()`."""
+
+
+@runtime_checkable
+class Transformer(Protocol):
+    """A step with scikit-learn's `fit` and `transform`."""
+
+    def fit(self, X: Any) -> Any:
+        """Learn from the rows."""
+
+    def transform(self, X: Any) -> Any:
+        """Features of the rows."""
+
+
+@runtime_checkable
+class HasParameters(Protocol):
+    """A step with scikit-learn's parameters."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name."""
+
+
+@runtime_checkable
+class Named(Protocol):
+    """A generator that model files can refer to."""
+
+    name: str
+
+
+@runtime_checkable
+class NeedsResidual(Protocol):
+    """A generator that says whether `make` needs the residual of a fit."""
+
+    needs_residual: bool
+
+
+@runtime_checkable
+class Restorable(Named, KeepsState, HasParameters, Protocol):
+    """A generator that model files can hold."""
+
+    def restored(self, params: dict[str, Any], state: dict[str, Any]) -> Any:
+        """The generator that had these parameters and this state."""
