@@ -2,7 +2,7 @@
 
 Relative error: (error − least) / (largest − least), where least and largest are those of lin, quad and cubic. Relative
 time: seconds over those of lin. Sets on which the three tie have no relative errors; they are left out, and counted.
-Seconds are those of reading the rows as text and learning, unless `learning` is asked for.
+Seconds are those of reading the rows as text and learning, or with `learning` those of learning alone.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""What a generator of features is.
+"""`Generator`: the base of all generators of features, and how they go to model files and back.
 
-    generator.prepare(X, seed)            learn what all batches share: a bandwidth, principal components, filters
+    generator.prepare(X, seed)            learn what all batches need: a bandwidth, principal components, filters
     batch = generator.make(number, size)  batch 0, 1, 2, … of `size` features, a function of seed, number and size
     batch.transform(rows)                 those features of some rows, (m, batch.width)
 
-A batch narrower than asked for is the last one that has features; a width of 0 says that there are no more. A
-generator of a user's own needs only these; with `width_of(number, size)`, the width of a batch that is not made,
-model files are checked before they are used. `Generator` adds what the ones here share: they are scikit-learn
-transformers of `n_features` features (batch 0), and `state` and `restored` take them to model files and back.
+A batch narrower than `size` is the last one with features; a width of 0 means that there are no more. A generator of
+your own needs only these methods (`contracts.py`). With `width_of(number, size)`, the width of a batch that was not
+made yet, model files are checked before they are used. `Generator` adds the rest: its subclasses are scikit-learn
+transformers of `n_features` features (batch 0), and `state` and `restored` convert them to model files and back.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ G = TypeVar("G", bound="Generator")
 
 
 class Generator(TransformerMixin, BaseEstimator, abc.ABC):
-    """Base of the generators: hyper-parameters in `__init__`, what was learnt in attributes with a final underscore."""
+    """Base of the generators: parameters in `__init__`, learned values in attributes that end with an underscore."""
 
     name: ClassVar[str]
     needs_residual: ClassVar[bool] = False
@@ -54,7 +54,7 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
     n_columns_: int
 
     def prepare(self: G, X: Any, seed: int = 0) -> G:
-        """Learn from the rows what all batches share. `seed` decides everything that is drawn, now and later."""
+        """Learn from the rows what all batches need. `seed` determines all random numbers, now and later."""
         self._check_params()
         X = rows.sliceable(checked_numbers(X, "X"))
         if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] == 0:
@@ -66,14 +66,14 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
 
     def make(self, number: int, size: int, residual: Any = None) -> FeatureBatch:
         """Batch `number` of at most `size` features; `residual` is (X, R) for generators that need it."""
-        check_is_fitted(self, "seed_", msg="prepare %(name)s with rows before it makes features")
+        check_is_fitted(self, "seed_", msg="call prepare of %(name)s before it makes features")
         if number < 0 or size < 1:
-            raise OptionError(f"batch {number} of {size} features is none: numbers start at 0, sizes at 1")
+            raise OptionError(f"batch {number} of {size} features does not exist: numbers start at 0, sizes at 1")
         self._check_room(self._bytes_to_make(int(size)))
         return self._make(int(number), int(size), residual)
 
     def width_of(self, number: int, size: int) -> int:
-        """Features of batch `number`, which is not made."""
+        """Number of features of batch `number`, without making it."""
         return size
 
     def remake(self, number: int, size: int, state: dict[str, Any]) -> FeatureBatch:
@@ -83,8 +83,8 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
         return self.make(number, size)
 
     def state(self) -> dict[str, Any]:
-        """What was learnt, as arrays and JSON values."""
-        check_is_fitted(self, "seed_", msg="prepare %(name)s with rows before its state is asked for")
+        """The learned values, as arrays and JSON values."""
+        check_is_fitted(self, "seed_", msg="call prepare of %(name)s before state")
         return {name: getattr(self, name) for name in ("seed_", "n_columns_", *self.learnt)}
 
     @classmethod
@@ -108,17 +108,17 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
             raise ValueError(f"{cls.name} features: {error}") from None
         return generator
 
-    # What a generator defines.
+    # Methods that a generator defines.
 
     def _learn(self, X: Any) -> None:
         """Set the attributes in `learnt`."""
 
     def _bytes_to_learn(self) -> int:
-        """Memory that `_learn` takes besides X, for so many columns that little else matters."""
+        """Memory that `_learn` takes besides X, as far as it grows with the number of columns."""
         return 0
 
     def _bytes_to_make(self, size: int) -> int:
-        """Memory that a batch of `size` features takes, for so many columns that little else matters."""
+        """Memory that a batch of `size` features takes, as far as it grows with the number of columns."""
         return 0
 
     @abc.abstractmethod
@@ -129,16 +129,16 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
         """Refuse hyper-parameters that cannot be honoured."""
 
     def _check_state(self) -> None:
-        """Refuse what cannot have been learnt."""
+        """Refuse values that `prepare` cannot have set."""
 
     def _size(self) -> int:
         """Features as a transformer."""
         return self.need_option("n_features", self.n_features, 1)
 
-    # Checks that they share.
+    # Checks for all generators.
 
     def _check_room(self, needed: int) -> None:
-        """Refuse to work with so many columns that the memory of this machine does not suffice."""
+        """Refuse more columns than the memory of this machine allows."""
         memory.check_room(
             f"{self.name} features need {memory.size(needed)} of memory for {self.n_columns_} columns",
             needed,
@@ -176,19 +176,19 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
         self.need_within(name, lambda value: 0.0 < value < np.inf, "a number > 0")
 
     def need_int(self, name: str, low: int = 0, high: int = 2**62) -> None:
-        """Something learnt that must be a whole number from low to high − 1."""
+        """A learned value that must be a whole number from low to high − 1."""
         value = getattr(self, name)
         if type(value) is not int or not low <= value < high:
             raise ValueError(f"{name}={value!r} of {self.name} features is not a whole number in [{low}, {high})")
 
     def need_float(self, name: str, low: float = -np.inf) -> None:
-        """Something learnt that must be a finite number above low."""
+        """A learned value that must be a finite number above low."""
         value = getattr(self, name)
         if type(value) not in (int, float) or not low < value < np.inf:
             raise ValueError(f"{name}={value!r} of {self.name} features is not a finite number > {low}")
 
     def need_array(self, name: str, shape: tuple[int | None, ...]) -> np.ndarray:
-        """Something learnt that must be a finite float array of this shape (None: any length)."""
+        """A learned value that must be a finite float array of this shape (None: any length)."""
         value = getattr(self, name)
         if not (
             isinstance(value, np.ndarray)
@@ -200,7 +200,7 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
             raise ValueError(f"{name} of {self.name} features is not a finite float array of shape {shape}")
         return value
 
-    # The scikit-learn face.
+    # Methods of scikit-learn transformers.
 
     def fit(self: G, X: Any, y: Any = None) -> G:
         """Prepare with the rows and make batch 0 of `n_features` features."""
@@ -223,7 +223,7 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
         return self.make(0, self._size(), self._residual_of(X, y) if self.needs_residual else None)
 
     def _residual_of(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
-        """Rows and what a constant leaves of y: of its indicator matrix, or of its values."""
+        """The rows, and y (its values, or its indicator matrix) minus its mean."""
         if y is None:
             raise DataError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: it has no residual"
@@ -261,7 +261,7 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
         return tags
 
 
-#: Parameters that belong to a machine, not to a model; steps of chains are in their state.
+#: Parameters that are not saved: threads belong to a machine, and steps of chains are in their state.
 _NOT_SAVED = ("n_jobs", "steps")
 
 
@@ -271,7 +271,7 @@ def described(generator: Any) -> dict[str, Any]:
 
     name = generator.name if isinstance(generator, Named) else None
     if name not in features.names() or features.get(name) is not type(generator):
-        raise ValueError(f"{type(generator).__name__} is not known by a name: see `lineal.features.register`")
+        raise ValueError(f"{type(generator).__name__} has no registered name: see `lineal.features.register`")
     if not isinstance(generator, Restorable):
         raise ValueError(f"{type(generator).__name__} has no get_params, state and restored: it cannot be saved")
     params = {name: value for name, value in generator.get_params(deep=False).items() if name not in _NOT_SAVED}
@@ -279,19 +279,19 @@ def described(generator: Any) -> dict[str, Any]:
 
 
 def from_description(description: Any) -> Any:
-    """The generator so described; a ValueError says what is wrong."""
+    """The generator that a description stands for; a ValueError says what is wrong."""
     from lineal import features
 
     if not isinstance(description, dict) or set(description) != {"name", "params", "state"}:
         raise ValueError("a generator of features is described by its name, params and state")
     name, params, state = description["name"], description["params"], description["state"]
     if not (isinstance(name, str) and isinstance(params, dict) and isinstance(state, dict)):
-        raise ValueError("the name of a generator is a text, its params and state are tables")
+        raise ValueError("the name of a generator must be a string, its params and state must be dicts")
     return features.get(name).restored(params, state)
 
 
 def thread_count(generator: Generator) -> int:
-    """Threads of a generator's kernels."""
+    """Number of threads of a generator's kernels."""
     return pool.thread_count(generator.n_jobs)
 
 
@@ -305,7 +305,7 @@ def transform_rows(batch: Any, X: Any, who: str) -> np.ndarray:
 
 
 def checked_block(batch: Any, who: str) -> Any:
-    """The batch as it came, or a DataError that names it if it has no width or makes no features."""
+    """The batch itself; raises a DataError that names it if it has no width or no `transform`."""
     width = batch.width if isinstance(batch, FeatureBatch) else None
     if isinstance(width, bool) or not isinstance(width, (int, np.integer)):
         raise DataError(f"{who}: make gave {batch!r}, which has no `transform` or no whole number `width`")
@@ -315,7 +315,7 @@ def checked_block(batch: Any, who: str) -> Any:
 
 
 def checked_features(F: Any, n_rows: int, width: int, who: str) -> np.ndarray:
-    """F as it came, or a DataError that names the generator and the batch (`who`) if it is not what it should be."""
+    """F itself; raises a DataError that names generator and batch (`who`) if type, shape or values are wrong."""
     if sparse.issparse(F) or not isinstance(F, np.ndarray):
         raise DataError(f"{who} features: transform gave {type(F).__name__}, not a NumPy array")
     if F.shape != (n_rows, width):

@@ -1,11 +1,11 @@
 """`Chain`: some steps before a generator, such as principal components before Fourier features.
 
-All steps but the last are applied to each chunk of rows as it comes; the last one makes the batches. A step is a
-generator here (its batch 0 of `n_features` features) or anything with scikit-learn's `fit` and `transform`, which
-however no model file can hold. Batches keep nothing but the steps.
+All steps but the last are applied to each chunk of rows; the last one makes the batches. A step is a generator (its
+batch 0 of `n_features` features) or anything with scikit-learn's `fit` and `transform`, which model files however
+cannot hold.
 
-To prepare a step the rows are sent through those before it: all of them if that takes at most 512 MB, else as many,
-drawn by the seed.
+To prepare a step, rows go through the steps before it: all rows if that takes at most 512 MB, else a random sample of
+that size.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Chain(Generator):
 
     Attributes
     ----------
-    steps_ : the prepared steps; those that were given stay as they were.
+    steps_ : the prepared steps; the `steps` themselves do not change.
 
     In `get_params`, ``grid search`` and the like, parameters of the steps are called ``0__stress``, ``1__scale``, ….
     """
@@ -66,7 +66,7 @@ class Chain(Generator):
 
     @property
     def needs_residual(self) -> bool:  # type: ignore[override]
-        """Whether the last step does."""
+        """Whether the last step needs the residual of a fit."""
         return bool(self.steps) and isinstance(self.steps[-1], NeedsResidual) and self.steps[-1].needs_residual
 
     def _check_params(self) -> None:
@@ -74,7 +74,9 @@ class Chain(Generator):
             raise OptionError("a chain needs at least one step")
         for step in self.steps[:-1]:
             if not isinstance(step, (Prepares, Transformer)):
-                raise OptionError(f"{type(step).__name__} is no step of a chain: it has neither prepare nor transform")
+                raise OptionError(
+                    f"{type(step).__name__} cannot be a step of a chain: it has neither prepare nor transform"
+                )
         if not (isinstance(self.steps[-1], Prepares) and isinstance(self.steps[-1], Makes)):
             raise OptionError(f"the last step of a chain makes features; {type(self.steps[-1]).__name__} does not")
 
@@ -105,7 +107,7 @@ class Chain(Generator):
         return ChainBatch(self.firsts_, self.last.make(number, size))
 
     def width_of(self, number: int, size: int) -> int:
-        """That of the last step."""
+        """Number of features of a batch of the last step, without making it."""
         return self.last.width_of(number, size)
 
     @property
@@ -162,7 +164,7 @@ class Chain(Generator):
         return chain
 
     def _join(self, steps: list[Generator]) -> None:
-        """Take steps that are prepared, and fit each other."""
+        """Join steps that were prepared before; refuses those that do not fit each other."""
         self.steps_, self.firsts_, width = steps, [], self.n_columns_
         for position, step in enumerate(steps):
             if step.n_columns_ != width:
@@ -216,7 +218,7 @@ class ChainBatch:
         return self.batch.transform(X)
 
     def state(self) -> dict[str, Any]:
-        """That of the last step's batch."""
+        """State of the last step's batch."""
         return self.batch.state() if isinstance(self.batch, KeepsState) else {}
 
 
@@ -262,7 +264,7 @@ def _first_batch(step: Any) -> Any:
         return step
     batch = step.make(0, _size_of(step))
     if batch.width == 0:
-        raise DataError(f"a chain's {type(step).__name__} makes no features of these rows")
+        raise DataError(f"a chain's {type(step).__name__} makes no features from these rows")
     return batch
 
 

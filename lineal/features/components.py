@@ -120,7 +120,7 @@ class ComponentBatch:
         return (rows.dense(X) - mean) @ V  # centred first: nothing cancels
 
     def state(self) -> dict[str, Any]:
-        """Nothing: the generator has it."""
+        """Empty: the generator has the components."""
         return {}
 
 
@@ -151,7 +151,7 @@ def _by_covariance(X: Any, mean: np.ndarray, largest: float, wanted: int) -> tup
 
 
 def _by_iteration(X: Any, mean: np.ndarray, wanted: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The same by subspace iteration with Rayleigh and Ritz's vectors."""
+    """Leading eigenvalues and vectors by subspace iteration with Rayleigh–Ritz vectors."""
     d = X.shape[1]
     size = min(d, wanted + OVERSAMPLING)
     V = np.empty(d * size)

@@ -4,7 +4,7 @@ For a patch p at each place of an image and a filter D_j (of length one, after w
 
     r = D_j'P(p − p̄),    a = max(r − τ, 0),   b = max(−r − τ, 0)
 
-and the features are the means (or sums) of a and b over each of pool × pool regions, and on demand their squares
+and the features are the means (or sums) of a and b over each of pool × pool regions, and with `squares` their squares
 (Coates, Lee & Ng 2011; Coates & Ng 2011 for the two-sided threshold and the spherical k-means). The whitening P is
 folded into the filters: it costs nothing.
 
@@ -52,7 +52,7 @@ class PatchConvolution(Generator):
     pooling : "mean" or "sum".
     whiten : whether patches are whitened.
     threshold : τ, or "quantile" for that of the absolute responses of the sampled patches.
-    quantile : share of responses that the threshold silences.
+    quantile : fraction of the responses that are below the threshold.
     squares : add the squares of the pooled responses.
     n_filters : filters of all batches together, for "kmeans" and "patches"; then there are no more features.
     n_features : features as a scikit-learn transformer; a filter makes 2·pool² of them, or 4·pool² with squares.
@@ -163,14 +163,14 @@ class PatchConvolution(Generator):
         return patches.Grid(height, width, channels, int(self.patch), int(self.stride), int(self.pool))
 
     def width_of(self, number: int, size: int) -> int:
-        """Those of whole filters, of which the bank has so many."""
+        """Features of the whole filters that fit into `size` and are left in the bank."""
         count = size // self._each
         left = count if self.bank_ is None else max(0, min(count, len(self.bank_) - number * count))
         return left * self._each
 
     @property
     def _each(self) -> int:
-        """Features of a filter."""
+        """Number of features per filter."""
         return 2 * int(self.pool) ** 2 * (2 if self.squares else 1)
 
     def _make(self, number: int, size: int, residual: Any) -> FeatureBatch:
@@ -224,7 +224,7 @@ class PatchBatch:
         pool.run([partial(work, source[i * a : j * a], out[i * b : j * b]) for i, j in pieces], self.threads)
 
     def state(self) -> dict[str, Any]:
-        """Nothing: the generator has the filters, or a seed that gives them."""
+        """Empty: the generator has the filters, or the seed that determines them."""
         return {}
 
 
@@ -235,7 +235,7 @@ def image_shape(given: Any, d: int) -> tuple[int, int, int]:
             side = math.isqrt(d // channels)
             if side * side * channels == d:
                 return side, side, channels
-        raise OptionError(f"rows of {d} numbers are no square images: give image_shape=(height, width, channels)")
+        raise OptionError(f"rows of {d} numbers are not square images: set image_shape=(height, width, channels)")
     try:
         shape = tuple(int(length) for length in given)
     except (TypeError, ValueError):

@@ -37,7 +37,7 @@ PAIRS = 4096
 #: Bandwidths between which float32 frequencies neither vanish nor overflow.
 SMALLEST, LARGEST = 1e-60, 1e60
 
-# Streams of random numbers: one a batch for each purpose. Distances are drawn from a stream that no batch has.
+# Streams of random numbers: one per batch and purpose. Distances have a stream of their own.
 _DISTANCES, _PURPOSES = -1, 4
 _DIRECTIONS, _LENGTHS, _TAILS, _PHASES = range(_PURPOSES)
 
@@ -195,7 +195,7 @@ class FourierBatch:
         return waves(F, half, self.phases, np.sqrt(2.0 / self.width), self.threads)
 
     def state(self) -> dict[str, Any]:
-        """Nothing: a seed and a number give it again."""
+        """Empty: seed and number determine the batch."""
         return {}
 
 

@@ -20,7 +20,7 @@ from lineal.features.subset import ColumnBatch, ColumnGenerator, column_sums
 
 
 class GreedyResidual(ColumnGenerator):
-    """Columns of X by their correlation with the residual, never one twice; columns of zeros never.
+    """Columns of X by their correlation with the residual. No column comes twice; columns of zeros never come.
 
     As a scikit-learn transformer it needs y, whose centred indicator matrix (labels) or values are the residual.
 
@@ -31,7 +31,7 @@ class GreedyResidual(ColumnGenerator):
     Attributes
     ----------
     norms_ : ‖X_j‖.
-    columns_, numbers_ : columns given out so far, and in which batches.
+    columns_, numbers_ : columns used so far, and their batches.
     """
 
     name: ClassVar[str] = "greedy"
@@ -64,13 +64,13 @@ class GreedyResidual(ColumnGenerator):
         numbers = self.numbers_
         fits = isinstance(numbers, np.ndarray) and numbers.shape == self.columns_.shape
         if not (fits and numbers.dtype.kind in "iu"):
-            raise ValueError("numbers_ of greedy features are not one batch number a column")
+            raise ValueError("numbers_ of greedy features are not one batch number per column")
 
     def _make(self, number: int, size: int, residual: Any) -> FeatureBatch:
         if residual is None:
             known = self.columns_[self.numbers_ == number]
             if len(known) == 0:
-                raise OptionError("greedy features are chosen by a residual: give make(…, residual=(X, R))")
+                raise OptionError("greedy features need a residual: call make(…, residual=(X, R))")
             return ColumnBatch(known, has_state=True)
         X, R = residual
         if X.shape[1] != self.n_columns_ or len(R) != X.shape[0]:

@@ -41,7 +41,7 @@ def signs(state: np.ndarray, count: int, p: int) -> np.ndarray:
 class Structured:
     """Frequencies given by signs and lengths.
 
-    Memory: 3 bytes a sign; a chunk of a sparse matrix is made dense by at most 4 M numbers.
+    Memory: 3 bytes per sign; sparse rows are converted to dense ones in chunks of at most 4 M numbers.
     """
 
     def __init__(self, signs: np.ndarray, lengths: np.ndarray) -> None:

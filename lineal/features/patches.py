@@ -12,7 +12,7 @@ from lineal.core.jit import kernel
 from lineal.errors import DataError, OptionError
 from lineal.features import rows
 
-#: Patches that filters are learnt from, and passes of k-means.
+#: Patches that filters are learned from, and passes of k-means.
 SAMPLE, PASSES = 50_000, 10
 
 #: Added to the variances before whitening, as a share of their mean: directions of noise are not blown up.

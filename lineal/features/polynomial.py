@@ -33,7 +33,7 @@ class Polynomial(Generator):
     ----------
     degree : highest degree, at most 10.
     interactions_only : leave out monomials with a column twice.
-    n_features : features as a scikit-learn transformer, at most so many; None for all.
+    n_features : features as a scikit-learn transformer, at most this many; None for all.
     """
 
     name: ClassVar[str] = "polynomial"
@@ -52,7 +52,7 @@ class Polynomial(Generator):
 
     @property
     def n_monomials(self) -> int:
-        """How many there are."""
+        """Number of monomials."""
         repeats = not self.interactions_only
         return sum(count(self.n_columns_, degree, repeats) for degree in range(1, int(self.degree) + 1))
 
@@ -91,7 +91,7 @@ class PolynomialBatch:
         self.columns, at = np.unique(terms, return_inverse=True)
         self.at: np.ndarray = at.reshape(terms.shape)
 
-    @np.errstate(over="ignore", invalid="ignore")  # products that are not finite are refused by whoever asked for them
+    @np.errstate(over="ignore", invalid="ignore")  # products that are not finite are refused by the caller
     def transform(self, X: Any) -> np.ndarray:
         """(m, width) products."""
         dtype = rows.precision(X)

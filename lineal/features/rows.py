@@ -1,4 +1,4 @@
-"""Rows as generators take them: dense of any numeric type or CSR, read by chunks."""
+"""Rows for generators: dense of any numeric type or CSR, read in chunks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy import sparse
 from lineal.core import rng
 from lineal.errors import DataError
 
-#: Numbers that a chunk of rows may have, in and out.
+#: Most numbers in a chunk of rows, and in its features.
 CHUNK = 1 << 22
 
 
@@ -61,7 +61,7 @@ def project(X: Any, V: np.ndarray, threads: int = 1, out: np.ndarray | None = No
 
 
 def sample(n: int, size: int, seed: int, stream: int) -> np.ndarray:
-    """`size` of n row numbers (all of them where there are no more), ascending, without repeats."""
+    """`size` random row numbers below n (all where n is smaller), ascending, without repeats."""
     if n <= size:
         return np.arange(n)
     state = rng.generator(seed, stream)

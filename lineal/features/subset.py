@@ -20,7 +20,7 @@ from lineal.features.contracts import FeatureBatch
 
 
 class ColumnBatch:
-    """Some columns, in an order of their own."""
+    """Some columns, in a given order."""
 
     def __init__(self, columns: np.ndarray, has_state: bool = False) -> None:
         self.columns, self.width, self.has_state = columns, len(columns), has_state
@@ -92,7 +92,7 @@ class RandomSubset(ColumnGenerator):
         self.need_flag("replacement")
 
     def width_of(self, number: int, size: int) -> int:
-        """With replacement, batches do not take columns from each other."""
+        """Columns that are left; with replacement, all columns for every batch."""
         return super().width_of(0 if self.replacement else number, size)
 
     def _bytes_to_make(self, size: int) -> int:
@@ -106,7 +106,7 @@ class RandomSubset(ColumnGenerator):
 
 
 class FrequencyOrdered(ColumnGenerator):
-    """Columns by decreasing number of entries that are not zero; of equal ones the first comes first.
+    """Columns by decreasing number of non-zero entries; ties go to the lower column.
 
     Parameters
     ----------

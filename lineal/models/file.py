@@ -41,7 +41,7 @@ LONGEST_TEXT = 40_000_000
 #: NumPy kinds of labels that a file can hold.
 LABEL_KINDS = {"i": "int", "u": "int", "f": "float", "b": "bool", "U": "str"}
 
-#: What is raised where a file holds other values than a model can have.
+#: Errors that mean that a file holds values that no model can have.
 _MISFITS = (
     LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError, MemoryError,
 )  # fmt: skip
@@ -176,11 +176,11 @@ def check_names(rows: Dataset) -> None:
             label_kind(np.asarray(labels))
     other = next((name for name in rows.feature_names or () if not isinstance(name, str)), None)
     if other is not None:
-        raise ModelFileError(f"feature names must be texts to be saved, found {other!r}")
+        raise ModelFileError(f"feature names must be strings to be saved, found {other!r}")
 
 
 def _common_to_json(model: Any) -> dict[str, Any]:
-    """What models of all kinds have."""
+    """The values that models of all kinds have."""
     return {
         "lineal_version": __version__,
         "classes": model.classes.tolist(),
@@ -194,8 +194,8 @@ def _common_to_json(model: Any) -> dict[str, Any]:
     }
 
 
-#: Where the kinds of models are. Files of linear models are older than the other kinds: they do not name theirs, and
-#: what is their own stands beside what all models have.
+#: Module and class of each kind of model. Files of linear models are older than the other kinds: they do not name
+#: their kind, and their own values stand beside those of all models.
 _KINDS = {
     "linear": ("lineal.linear.model", "Model"),
     "calibrated": ("lineal.least_squares.model", "CalibratedModel"),
@@ -231,7 +231,7 @@ def _from_json(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> Any:
 
 
 def _common_from_json(values: dict[str, Any]) -> dict[str, Any]:
-    """What models of all kinds have, but for the schema, which is to be compared to the features."""
+    """The values that models of all kinds have, except the schema, which depends on the number of features."""
     classes = _labels(values["classes"], values["label_kind"])
     names, certificate = values["feature_names"], values["certificate"]
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
@@ -270,7 +270,7 @@ def _schema(values: dict[str, Any] | None, width: int) -> Schema | None:
         return None
     schema = Schema.from_json(values)
     if not 0 <= schema.n_features <= MAX_FEATURES:
-        raise ValueError(f"{schema.n_features} is no number of features")
+        raise ValueError(f"{schema.n_features} is not a valid number of features")
     if schema.columns is not None and schema.width != width:
         raise ValueError(f"the schema picks {schema.width} columns for {width} features")
     return schema

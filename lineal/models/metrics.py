@@ -1,7 +1,7 @@
 """How good predictions are: measures of scores and probabilities against labels, as plain dicts.
 
-Areas, F1 of one label a row and log loss are scikit-learn's (imported on use). A measure that the data cannot give (the
-area under a curve with one class only) is None, and "notes" says why.
+Areas, F1 for one label per row and log loss are scikit-learn's (imported on use). A measure that the data do not
+determine (the area under a curve with one class only) is None, and "notes" says why.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def predicted_numbers(scores: np.ndarray) -> np.ndarray:
 
 
 def headline(labels: Any, scores: np.ndarray, classes: np.ndarray) -> tuple[str, float]:
-    """The one measure of a summary: accuracy, or for label sets precision at 1. Needs no scikit-learn."""
+    """The measure for summaries: accuracy, or precision at 1 for label sets. Does not need scikit-learn."""
     if np.ndim(labels) == 2:
         return "precision_at_1", precision_at(labels, scores, 1)
     return "accuracy", float(np.mean(class_numbers(labels, classes) == predicted_numbers(scores)))
@@ -50,7 +50,7 @@ def headline(labels: Any, scores: np.ndarray, classes: np.ndarray) -> tuple[str,
 def single_label(
     labels: np.ndarray, scores: np.ndarray, probabilities: np.ndarray | None, classes: np.ndarray
 ) -> dict[str, Any]:
-    """Measures for one label a row.
+    """Measures for one label per row.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def single_label(
 
 
 def confusion(truth: np.ndarray, guess: np.ndarray, classes: np.ndarray) -> dict[str, Any]:
-    """Counts, a row a true class and a column a predicted one."""
+    """Counts, one row per true class and one column per predicted class."""
     counts = np.zeros((len(classes), len(classes)), np.int64)
     np.add.at(counts, (truth, guess), 1)
     return {"labels": np.asarray(classes).tolist(), "matrix": counts.tolist()}
@@ -163,7 +163,7 @@ def label_sets(
     `sets_of` gives the label sets of some rows of scores; by default those above zero. Rows without labels: F1 of the
     row is 1 where none is predicted, else 0; ranking loss 0, average precision 1 and coverage 0, as for rows with
     nothing to order; precision 0; the one-error leaves them out. A label that no row has and that is never predicted
-    has F1 0. Memory: a block of rows is sorted at a time.
+    has F1 0. Memory: rows are sorted in chunks.
     """
     n, k = scores.shape
     counts, rows = np.zeros((3, k)), []
@@ -204,7 +204,7 @@ _ROW_MEASURES = (
 
 
 def _of_rows(truth: np.ndarray, guess: np.ndarray) -> np.ndarray:
-    """(n, 3): whether the whole set is right, the share of wrong labels, and F1 of every row."""
+    """(n, 3): whether the whole set is right, the fraction of wrong labels, and F1, per row."""
     wrong = (truth != guess).sum(axis=1)
     sizes = truth.sum(axis=1) + guess.sum(axis=1)
     f1 = np.where(sizes > 0, (sizes - wrong) / np.maximum(sizes, 1), 1.0)
@@ -233,7 +233,7 @@ def _of_orders(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
 
 def _of_label_probabilities(labels: Any, probabilities: np.ndarray) -> dict[str, float]:
-    """Every (row, label) is an event of its own."""
+    """Log loss, Brier score and calibration error, each pair of row and label an event of its own."""
     from sklearn.metrics import log_loss
 
     truth = labels.toarray() if sparse.issparse(labels) else np.asarray(labels)
@@ -254,7 +254,7 @@ def precision_at(labels: Any, scores: np.ndarray, top: int) -> float:
 
 
 def numbers(y: Any, predicted: np.ndarray) -> dict[str, Any]:
-    """Errors of numbers."""
+    """Errors of predicted numbers."""
     y = np.asarray(y, np.float64)
     errors = y - predicted
     spread = float(((y - y.mean()) ** 2).mean())

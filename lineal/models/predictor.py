@@ -1,4 +1,4 @@
-"""What every trained model can do once it has scores: labels, probabilities, any kind of rows."""
+"""`Predictor`, the base of all models: from the scores of any kind of rows to labels and probabilities."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lineal.models import thresholds as label_cuts
 #: Rows scored at a time: bounds the memory of predictions by this many rows of scores.
 CHUNK_ROWS = 16_384
 
-#: Types of numbers that products take as they are.
+#: Types of numbers that are not converted.
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -33,7 +33,7 @@ class Predictor(abc.ABC):
     ----------
     classes : the labels.
     is_multilabel : whether rows have label sets.
-    is_number : whether the score is the answer: a regression, without classes.
+    is_number : whether the score is the prediction: a regression, without classes.
     thresholds : where label sets begin (see `lineal.linear.thresholds`); None for zero.
     feature_names : d strings or None.
     schema : how the training file became columns, so that other files are read the same way; None for arrays.
@@ -49,7 +49,7 @@ class Predictor(abc.ABC):
     @property
     @abc.abstractmethod
     def n_features(self) -> int:
-        """d."""
+        """Number of features."""
 
     @property
     @abc.abstractmethod
@@ -63,7 +63,7 @@ class Predictor(abc.ABC):
 
     @property
     def why_no_probabilities(self) -> str:
-        """What to say where there are none."""
+        """Why the model has no probabilities, for messages."""
         return "this model gives scores, not probabilities"
 
     @abc.abstractmethod
@@ -91,7 +91,7 @@ class Predictor(abc.ABC):
         return self._collect(X, self.labels_of)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities (n, number of classes), a column a label for label sets; the likeliest class is `predict`'s.
+        """Probabilities (n, number of classes), one column per label for label sets. `predict` gives the likeliest class.
 
         For losses that have probabilities, and for others where they were calibrated at fit time.
         """
@@ -99,7 +99,7 @@ class Predictor(abc.ABC):
         return self._collect(X, self.probabilities_of)
 
     def check_probabilities(self) -> None:
-        """Refuse scores that are no probabilities, and were not calibrated to be."""
+        """Raise an error if the model has no probabilities."""
         if not self.has_probabilities:
             raise OptionError(self.why_no_probabilities)
 
@@ -168,7 +168,7 @@ class Predictor(abc.ABC):
             except ValueError as error:
                 if isinstance(error, DataError):
                     raise
-                raise DataError("X is no matrix: its rows have different lengths") from None
+                raise DataError("X is not a matrix: its rows have different lengths") from None
             if X.ndim == 1 and len(X) == self.n_features:
                 X = X[None, :]
             if X.ndim != 2:
@@ -202,7 +202,7 @@ class Predictor(abc.ABC):
                 return np.asarray(frame.to_numpy(), dtype=self.dtype)
         except (TypeError, ValueError) as error:
             check_frame(frame)
-            raise DataError(f"the table has columns that are no numbers ({error})") from None
+            raise DataError(f"the table has columns that are not numeric ({error})") from None
 
     def _cut(self, X: Any) -> Iterator[Any]:
         n = X.shape[0]
@@ -225,17 +225,17 @@ class Predictor(abc.ABC):
 
 
 def _all_finite(values: np.ndarray) -> bool:
-    """Whether all numbers are finite; a few of them are looked at one by one, in half of the time."""
+    """Whether all numbers are finite. Few numbers are tested one by one, which takes half of the time."""
     if values.size <= 32:
         return all(map(math.isfinite, values.ravel().tolist()))
     return bool(np.isfinite(values).all())
 
 
 def _needed(X: Any, schema: Schema) -> Any:
-    """Of the columns that the schema makes, those that the model takes."""
+    """The columns that the model uses, of those that the schema describes."""
     return X if schema.columns is None else pick_columns(X, np.asarray(schema.columns, np.int64))
 
 
 def score_columns(classes: np.ndarray, is_multilabel: bool) -> int:
-    """Columns of scores where two classes have one."""
+    """Number of score columns: one for two classes, else one per class."""
     return 1 if len(classes) == 2 and not is_multilabel else len(classes)

@@ -1,8 +1,8 @@
-"""Reads safetensors files without mapping them: a file that another process cuts off is an error, not a SIGBUS.
+"""Reads safetensors files without memory mapping: if another process truncates the file, that is an error, no crash.
 
 A file is the length of its header (8 bytes, little-endian), the header (JSON: name, type, shape and place of every
-tensor, and the metadata) and the bytes of the tensors. Nothing in the header is believed: no array is made before the
-file has been seen to hold it.
+tensor, and the metadata) and the bytes of the tensors. Nothing in the header is trusted: no array is created before
+it is known that the file is long enough.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import IO, Any
 
 import numpy as np
 
-#: Bytes that a header can have, as the reference implementation has it.
+#: Most bytes of a header, as in the reference implementation.
 LONGEST_HEADER = 100_000_000
 
 _METADATA = "__metadata__"

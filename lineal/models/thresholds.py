@@ -6,7 +6,7 @@ import numpy as np
 
 
 def label_sets(thresholds: np.ndarray | None, scores: np.ndarray) -> np.ndarray:
-    """(n, k) bool: the labels of these scores. Cuts are compared in float64."""
+    """(n, k) bool: the labels of these scores. Thresholds are compared in float64."""
     if thresholds is None:
         return scores > 0.0
     k = scores.shape[1]
@@ -17,19 +17,16 @@ def label_sets(thresholds: np.ndarray | None, scores: np.ndarray) -> np.ndarray:
 
 
 def describe(thresholds: np.ndarray | None, k: int) -> str:
-    """In a few words."""
+    """The thresholds in a few words."""
     if thresholds is None:
         return "zero"
     if len(thresholds) == k + 1:
         return "learned, linear in the scores"
-    return f"{thresholds[0]:g} for all labels" if np.all(thresholds == thresholds[0]) else "a cut a label"
+    return f"{thresholds[0]:g} for all labels" if np.all(thresholds == thresholds[0]) else "one threshold per label"
 
 
 def check(thresholds: np.ndarray, k: int) -> np.ndarray:
-    """The vector, or a ValueError where it cannot be one of a model with k labels."""
+    """The thresholds themselves; raises a ValueError where they do not fit a model with k labels."""
     if thresholds.shape not in ((k,), (k + 1,)) or not np.isfinite(thresholds).all():
         raise ValueError("the thresholds do not fit the labels")
     return thresholds
-
-
-# --- from held-out scores

@@ -449,7 +449,7 @@ def test_options_that_cannot_be_honoured(generator):
 def test_blocks_that_are_none():
     generator = RandomSubset().prepare(TEXT)
     for number, size in ((-1, 4), (0, 0)):
-        with pytest.raises(OptionError, match="is none"):
+        with pytest.raises(OptionError, match="does not exist"):
             generator.make(number, size)
     with pytest.raises(ValueError, match="has no state"):
         generator.remake(0, 4, {"columns": np.arange(4)})

@@ -353,5 +353,5 @@ def test_the_command_line_gives_the_same_label_sets(loss, threshold, tmp_path):
     Y = lineal.read(rows, schema=known.schema).y.toarray()
     assert measures["subset_accuracy"] == pytest.approx((predicted == Y).all(axis=1).mean())
     shown = done("inspect", model).stdout
-    assert ("learned, linear in the scores" if threshold is None else "a cut a label") in shown
+    assert ("learned, linear in the scores" if threshold is None else "one threshold per label") in shown
     assert "fbr" in failed("train", rows, "-m", model, "--fbr", "0.2")

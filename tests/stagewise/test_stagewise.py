@@ -756,7 +756,7 @@ def test_loaded_models_go_on(tmp_path):
 
 def test_generators_of_ones_own_are_not_saved(tmp_path):
     model = classifier().fit(IRIS, SPECIES)
-    with pytest.raises(ModelFileError, match=r"Waves is not known by a name: see `lineal.features.register`"):
+    with pytest.raises(ModelFileError, match=r"Waves has no registered name: see `lineal.features.register`"):
         model.save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
