@@ -15,9 +15,9 @@ from lineal.errors import OptionError
 from lineal.online.options import TUNE, OnlineOptions
 
 if TYPE_CHECKING:
-    from lineal.online.trainer import Trainer
     from lineal.online.from_files import FileLearner
     from lineal.online.model import OnlineModel
+    from lineal.online.trainer import Trainer
     from lineal.problem.solution import Run
 
 

@@ -91,7 +91,7 @@ class Predictor(abc.ABC):
         return self._collect(X, self.labels_of)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities (n, number of classes), one column per label for label sets. `predict` gives the likeliest class.
+        """Probabilities (n, number of classes), one column per label for label sets; `predict` has the likeliest.
 
         For losses that have probabilities, and for others where they were calibrated at fit time.
         """
