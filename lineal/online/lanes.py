@@ -28,10 +28,20 @@ _BYTES = 4  # vectors start at any float32
 class _Lanes:
     """Builds loops over the features of an example, on `LANES` float32 of each."""
 
-    def __init__(self, context: Any, builder: Any, width: Any) -> None:
-        self.context, self.builder, self.width = context, builder, width
+    def __init__(self, context: Any, builder: Any, types_given: Any, arguments: Any) -> None:
+        scratch_type, _, cells_type, self.many_type, _, _ = types_given
+        scratch, self.count, cells, self.many, self.width, self.at = arguments
+        self.context, self.builder = context, builder
         self.kind: Any = ir.FloatType()
         self.vector: Any = ir.VectorType(self.kind, LANES)
+        self.slots_type, self.slots = self.field(scratch_type, scratch, "slots")
+        self.values_type, self.values = self.field(scratch_type, scratch, "values")
+        self.rates = self.field(scratch_type, scratch, "rates")[1]
+        self.cells = self.place(cells_type, cells)
+
+    def of_columns(self, name: str) -> Any:
+        """The place of a vector over columns."""
+        return self.field(self.many_type, self.many, name)[1]
 
     def field(self, tuple_type: Any, values: Any, name: str) -> tuple[Any, Any]:
         """Type of an array in a NamedTuple, and the place of its first entry."""
@@ -51,15 +61,15 @@ class _Lanes:
     def store(self, value: Any, place: Any, offset: Any) -> None:
         self.builder.store(value, vector_at(self.builder, place, offset, self.vector), align=_BYTES)
 
-    def row(self, slots_type: Any, slots: Any, p: Any, column: Any) -> Any:
+    def row(self, p: Any, column: Any) -> Any:
         """Offset of a column in the row of feature p: its weights, then its sums."""
-        slot = element(self.context, self.builder, slots_type, slots, p, types.uintp)
+        slot = element(self.context, self.builder, self.slots_type, self.slots, p, types.uintp)
         stride = self.builder.add(self.width, self.width)
         return self.builder.add(self.builder.mul(slot, stride), column)
 
-    def rate_at(self, p: Any, column: Any) -> Any:
-        """Offset of the rate of a column of feature p."""
-        return self.builder.add(self.builder.mul(p, self.width), column)
+    def rate_at(self, p: Any) -> Any:
+        """Offset of the rates of feature p."""
+        return self.builder.add(self.builder.mul(p, self.width), self.at)
 
     def times(self, a: Any, b: Any) -> Any:
         return self.builder.fmul(a, b, flags=FLAGS)
@@ -67,74 +77,56 @@ class _Lanes:
     def plus(self, a: Any, b: Any) -> Any:
         return self.builder.fadd(a, b, flags=FLAGS)
 
-    def everywhere(self, values_type: Any, values: Any, p: Any) -> Any:
-        value = element(self.context, self.builder, values_type, values, p, types.float32)
+    def z(self, p: Any) -> Any:
+        """z of feature p, in all lanes."""
+        value = element(self.context, self.builder, self.values_type, self.values, p, types.float32)
         return splat(self.builder, value, self.vector)
 
-    def features(self, count: Any) -> Any:
-        zero, one = (ir.Constant(count.type, n) for n in (0, 1))
-        return cgutils.for_range_slice(self.builder, zero, count, one, count.type)
+    def features(self) -> Any:
+        """A loop over the features."""
+        zero, one = (ir.Constant(self.count.type, n) for n in (0, 1))
+        return cgutils.for_range_slice(self.builder, zero, self.count, one, self.count.type)
 
 
 @intrinsic
 def _grow(typing: Any, scratch: Any, count: Any, cells: Any, many: Any, width: Any, at: Any):
-    size = types.uintp
-    signature = types.void(scratch, size, cells, many, size, size)
-
     def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        scratch_, count_, cells_, many_, width_, at_ = arguments
-        lanes = _Lanes(context, builder, width_)
+        lanes = _Lanes(context, builder, sig.args, arguments)
         one_to_one = ir.FunctionType(lanes.vector, [lanes.vector])
         root = cgutils.get_or_insert_function(builder.module, one_to_one, f"llvm.sqrt.v{LANES}f32")
-        slots_type, slots = lanes.field(scratch, scratch_, "slots")
-        values_type, values = lanes.field(scratch, scratch_, "values")
-        _, rates = lanes.field(scratch, scratch_, "rates")
-        _, squares = lanes.field(many, many_, "squares")
-        _, q = lanes.field(many, many_, "q")
-        matrix = lanes.place(cells, cells_)
-        square = lanes.load(squares, at_)
+        square = lanes.load(lanes.of_columns("squares"), lanes.at)
         total_q = cgutils.alloca_once_value(builder, lanes.number(0.0))
         least, largest = lanes.number(LEAST_SQUARE), lanes.number(LARGEST_SUM)
-        column = builder.add(width_, at_)
-        with lanes.features(count_) as (p, _):
-            x = lanes.everywhere(values_type, values, p)
+        column = builder.add(lanes.width, lanes.at)
+        with lanes.features() as (p, _):
+            x = lanes.z(p)
             x = lanes.times(x, x)
-            row = lanes.row(slots_type, slots, p, column)
-            total = lanes.plus(lanes.load(matrix, row), lanes.times(square, x))
+            row = lanes.row(p, column)
+            total = lanes.plus(lanes.load(lanes.cells, row), lanes.times(square, x))
             total = builder.select(builder.fcmp_ordered("<", total, largest), total, largest)
-            lanes.store(total, matrix, row)
+            lanes.store(total, lanes.cells, row)
             total = builder.select(builder.fcmp_ordered(">", total, least), total, least)
             rate = builder.fdiv(lanes.number(1.0), builder.call(root, [total]))
-            lanes.store(rate, rates, lanes.rate_at(p, at_))
+            lanes.store(rate, lanes.rates, lanes.rate_at(p))
             builder.store(lanes.plus(builder.load(total_q), lanes.times(x, rate)), total_q)
-        lanes.store(builder.load(total_q), q, at_)
+        lanes.store(builder.load(total_q), lanes.of_columns("q"), lanes.at)
         return context.get_dummy_value()
 
-    return signature, generate
+    return types.void(scratch, types.uintp, cells, many, types.uintp, types.uintp), generate
 
 
 @intrinsic
 def _advance(typing: Any, scratch: Any, count: Any, cells: Any, many: Any, width: Any, at: Any):
-    size = types.uintp
-    signature = types.void(scratch, size, cells, many, size, size)
-
     def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        scratch_, count_, cells_, many_, width_, at_ = arguments
-        lanes = _Lanes(context, builder, width_)
-        slots_type, slots = lanes.field(scratch, scratch_, "slots")
-        values_type, values = lanes.field(scratch, scratch_, "values")
-        _, rates = lanes.field(scratch, scratch_, "rates")
-        _, steps = lanes.field(many, many_, "steps")
-        matrix = lanes.place(cells, cells_)
-        step = lanes.load(steps, at_)
-        with lanes.features(count_) as (p, _):
-            row = lanes.row(slots_type, slots, p, at_)
-            rate = lanes.load(rates, lanes.rate_at(p, at_))
-            change = lanes.times(lanes.times(step, lanes.everywhere(values_type, values, p)), rate)
-            lanes.store(lanes.plus(lanes.load(matrix, row), change), matrix, row)
+        lanes = _Lanes(context, builder, sig.args, arguments)
+        step = lanes.load(lanes.of_columns("steps"), lanes.at)
+        with lanes.features() as (p, _):
+            row = lanes.row(p, lanes.at)
+            change = lanes.times(lanes.times(step, lanes.z(p)), lanes.load(lanes.rates, lanes.rate_at(p)))
+            lanes.store(lanes.plus(lanes.load(lanes.cells, row), change), lanes.cells, row)
         return context.get_dummy_value()
 
-    return signature, generate
+    return types.void(scratch, types.uintp, cells, many, types.uintp, types.uintp), generate
 
 
 def _plain_grow(scratch: Any, count: int, cells: Any, many: Any, width: int, at: int) -> None:
