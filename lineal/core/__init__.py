@@ -1,1 +1,8 @@
-"""What every compiled part stands on: kernel decorator, method protocol, scalar maths, seeded numbers, threads."""
+"""The ground that everything compiled stands on. No learning here.
+
+Lives here: the decorator of kernels and their disk cache (`jit`), methods that kernels can call (`protocol`), scalar
+maths (`maths`), vector registers (`simd`), random numbers (`rng`), threads (`threads`), checks of arrays from outside
+(`inputs`), and weights with few non-zero rows (`row_sparse`). The last two import no Numba: models predict without it.
+May import: `lineal.system` and `lineal.errors`. Private names of Numba are imported in `numba_internals` only.
+To add to it: a function belongs here if two folders above need it and it knows neither losses, matrices nor solvers.
+"""

@@ -23,7 +23,7 @@ _TO_UNIT = 1.0 / (1 << 53)
 
 
 def generator(seed: int, stream: int = 0) -> np.ndarray:
-    """State for `seed`; different `stream` numbers give independent sequences (one a thread, block or epoch)."""
+    """State for `seed`; different `stream` numbers give independent sequences (one per thread, block or epoch)."""
     with np.errstate(over="ignore"):
         start = mix(np.uint64(seed & 0xFFFFFFFFFFFFFFFF)) ^ mix(np.uint64(stream & 0xFFFFFFFFFFFFFFFF) + _GOLDEN)
     return np.array([start], dtype=np.uint64)

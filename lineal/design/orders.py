@@ -64,8 +64,8 @@ def _copy(X: Design, order: str, threads: int) -> Design:
 def _transpose(rows: CSR, d: int, threads: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Data, indices and pointers of the d columns, the indices of each ascending.
 
-    Threads sort disjoint ranges of rows, so the copy does not depend on their number. Memory: one pointer a column and
-    thread besides the result.
+    Threads sort disjoint ranges of rows, so the copy does not depend on their number. Memory: one pointer per
+    column and thread besides the result.
     """
     n = len(rows.indptr) - 1
     first, last = int(rows.indptr[0]), int(rows.indptr[-1])

@@ -24,7 +24,7 @@ from lineal.errors import DataError
 #: Multiplications below which starting a thread costs more than it saves.
 WORTH_A_THREAD = 1_000_000
 
-#: Multiplications a row below which bisecting every row costs more than a second thread saves.
+#: Multiplications per row below which bisecting every row costs more than a second thread saves.
 WORTH_A_SPLIT = 1500
 
 #: Unsigned cursors: Numba then leaves out the test for negative (wrap-around) indices.
@@ -208,7 +208,7 @@ def _scatter(layout: CSR, is_sorted: bool, R: np.ndarray, out: np.ndarray, threa
         flat_out[:] = 0
         _rows_rmatmul(layout, flat_R, k, flat_out)
         return out
-    # Quantiles of a sample of the indices; two pieces a thread, because rare columns cost more cache misses.
+    # Quantiles of a sample of the indices; two pieces per thread, because rare columns cost more cache misses.
     sample = np.sort(layout.indices[first : last : max(1, (last - first) // 4096)])
     inner = sample[len(sample) * np.arange(1, 2 * threads) // (2 * threads)]
     bounds = np.unique([0, *(inner.astype(np.int64) + 1).tolist(), layout.n_columns])

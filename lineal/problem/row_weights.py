@@ -43,7 +43,9 @@ def row_weights(sample_weight: Any, class_weight: Any, encoded: Encoded, n: int)
 
 
 def _class_factors(class_weight: Any, classes: np.ndarray, numbers: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """One factor per class. Unlike scikit-learn's, they count weighted rows, and import nothing on the command line."""
+    """One factor per class: the numbers of scikit-learn's `compute_class_weight`, without importing scikit-learn."""
+    # That function counts weighted rows only from scikit-learn 1.7 on, divides by zero for classes without weight, and
+    # lets negative factors and NaN pass.
     if class_weight is None:
         return np.ones(len(classes))
     if isinstance(class_weight, str) and class_weight == "balanced":
