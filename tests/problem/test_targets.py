@@ -1,6 +1,7 @@
 """Labels and their numbers: of the whole, and the same however it is cut into parts."""
 
 import datetime
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ def test_label_sets_have_no_class_numbers():
 def cut(y, cuts):
     """Parts of y between these places, some of them empty."""
     bounds = [0, *sorted(cuts), y.shape[0] if hasattr(y, "shape") else len(y)]
-    return [(start, y[start:stop]) for start, stop in zip(bounds, bounds[1:])]
+    return [(start, y[start:stop]) for start, stop in pairwise(bounds)]
 
 
 def by_parts(y, cuts, direct):
@@ -89,7 +90,7 @@ def test_lists_of_labels_may_be_cut_anywhere(y, cuts, direct):
 def test_arrays_of_labels_may_be_cut_anywhere(kind, seed, cuts, direct):
     y = np.random.default_rng(seed).integers(0, 5, 15)
     y[:2] = 0, 1
-    y = y.astype(np.int64).astype(kind) if kind != object else np.array([f"label {label}" for label in y], object)
+    y = y.astype(np.int64).astype(kind) if kind is not object else np.array([f"label {label}" for label in y], object)
     assert_same(y, cuts, direct)
 
 
