@@ -236,11 +236,6 @@ def _common_type(some: np.ndarray, others: np.ndarray) -> np.dtype[Any]:
     if dtype.kind not in "fc" or kinds == {"f"}:
         return dtype
     whole = [int(label) for part in (some, others) if part.dtype.kind in "iu" for label in part.tolist()]
-    if kinds == {"i", "u"}:
-        if max(whole) <= np.iinfo(np.int64).max:
-            return np.dtype(np.int64)
-        if min(whole) >= 0:
-            return np.dtype(np.uint64)
     rounded = [label for label in whole if abs(label) > EXACT]
     if rounded:
         raise DataError(

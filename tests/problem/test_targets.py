@@ -1,7 +1,7 @@
 """Labels and their numbers: of the whole, and the same however it is cut into parts."""
 
 import datetime
-import itertools
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_label_sets_have_no_class_numbers():
 def cut(y, cuts):
     """Parts of y between these places, some of them empty."""
     bounds = [0, *sorted(cuts), y.shape[0] if hasattr(y, "shape") else len(y)]
-    return [(start, y[start:stop]) for start, stop in itertools.pairwise(bounds)]
+    return [(start, y[start:stop]) for start, stop in pairwise(bounds)]
 
 
 def by_parts(y, cuts, direct):
