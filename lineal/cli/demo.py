@@ -67,7 +67,7 @@ def demo(json: show.Json = False) -> None:
     _show_rows(rows)
     kernels = f"compiled {compiled} kernels, which are kept on disk" if compiled else "loaded its compiled kernels"
     print(f"The first fit includes work that is done once: lineal {kernels}.")
-    print(f"Certificate: {show.certificate(solution.certificate)}.")
+    print(f"Certificate: {solution.certificate}.")
     print(f"Saved ({memory.size(size)}), loaded again: predictions {'agree' if agree else 'DIFFER'}.\n")
     print(NEXT)
 

@@ -175,7 +175,7 @@ def _show(result: dict[str, Any], solution: Solution, as_json: bool) -> None:
         entries["score"] = "none: the search ended before any strength was scored on all folds"
     if result["alpha_max"] is None:
         del entries["alpha_max"]
-    entries["certificate"] = show.certificate(solution.certificate)
+    entries["certificate"] = str(solution.certificate)
     entries["seconds"] = seconds_text(result["seconds"])
     show.pairs("lineal path", entries)
 

@@ -6,14 +6,11 @@ import json
 import math
 import sys
 from collections.abc import Callable, Sequence
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import IO, Annotated, Any
 
 import typer
 
 from lineal.cli.terminal import visible, visible_json
-
-if TYPE_CHECKING:
-    from lineal.problem.solution import Certificate
 
 #: Escapes for characters that would break a line or a column, and for the backslash that begins an escape.
 ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
@@ -103,13 +100,6 @@ def spelled(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(spelled(entry) for entry in value)
     return str(value)
-
-
-def certificate(found: Certificate) -> str:
-    """How good an answer certainly is, in words."""
-    if found.kind != "gap" or found.dual is None or not found.dual > 0.0:
-        return str(found)
-    return f"within {100.0 * (found.primal - found.dual) / found.dual:.2g} % of the best possible"
 
 
 def _literal(text: str) -> Any:

@@ -191,6 +191,6 @@ def _show(result: dict[str, Any], solution: Solution, as_json: bool) -> None:
         return
     hidden = ("message", "bad_lines", "seconds", "certificate")
     entries = {name: value for name, value in result.items() if name not in hidden}
-    entries["certificate"] = show.certificate(solution.certificate)
+    entries["certificate"] = str(solution.certificate)
     entries["seconds"] = seconds_text(result["seconds"])
     show.pairs("lineal train", entries)
