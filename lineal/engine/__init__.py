@@ -1,5 +1,8 @@
-"""Who holds the rows: the contract between solvers and rows (`base`), and its implementations, one file each.
+"""Engines hold the rows and run the steps of solvers on them.
 
-May import `data`, `design`, `core` and `system`. To add an engine, write a class with the members of `base.Engine`,
-let it keep row state with `state.StateCache`, and run `tests/engine` on it: what runs on one engine runs on all.
+Lives here: `base.py` is the contract between solvers and rows, `state.py` is row state (numbers per row that are kept
+where the rows are), and every other file is one engine.
+May import: `lineal.data`, `lineal.design`, `lineal.core`, `lineal.system` and `lineal.errors`.
+To add an engine: write a class with the members of `base.Engine`, keep row state with `state.StateCache`, and run
+`tests/engine` on it. Every solver that needs only sums over rows then runs on it.
 """

@@ -24,7 +24,7 @@ from lineal.errors import DataError, OptionError
 from lineal.problem import row_sums
 from lineal.problem.objective import Objective
 from lineal.problem.solution import Certificate
-from lineal.problem.steps import pull_back
+from lineal.problem.steps import parameter_gradient
 from lineal.problem.targets import OneLabel
 
 
@@ -95,7 +95,7 @@ class _LinkGradient:
             value = float(block.weights @ (potentials - _label_sums(block.targets, Z)))
         _subtract_labels(block.targets, R)
         R *= block.weights[:, None].astype(R.dtype)
-        return value, pull_back(block, R, self.fit_intercept)
+        return value, parameter_gradient(block, R, self.fit_intercept)
 
 
 @dataclass(frozen=True)

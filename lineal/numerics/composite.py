@@ -242,7 +242,7 @@ class _GradientAt:
 
     def __call__(self, block: Block, scores: Piece) -> tuple[float, np.ndarray]:
         value, R = _residuals(self.loss, block, scores)
-        return value, steps.pull_back(block, R, self.fit_intercept)
+        return value, steps.parameter_gradient(block, R, self.fit_intercept)
 
 
 @dataclass(frozen=True)

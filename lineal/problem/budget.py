@@ -1,4 +1,4 @@
-"""What a fit is asked for and what it may cost: the keywords that every solver takes, written once."""
+"""Tolerance and limits of a fit: the keywords that every solver takes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Budget:
 
     Attributes
     ----------
-    tol : the fit ends when its certificate is at most this.
-    max_iter : iterations at most.
-    max_time : seconds at most, or None.
-    callbacks : functions that see every iteration; one that returns True ends the fit.
-    n_jobs : threads, as users give them: None means all cores.
-    seed : of the random numbers, for solvers that draw some.
+    tol : the fit ends when the value of its certificate is at most this.
+    max_iter : largest number of iterations.
+    max_time : largest number of seconds, or None for no limit.
+    callbacks : functions that are called after every iteration; one that returns True ends the fit.
+    n_jobs : number of threads; None means all cores.
+    seed : seed of the random numbers, for solvers that use some.
     """
 
     tol: float = 1e-3
@@ -38,5 +38,5 @@ class Budget:
 
     @property
     def threads(self) -> int:
-        """Number of threads."""
+        """Number of threads that `n_jobs` stands for."""
         return thread_count(self.n_jobs)

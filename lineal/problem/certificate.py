@@ -1,14 +1,16 @@
-"""The certificate of every answer: a duality gap, or a violation of optimality where no gap exists.
+"""Certificates: the duality gap of a solution, or its violation of optimality where no finite gap exists.
 
-The Fenchel dual of F (`objective.py`), over one vector u_i in the domain of ℓ* a row, is
+The Fenchel dual of F (`objective.py`), with one vector u_i in the domain of ℓ* per row, is
 
     D(u) = (1/Σs) Σ_i s_i [u_i·o_i − ℓ*(u_i)] − (αΩ)*(−C),   C = (1/Σs) Σ_i s_i x_i u_i',
 
-and with a free intercept only u with Σ_i s_i u_i = 0 count. u_i = ∇ℓ(z_i) is nearly such a point near the optimum;
-the loss repairs the rest (`repair`), the penalty may ask to scale it (`dual_scale`), and D(u) ≤ F* ≤ F(W, b) holds for
-whatever W and b, optimal or not. Certificates are computed in float64 also for float32 data.
+and with an intercept only points with Σ_i s_i u_i = 0 are feasible. Near the optimum, u_i = ∇ℓ(z_i) is almost feasible.
+The loss adjusts it for the intercept (`repair`), and the penalty scales it into the domain of its conjugate
+(`dual_scale`). Then D(u) ≤ F* ≤ F(W, b) holds for any W and b, optimal or not. Certificates are computed in float64,
+also for float32 data.
 
-Memory: d·k sums C, and two blocks of scores (see the engine) or up to 64 MB of the scores of all rows, all in float64.
+Memory: C with d·k numbers, and two blocks of scores (see the engine) or the scores of all rows if they take at most
+64 MB, all in float64.
 """
 
 from __future__ import annotations
@@ -31,18 +33,18 @@ from lineal.problem.solution import Certificate
 if TYPE_CHECKING:
     from lineal.problem.objective import Objective
 
-#: Relative rounding error that a certificate allows for in a sum of float64 products.
+#: Bound of the relative rounding error of a sum of float64 products.
 ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
 
-#: Bytes of the scores of all rows up to which they are kept from one pass over the rows to the next.
+#: Largest number of bytes of the scores of all rows that are kept between passes over the rows.
 KEPT_BYTES = 64 << 20
 
-#: Features of a piece of the rounding bounds.
+#: Number of features per task when rounding errors are bounded.
 ROUNDING_ROWS = 8192
 
 
 def certify(objective: Objective, theta: np.ndarray, tol: float, dual_point: Any) -> Certificate:
-    """See `Objective.certificate`."""
+    """Compute a certificate (see `Objective.certificate`)."""
     W, b = objective.split(theta)
     b = b.astype(np.float64)
     if not objective.has_gap:
@@ -58,30 +60,31 @@ def certify(objective: Objective, theta: np.ndarray, tol: float, dual_point: Any
     if not math.isfinite(dual):
         return _violation(objective, theta)
     if primal - dual > tol * primal and objective.fit_intercept and objective.loss.is_smooth:
-        nearer = objective.newton_intercept(b, scores)
-        if nearer is not None:
-            dual = max(dual, primal_and_bound(objective, W, nearer, scores)[1].value)
+        updated = objective.newton_intercept(b, scores)
+        if updated is not None:
+            dual = max(dual, primal_and_bound(objective, W, updated, scores)[1].value)
     return Certificate.of_gap(primal, dual) if math.isfinite(dual) else _violation(objective, theta)
 
 
 def scores_of(objective: Objective, W: np.ndarray) -> RowState:
-    """XW + o in float64 as row state; an intercept is added by the steps that use it."""
+    """Scores XW + o in float64, without an intercept, as row state."""
     return objective.engine.state(steps.Scores(np.float64), W, np.zeros(W.shape[1]), max_bytes=KEPT_BYTES)
 
 
 class DualBound(NamedTuple):
-    """A lower bound of the minimum, and the feasible dual point that gives it: −scale·C is what the penalty sees.
+    """Lower bound of the minimum, and the argument −scale·C of the penalty's conjugate that gives it.
 
-    `pull` is −C moved away from zero by its rounding errors; None where the penalty did not need it.
+    `correlation` is −C, each entry moved away from zero by a bound of its rounding error; None where the penalty did
+    not need it.
     """
 
     value: float
-    pull: np.ndarray | None
+    correlation: np.ndarray | None
     scale: float
 
 
 def primal_and_dual(objective: Objective, W: np.ndarray, b: np.ndarray) -> tuple[float, float]:
-    """F(W, b) and a lower bound of the minimum; NaN and −∞ where no feasible dual point was found."""
+    """Objective F(W, b) and a lower bound of the minimum; NaN and −∞ if no feasible dual point was found."""
     primal, bound = primal_and_bound(objective, W, b)
     return primal, bound.value
 
@@ -89,7 +92,7 @@ def primal_and_dual(objective: Objective, W: np.ndarray, b: np.ndarray) -> tuple
 def primal_and_bound(
     objective: Objective, W: np.ndarray, b: np.ndarray, scores: RowState | None = None
 ) -> tuple[float, DualBound]:
-    """F(W, b), and a lower bound of the minimum with its dual point; `scores` are `scores_of` W, if they are known."""
+    """Objective F(W, b) and a lower bound of the minimum; `scores` are `scores_of` W if they are known."""
     loss, engine = objective.loss, objective.engine
     states = (scores or scores_of(objective, W),)
 
@@ -107,9 +110,10 @@ def primal_and_bound(
 
 
 def dual_value(objective: Objective, U: Any, W: np.ndarray, b: np.ndarray, primal: float) -> float:
-    """D(u) of given dual variables, repaired where an intercept asks for it; −∞ where they are infeasible.
+    """Dual objective of given dual variables, adjusted for the intercept; −∞ if they are infeasible.
 
-    W and b are the answer they belong to, `primal` its objective: rounding is judged by them.
+    W and b are the solution that belongs to them and `primal` is its objective: they determine the bound of the
+    rounding errors.
     """
     loss, engine, states = objective.loss, objective.engine, (objective.engine.cut(U),)
 
@@ -124,9 +128,9 @@ def dual_value(objective: Objective, U: Any, W: np.ndarray, b: np.ndarray, prima
 
 
 def _repair(objective: Objective, balance: Callable[[np.ndarray], np.ndarray]) -> np.ndarray | None:
-    """What makes a dual point such as a free intercept allows; None where nothing does.
+    """Adjustment that makes a dual point feasible for a free intercept; None if there is none.
 
-    `balance` sums up the dual point, with what flows through the reference classes.
+    `balance` sums the dual point over all rows, given the reference classes through which imbalances are moved.
     """
     loss = objective.loss
     if not objective.fit_intercept:
@@ -144,21 +148,23 @@ def _dual_bound(
     b: np.ndarray,
     primal: float | None,
 ) -> tuple[DualSums, DualBound]:
+    """Sums over rows of an adjusted dual point, and the lower bound of the minimum that it gives."""
     sums = sums_of(repair, 1.0)
     if objective.regulariser.is_radial and not objective.fit_intercept:
         conjugate = _radial_conjugate(objective, W, sums, sums.primal if primal is None else primal)
         return sums, DualBound(sums.dual - conjugate, None, 1.0)
-    slack, pull = _rounding(objective, W, b, sums, sums.primal if primal is None else primal)
-    scale = objective.regulariser.dual_scale(pull)
+    slack, correlation = _rounding(objective, W, b, sums, sums.primal if primal is None else primal)
+    scale = objective.regulariser.dual_scale(correlation)
     dual = sums.dual if scale == 1.0 else sums_of(repair, scale).dual
-    return sums, DualBound(dual - slack - objective.regulariser.conjugate(pull, scale), pull, scale)
+    conjugate = objective.regulariser.conjugate(correlation, scale)
+    return sums, DualBound(dual - slack - conjugate, correlation, scale)
 
 
 def _radial_conjugate(objective: Objective, W: np.ndarray, sums: DualSums, primal: float) -> float:
-    """(αΩ)*(C) of a penalty that depends on norms alone, and what rounding may hide of it and of the two sums.
+    """Conjugate (αΩ)*(C) of a penalty that depends only on norms, plus a bound of all rounding errors.
 
-    The error of C is then needed in sum only: (Σ s|x||u|)² ≤ Σ s‖x‖² · Σ s u². That is a pass over the rows in order
-    instead of one by columns.
+    Only the total error of C is then needed, (Σ s|x||u|)² ≤ Σ s‖x‖² · Σ s u², and a pass over the rows gives that
+    without sums per column.
     """
     sizes = math.sqrt(objective.mean_square * float(sums.squares.sum()))
     slack = ROUNDING * (abs(sums.dual) + primal + sizes * norm2(W.reshape(-1)))
@@ -168,13 +174,14 @@ def _radial_conjugate(objective: Objective, W: np.ndarray, sums: DualSums, prima
 def _rounding(
     objective: Objective, W: np.ndarray, b: np.ndarray, sums: DualSums, primal: float
 ) -> tuple[float, np.ndarray]:
-    """What rounding may hide: an error of the two sums, and −C moved away from zero by its own error.
+    """Bounds of the rounding errors: of the two sums, and −C moved away from zero by its own error.
 
-    The balance Σ s u is zero only to rounding. It is taken off C as if every u had its share: C −= x̄(Σ s u)',
-    so that the rest multiplies an intercept of the centred features, not one that makes up for a large mean.
+    The balance Σ s u is zero only up to rounding. It is subtracted from C as if it were spread over all rows,
+    C −= x̄(Σ s u)', so that the rest is multiplied by the intercept of the centred features instead of one that
+    compensates for a large mean.
     """
     means, squares = (moment[:, 0] for moment in objective.moments)
-    dual_size = np.sqrt(sums.squares)  # Σ s|x||u| is at most its product with that of x
+    dual_size = np.sqrt(sums.squares)  # by Cauchy-Schwarz, Σ s|x||u| is at most √(Σ s x²) times this
     bound, sizes = sums.correlation, np.sqrt(squares)
     errors = ROUNDING * sizes
     shift = sums.balance if objective.fit_intercept else np.zeros(len(b))
@@ -189,9 +196,11 @@ def _rounding(
 
 
 def _violation(objective: Objective, theta: np.ndarray) -> Certificate:
-    here, zero = theta.astype(np.float64), objective.start(np.float64)
-    found, reference = _largest_violation(objective, here), _largest_violation(objective, zero)
-    return Certificate("violation", found / reference if reference > 0.0 else found, objective.value(here))
+    """Certificate by the largest violation of optimality, relative to that of the model without features."""
+    theta = theta.astype(np.float64)
+    largest = _largest_violation(objective, theta)
+    reference = _largest_violation(objective, objective.start(np.float64))
+    return Certificate("violation", largest / reference if reference > 0.0 else largest, objective.value(theta))
 
 
 def _largest_violation(objective: Objective, theta: np.ndarray) -> float:
@@ -205,7 +214,7 @@ def _largest_violation(objective: Objective, theta: np.ndarray) -> float:
 
 @kernel
 def _away_from_zero(correlation, means, shift, errors, dual_size, sizes, W, start, stop):
-    """Make −C with its mean part taken off and its error added out of C, in place; Σ ‖x_j‖|w_j| and Σ x̄_j w_j."""
+    """Replace C by x̄·shift' − C, moved away from zero by its rounding error; returns Σ ‖x_j‖|w_j| and Σ x̄_j w_j."""
     out = np.zeros((2, W.shape[1]))
     for j in range(start, stop):
         for r in range(W.shape[1]):

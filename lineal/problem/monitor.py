@@ -1,4 +1,4 @@
-"""The monitor of a run: history, callbacks, time limit and Ctrl-C, the same for every solver."""
+"""History, callbacks, limits and Ctrl-C, the same for every solver."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from lineal.errors import OptionError
 from lineal.problem.budget import Budget
 from lineal.problem.solution import Certificate, Snapshot, Solution
 
-#: A callback sees every iteration; returning True ends the fit.
+#: Function that is called after every iteration; if it returns True, the fit ends.
 Callback = Callable[[Snapshot], Any]
 
 
 class Monitor:
-    """Context manager around a solver's loop. `record` returns a status when the loop must end, else None.
+    """Context manager around the loop of a solver. `record` returns a status when the loop must end, else None.
 
-    The first Ctrl-C inside the context only asks the loop to end, so that the best iterate is returned; a second one
-    raises KeyboardInterrupt as usual. So does the first one while a kernel is being compiled, which takes seconds, and
-    there is no iterate yet (`has_answer`).
+    The first Ctrl-C inside the context ends the loop after the current iteration, so that the best iterate is returned.
+    A second one raises KeyboardInterrupt as usual. So does the first one while a kernel is being compiled, which takes
+    seconds, and there is no iterate yet (`has_iterate`).
     """
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
         self.history: list[dict[str, Any]] = []
-        self.has_answer = False
+        self.has_iterate = False
         self._interrupted = False
         self._previous: Any = None
 
@@ -41,7 +41,7 @@ class Monitor:
         self._start = time.perf_counter()
         if threading.current_thread() is threading.main_thread():
             previous = signal.getsignal(signal.SIGINT)
-            if callable(previous):  # SIGINT ignored or handled outside of Python stays so
+            if callable(previous):  # leave SIGINT alone if it is ignored or handled outside of Python
                 self._previous = previous
                 signal.signal(signal.SIGINT, self._on_interrupt)
         return self
@@ -54,36 +54,36 @@ class Monitor:
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
         was_interrupted, self._interrupted = self._interrupted, True
-        if was_interrupted or (is_compiling() and not self.has_answer):
+        if was_interrupted or (is_compiling() and not self.has_iterate):
             self._previous(number, frame)
 
     @property
     def seconds(self) -> float:
-        """Since the loop began."""
+        """Seconds since the loop began."""
         return time.perf_counter() - self._start
 
     def record(
         self, iteration: int, objective: float, gap: float, weights: np.ndarray, intercept: np.ndarray
     ) -> str | None:
-        """Note an iteration; the status with which the loop must end, or None to go on."""
-        live = count_live_rows(weights)
-        snapshot = Snapshot(iteration, self.seconds, objective, gap, live, _frozen(weights), _frozen(intercept))
+        """Record an iteration; returns the status with which the loop must end, or None to continue."""
+        rows = count_live_rows(weights)
+        snapshot = Snapshot(iteration, self.seconds, objective, gap, rows, _frozen(weights), _frozen(intercept))
         self.history.append(snapshot.row())
-        self.has_answer = True
+        self.has_iterate = True
         answers = [callback(snapshot) for callback in self.budget.callbacks]  # every callback sees every iteration
         if any(isinstance(answer, bool | np.bool_) and answer for answer in answers):
             return "stopped"
         return self.must_end(iteration)
 
     def count(self, iteration: int, gap: float) -> str | None:
-        """Note an iteration whose objective and weights nobody asked for: they are None in the history."""
+        """Record an iteration without computing its objective and weights, which are None in the history."""
         row = {"iteration": iteration, "seconds": self.seconds, "objective": None, "gap": gap, "nonzero_rows": None}
         self.history.append(row)
-        self.has_answer = True
+        self.has_iterate = True
         return self.must_end(iteration)
 
     def must_end(self, iteration: int) -> str | None:
-        """The status with which the loop must end, or None."""
+        """Status with which the loop must end, or None to continue."""
         if self._interrupted:
             return "interrupted"
         max_time = self.budget.max_time
@@ -101,10 +101,10 @@ class Monitor:
         is_met: bool | None = None,
         dual_point: Any = None,
     ) -> Solution:
-        """The solution of a loop that has ended with `status`; the last row of the history describes it.
+        """Solution of a loop that has ended with `status`; the last row of the history is updated to describe it.
 
-        A loop that ends by itself (None) has converged or, where its certificate does not meet the tolerance, cannot
-        get any further. `is_met` is for solvers that can end by another rule than the certificate.
+        A loop that ends by itself (None) has converged or, if its certificate does not meet the tolerance, has stalled.
+        Solvers with another stopping rule than the certificate pass `is_met`.
         """
         if is_met is None:
             is_met = certificate.meets(self.budget.tol)
@@ -122,29 +122,28 @@ def _frozen(array: np.ndarray) -> np.ndarray:
 
 
 def explain(status: str, certificate: Certificate, tol: float, max_iter: int) -> str:
-    """One sentence about how a run ended, with what would help."""
-    reached = f"reached {certificate}"
-    wanted = f"asked for {tol:g}"
+    """One sentence about how a fit ended and what would help."""
+    reached, wanted = str(certificate), f"tol is {tol:g}"
     return {
         "converged": f"converged: {reached}",
-        "max_iter": f"stopped after max_iter={max_iter} iterations: {reached}, {wanted}; raise max_iter, scale the "
+        "max_iter": f"stopped after max_iter={max_iter} iterations: {reached}; {wanted}; raise max_iter, scale the "
         "features, or raise tol",
-        "max_time": f"stopped by max_time: {reached}, {wanted}; raise max_time, scale the features, or raise tol",
-        "stopped": f"stopped by a callback: {reached}, {wanted}; this is the best model so far",
-        "interrupted": f"interrupted: {reached}, {wanted}; this is the best model so far",
-        "stalled": f"no further progress in this precision: {reached}, {wanted}; use float64 data, scale the features, "
+        "max_time": f"stopped by max_time: {reached}; {wanted}; raise max_time, scale the features, or raise tol",
+        "stopped": f"stopped by a callback: {reached}; {wanted}; this is the best model so far",
+        "interrupted": f"interrupted: {reached}; {wanted}; this is the best model so far",
+        "stalled": f"no further progress in this precision: {reached}; {wanted}; use float64 data, scale the features, "
         "or raise tol",
     }[status]
 
 
 def checked_callbacks(callbacks: Iterable[Callback]) -> tuple[Callback, ...]:
-    """The callbacks, or an error that says what is none."""
+    """Callbacks as a tuple; raises an error for anything that cannot be called."""
     if callable(callbacks):
         raise OptionError("callbacks must be a list of functions, not one function: write callbacks=[f]")
     if not isinstance(callbacks, Iterable):
         raise OptionError(f"callbacks={callbacks!r} must be a list of functions")
-    found = tuple(callbacks)
-    for callback in found:
+    checked = tuple(callbacks)
+    for callback in checked:
         if not callable(callback):
-            raise OptionError(f"callbacks has {callback!r}, which cannot be called")
-    return found
+            raise OptionError(f"callbacks contains {callback!r}, which cannot be called")
+    return checked

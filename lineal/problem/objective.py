@@ -1,8 +1,8 @@
-"""The objective of every solver.
+"""The objective that every solver minimises.
 
     F(W, b) = (1/Σs) Σ_i s_i ℓ(y_i, W'x_i + b + o_i) + α·Ω(W)
 
-Sample and class weights are in s, offsets o are base scores, the intercept b is never penalised.
+The row weights s contain sample and class weights, offsets o are base scores, and the intercept b is never penalised.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from lineal.problem import steps
 from lineal.problem.certificate import certify
 from lineal.problem.solution import Certificate, Solution
 
-#: n·k² beyond which the intercept's k × k curvature is not worth computing for a certificate.
+#: Largest n·k² for which a certificate computes the k × k curvature of the intercept.
 MAX_INTERCEPT_WORK = 2e9
 
 
 @dataclass(frozen=True)
 class Objective:
-    """Loss, penalty and data together. Parameters are one array θ: the rows of W, and b as a last row if there is one.
+    """Loss, penalty and data. Parameters are one array θ: the rows of W and, with an intercept, b as the last row.
 
-    Memory: two blocks of scores (see the engine) and one θ of gradients.
+    Memory: two blocks of scores (see the engine) and one gradient in the shape of θ.
     """
 
     engine: Engine
@@ -40,12 +40,12 @@ class Objective:
 
     @property
     def has_values(self) -> bool:
-        """Whether F can be computed, and not only its gradient."""
+        """Whether the value of F can be computed, and not only its gradient."""
         return True
 
     @property
     def has_gap(self) -> bool:
-        """Whether certificates are duality gaps: not where some weights have no penalty."""
+        """Whether certificates are duality gaps, which needs a penalty on every weight."""
         return bool(np.all(self.regulariser.strengths > 0.0))
 
     @property
@@ -54,16 +54,16 @@ class Objective:
         return (self.engine.shape[1] + self.fit_intercept, self.engine.n_columns)
 
     def split(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """θ as weights (d, k) and intercept (k,): views, or zeros for an intercept that is not fitted."""
+        """Weights (d, k) and intercept (k,) of θ, as views; the intercept is zero if it is not fitted."""
         d = self.engine.shape[1]
         return theta[:d], theta[d] if self.fit_intercept else np.zeros(theta.shape[1], theta.dtype)
 
     def with_alpha(self, alpha: float) -> Objective:
-        """The same rows and loss with another strength of the penalty; what is known of the columns is kept."""
+        """Objective with another strength of the penalty; moments that are already computed are kept."""
         return self._with_moments(replace(self, regulariser=self.regulariser.with_alpha(alpha)))
 
     def with_threads(self, threads: int) -> Objective:
-        """The same objective, with this many threads for the rows; what is known of the columns is kept."""
+        """Objective with this many threads for sums over rows; moments that are already computed are kept."""
         return self._with_moments(replace(self, engine=self.engine.with_threads(threads)))
 
     def _with_moments(self, other: Objective) -> Objective:
@@ -73,24 +73,24 @@ class Objective:
         return other
 
     def class_weights(self) -> np.ndarray:
-        """Share of the weight on each label column."""
+        """Total row weight per label column."""
         return self.engine.sum(steps.LabelWeights(self.engine.n_columns))[0]
 
     def start(self, dtype: Any = None) -> np.ndarray:
-        """θ of the model without features: zero weights and the loss's best intercept for them, where it knows one."""
+        """Parameters of the model without features: zero weights and, if the loss knows it, the best intercept."""
         theta = np.zeros(self.shape, dtype or self.engine.dtype)
         if self.fit_intercept:
             theta[-1] = self.loss.start_intercept(self.class_weights())
         return theta
 
     def theta_of(self, start: np.ndarray | Solution | None) -> np.ndarray:
-        """A new θ to start from, in the precision of the data: of an array, a solution or, for None, `start()`."""
+        """A new θ to start from, in the data type of X: from an array, a solution or, for None, `start()`."""
         if start is None:
             return self.start()
         W = start if isinstance(start, np.ndarray) else start.weights
-        found = W.shape if W is start else (len(W) + self.fit_intercept, *W.shape[1:])
-        if found != self.shape:
-            raise DataError(f"a start of shape {found} does not fit parameters of shape {self.shape}")
+        shape = W.shape if W is start else (len(W) + self.fit_intercept, *W.shape[1:])
+        if shape != self.shape:
+            raise DataError(f"a start of shape {shape} does not fit parameters of shape {self.shape}")
         if not isinstance(start, np.ndarray):
             theta = np.empty(self.shape, self.engine.dtype)
             theta[: len(start.weights)] = start.weights
@@ -102,44 +102,44 @@ class Objective:
     # --- primal
 
     def value(self, theta: np.ndarray, dtype: Any = None) -> float:
-        """F(θ), from scores in the precision of θ or a wider one."""
+        """Objective F(θ), from scores in the data type of θ or in a wider `dtype`."""
         W, b = self.split(theta)
         (value,) = self.engine.sum(steps.LossValue(self.loss, dtype), W, b)
         return float(value) + self.regulariser.value(W)
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """F(θ) and ∇F(θ), for a smooth loss and penalty; with another penalty, use `loss_and_gradient`."""
+        """Objective F(θ) and its gradient, for a smooth loss and penalty; otherwise use `loss_and_gradient`."""
         return self.penalised(theta, *self.loss_and_gradient(theta))
 
     def penalised(self, theta: np.ndarray, value: float, gradient: np.ndarray) -> tuple[float, np.ndarray]:
-        """A loss term with the penalty of θ, and its gradient, changed in place, with the penalty's."""
+        """Add the penalty at θ to the value of the loss term, and its gradient, in place, to the given gradient."""
         W, _ = self.split(theta)
         gradient[: len(W)] += self.regulariser.gradient(W)
         return value + self.regulariser.value(W), gradient
 
     def loss_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """The loss term and its gradient (a subgradient for non-smooth losses), in the shape of θ."""
+        """Loss term and its gradient (a subgradient for non-smooth losses), in the shape of θ."""
         value, gradient = self.engine.sum(steps.LossGradient(self.loss, self.fit_intercept), *self.split(theta))
         return float(value), gradient
 
     def newton_intercept(self, b: np.ndarray, scores: RowState) -> np.ndarray | None:
-        """b after one Newton step with the weights held; None where that costs too much or leads nowhere.
+        """Intercept after one Newton update with fixed weights; None if that is too expensive or not finite.
 
-        `scores` are those of the weights and a zero intercept, in float64.
+        `scores` belong to the weights and a zero intercept, in float64.
         """
         k = len(b)
         if self.loss.is_direct and k * k * self.engine.shape[0] > MAX_INTERCEPT_WORK:
             return None
         gradient, curvature = self.engine.sum(steps.InterceptCurvature(self.loss), b, states=(scores,))
         curvature[np.diag_indices(k)] += 1e-12 * np.trace(curvature) + np.finfo(np.float64).tiny
-        nearer = b - np.linalg.solve(curvature, gradient)
-        return nearer if np.isfinite(nearer).all() else None
+        updated = b - np.linalg.solve(curvature, gradient)
+        return updated if np.isfinite(updated).all() else None
 
     @cached_property
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Σ s·x and Σ s·x² of every column, (d, 1) each.
+        """Weighted mean Σ s·x and mean square Σ s·x² of every column, (d, 1) each.
 
-        Columns whose squares overflow are refused: no gradient and no certificate could be computed.
+        Columns whose squares overflow raise an error: neither gradients nor certificates could be computed.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             (sums,) = self.engine.sum(steps.moments)
@@ -153,15 +153,16 @@ class Objective:
 
     @cached_property
     def unit(self) -> float:
-        """The intercept's column of ones in the unit of the features: the largest root mean square of one of them.
+        """Scale of the features: the largest root mean square of a column.
 
-        Gradients by features have their unit, the intercept's has none. Compared as they are, rounding of the latter
-        would pass for a violation of features that are all small.
+        The gradient with respect to a weight has the unit of its feature, that of the intercept has none. Without
+        this factor, a rounding error in the intercept's gradient would look like a large violation if all features
+        are small.
         """
         return math.sqrt(float(np.max(self.moments[1], initial=0.0))) or 1.0
 
     def gradient_norms(self, gradient: np.ndarray) -> np.ndarray:
-        """Norms of the rows of a gradient in the shape of θ, the intercept's in the unit of the features."""
+        """Norm of each row of a gradient in the shape of θ; that of the intercept is multiplied by `unit`."""
         norms = np.linalg.norm(gradient.astype(np.float64, copy=False), axis=1)
         if self.fit_intercept:
             norms[-1] *= self.unit
@@ -169,23 +170,22 @@ class Objective:
 
     @cached_property
     def mean_square(self) -> float:
-        """Σ s·‖x‖²."""
+        """Weighted mean of the squared norms of the rows, Σ s·‖x‖²."""
         return float(self.engine.sum(steps.mean_square)[0])
 
     # --- dual
 
     def certificate(self, theta: np.ndarray, tol: float = 0.0, dual_point: Any = None) -> Certificate:
-        """A relative duality gap, or a relative violation where some weights are not penalised (see `certificate.py`).
+        """Relative duality gap, or a relative violation if some weights are not penalised (see `certificate.py`).
 
-        A solver that has dual variables gives them as `dual_point`: (n, k), a u_i in the domain of ℓ* a row, of which
-        slices of rows are arrays. Without, the dual point is ∇ℓ, and where its gap exceeds `tol` also ∇ℓ at an
-        intercept one Newton step nearer to the best one for these weights: a gap is as sensitive to the balance of
-        the intercept as its logarithm.
+        A solver with dual variables passes them as `dual_point`: (n, k), one u_i in the domain of ℓ* per row; slices
+        of rows must be arrays. Otherwise the dual point is ∇ℓ. If its gap exceeds `tol`, ∇ℓ at an intercept that is
+        improved by one Newton update is tried as well, because the gap is sensitive to small errors of the intercept.
         """
         return certify(self, theta, tol, dual_point)
 
 
 def check_finite(value: float, what: str) -> None:
-    """Refuse to go on from an overflow."""
+    """Raise an error if a value has overflowed."""
     if not math.isfinite(value):
         raise DataError(f"{what} is not finite: X has NaN or values too large for its precision; scale the features")

@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, a line now and then elsewhere."""
+"""Progress of long computations: a bar on a terminal, otherwise a line every few seconds."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 from lineal.problem.solution import Snapshot
 
-#: Seconds between two lines where there is no terminal.
-SECONDS_A_LINE = 2.0
+#: Seconds between two lines if there is no terminal.
+SECONDS_PER_LINE = 2.0
 
 
 class Progress:
-    """Shows how far a solver's gap has come on its way to `tol` (on a logarithmic scale). Silent at verbose = 0."""
+    """Progress of a solver's gap towards `tol`, on a logarithmic scale. Silent if verbose is 0."""
 
     def __init__(self, verbose: int, tol: float) -> None:
         self.verbose, self.tol = int(verbose), tol
@@ -38,18 +38,18 @@ class Progress:
 
     @property
     def callbacks(self) -> tuple[Any, ...]:
-        """To hand to a solver."""
+        """Callbacks to pass to a solver."""
         return (self._show,) if self.verbose else ()
 
     def _show(self, snapshot: Snapshot) -> None:
         state = f"iteration {snapshot.iteration}, objective {snapshot.objective:.6g}, gap {snapshot.gap:.1e}"
         if self._bar is not None:
-            self._bar.update(self._task, completed=self._share(snapshot.gap), state=state)
-        elif time.monotonic() - self._last_line >= SECONDS_A_LINE:
+            self._bar.update(self._task, completed=self._fraction(snapshot.gap), state=state)
+        elif time.monotonic() - self._last_line >= SECONDS_PER_LINE:
             self._last_line = time.monotonic()
-            _tell(f"{snapshot.seconds:8.1f} s  {state}")
+            _print(f"{snapshot.seconds:8.1f} s  {state}")
 
-    def _share(self, gap: float) -> float:
+    def _fraction(self, gap: float) -> float:
         if not (gap > 0.0 and math.isfinite(gap)):
             return 0.0
         self._first = max(self._first or gap, gap)
@@ -59,7 +59,7 @@ class Progress:
 
 
 class Steps:
-    """Shows how many of a number of steps are done; the number may be an upper bound. Silent at verbose = 0."""
+    """Number of completed steps out of a total, which can be an upper bound. Silent if verbose is 0."""
 
     def __init__(self, verbose: int, title: str, total: int) -> None:
         self.verbose, self.title, self.total, self.done = int(verbose), title, total, 0
@@ -80,45 +80,45 @@ class Steps:
             self._bar.stop()
 
     def step(self, state: str) -> None:
-        """One more is about to be done; `state` says which."""
+        """Announce the next step; `state` describes it."""
         if self._bar is not None:
             self._bar.update(self._task, completed=self.done, state=state)
-        elif self.verbose and time.monotonic() - self._last_line >= SECONDS_A_LINE:
+        elif self.verbose and time.monotonic() - self._last_line >= SECONDS_PER_LINE:
             self._last_line = time.monotonic()
-            _tell(f"{self._last_line - self._start:8.1f} s  {self.done} of {self.total}, {state}")
+            _print(f"{self._last_line - self._start:8.1f} s  {self.done} of {self.total}, {state}")
         self.done += 1
 
 
 class ProgressiveLines:
-    """The progressive loss of an online learner: a line whenever the number of examples has doubled."""
+    """Lines with the progressive loss of an online learner, one each time the number of examples has doubled."""
 
     def __init__(self, verbose: int, done: int = 0) -> None:
         self.verbose, self.done = int(verbose), done
 
     def show(self, history: list[dict[str, Any]]) -> None:
-        """The lines of a history that are new."""
+        """Print the new rows of a history."""
         new, is_first = history[self.done :], self.done == 0
         self.done = len(history)
         if not self.verbose or not new:
             return
         if is_first:
-            _tell(f"{'average':>10} {'since':>10} {'examples':>12} {'pass':>6} {'parents':>8}")
+            _print(f"{'average':>10} {'since':>10} {'examples':>12} {'pass':>6} {'parents':>8}")
         for row in new:
             average, since = (
                 "-" if row[name] is None else f"{row[name]:.6f}" for name in ("average_loss", "since_last")
             )
-            _tell(f"{average:>10} {since:>10} {row['examples']:>12.0f} {row['pass']:>6.0f} {row['parents']:>8.0f}")
+            _print(f"{average:>10} {since:>10} {row['examples']:>12.0f} {row['pass']:>6.0f} {row['parents']:>8.0f}")
 
 
-def _tell(line: str) -> None:
-    """Write a line to standard error. Nobody may be there to read it, which must not end the work."""
-    if sys.stderr is not None:  # as it is where the caller has closed it
+def _print(line: str) -> None:
+    """Write a line to standard error. A closed standard error must not end the computation."""
+    if sys.stderr is not None:  # it is None if the caller has closed it
         with suppress(OSError):
             print(line, file=sys.stderr, flush=True)
 
 
 def _bar(title: str) -> Any:
-    """A running progress bar on the terminal; None where standard error is none."""
+    """Progress bar on the terminal; None if standard error is not a terminal."""
     if sys.stderr is None or not sys.stderr.isatty():
         return None
     from rich.console import Console

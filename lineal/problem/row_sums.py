@@ -1,7 +1,7 @@
 """Sums over the rows of a block: loss, gradients, curvatures and dual points at given scores.
 
-Rows are cut into chunks of a fixed length, and sums over chunks are added in order: they do not depend on the number of
-threads.
+Rows are cut into ranges of a fixed length, and the sums over ranges are added in order, so that they do not depend on
+the number of threads.
 """
 
 from __future__ import annotations
@@ -18,15 +18,24 @@ from lineal.core.jit import kernel
 from lineal.design.products import matmul, rmatmul
 from lineal.engine.base import Block
 
-#: Scores below which a second thread is not worth its start.
+#: Smallest number of scores for which several threads are used.
 WORTH_A_THREAD = 1 << 18
 
-#: Rows of a chunk.
-CHUNK_ROWS = 2048
+#: Number of rows per range.
+RANGE_ROWS = 2048
 
 
 class DualSums(NamedTuple):
-    """Of a dual point u: Σ s·ℓ where it is the gradient of, Σ s(u·o − ℓ*(u)), C = Σ s·x·u', Σ s·u and Σ s·u²."""
+    """Sums over rows that the dual objective of a point u needs.
+
+    Attributes
+    ----------
+    primal : Σ s·ℓ if u are the gradients at some scores; zero for dual points that a solver provides.
+    dual : Σ s(u·o − ℓ*(u)).
+    correlation : C = Σ s·x·u', (d, k).
+    balance : Σ s·u, (k,).
+    squares : Σ s·u², (k,).
+    """
 
     primal: float
     dual: float
@@ -36,7 +45,7 @@ class DualSums(NamedTuple):
 
 
 def scores(block: Block, W: np.ndarray, b: np.ndarray, dtype: Any = None) -> np.ndarray:
-    """Z = XW + b + o, in the wider precision of W and b, or in `dtype`, which is wider."""
+    """Scores Z = XW + b + o, in the wider data type of W and b, or in an even wider `dtype`."""
     Z = matmul(block.X, W, threads=block.threads, dtype=dtype or np.result_type(W, b))
     Z += b
     if block.offsets is not None:
@@ -45,27 +54,27 @@ def scores(block: Block, W: np.ndarray, b: np.ndarray, dtype: Any = None) -> np.
 
 
 def label_weights(block: Block, k: int) -> np.ndarray:
-    """Weight of the rows with each label."""
+    """Total weight of the rows per label."""
     return _label_weights(block.targets, block.weights, k)
 
 
 def values(loss: Any, block: Block, Z: np.ndarray) -> float:
-    """Σ s·ℓ."""
-    return _total(_by_chunks(block, Z, partial(_values, loss, block.targets, block.weights, Z)))
+    """Weighted sum of the losses, Σ s·ℓ."""
+    return _total(_by_ranges(block, Z, partial(_values, loss, block.targets, block.weights, Z)))
 
 
 def gradients(loss: Any, block: Block, weights: np.ndarray, Z: np.ndarray, out: np.ndarray) -> float:
-    """Σ s·ℓ, with s·∇ℓ written to `out`."""
-    return _total(_by_chunks(block, Z, partial(_gradients, loss, block.targets, weights, Z, out)))
+    """Weighted sum of the losses, Σ s·ℓ; the gradient s·∇ℓ of every row is written to `out`."""
+    return _total(_by_ranges(block, Z, partial(_gradients, loss, block.targets, weights, Z, out)))
 
 
 def curvatures(loss: Any, block: Block, Z: np.ndarray, Y: np.ndarray) -> None:
-    """Replace y by s·∇²ℓ·y in every row."""
-    _by_chunks(block, Z, partial(_curvatures, loss, block.targets, block.weights, Z, Y))
+    """Replace every row y of Y by s·∇²ℓ·y."""
+    _by_ranges(block, Z, partial(_curvatures, loss, block.targets, block.weights, Z, Y))
 
 
 def intercept_curvature(loss: Any, block: Block, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Σ s·∇ℓ and Σ s·∇²ℓ."""
+    """Gradient Σ s·∇ℓ and Hessian Σ s·∇²ℓ with respect to the intercept."""
     k = Z.shape[1]
     gradient, curvature = np.zeros(k), np.zeros((k, k))
     _intercept_curvature(loss, block.targets, block.weights, Z, loss.is_direct, gradient, curvature)
@@ -73,26 +82,26 @@ def intercept_curvature(loss: Any, block: Block, Z: np.ndarray) -> tuple[np.ndar
 
 
 def balance(loss: Any, block: Block, U: np.ndarray, references: np.ndarray) -> np.ndarray:
-    """What `repair` of the loss needs to know of dual points U."""
+    """Sums over the dual points U that `repair` of the loss needs."""
     sums = np.zeros((loss.n_sums, U.shape[1]))
     _balances(loss, block.targets, block.weights, U, references, sums)
     return sums
 
 
 def duals_at(loss: Any, block: Block, Z: np.ndarray, repair: np.ndarray, scale: float) -> DualSums:
-    """Of the gradients at scores Z, repaired."""
+    """Dual sums of the gradients at scores Z, adjusted to a feasible point."""
     U = np.empty_like(Z)
     return _dual_sums(block, U, partial(_duals_at, loss, block.targets, block.weights, Z, repair, scale, U))
 
 
 def duals_of(loss: Any, block: Block, given: np.ndarray, repair: np.ndarray, scale: float) -> DualSums:
-    """Of given dual points, repaired; `primal` is zero."""
+    """Dual sums of given dual points, adjusted to a feasible point; `primal` is zero."""
     U = np.empty(given.shape)
     return _dual_sums(block, U, partial(_duals_of, loss, block.targets, block.weights, given, repair, scale, U))
 
 
 def _dual_sums(block: Block, U: np.ndarray, task: Callable[[int, int], tuple[float, float, np.ndarray]]) -> DualSums:
-    parts = _by_chunks(block, U, task)
+    parts = _by_ranges(block, U, task)
     primal, dual = (_total([part[term] for part in parts]) for term in (0, 1))
     sums = np.sum([part[2] for part in parts], axis=0) if parts else np.zeros((2, U.shape[1]))
     if block.offsets is not None:
@@ -100,11 +109,11 @@ def _dual_sums(block: Block, U: np.ndarray, task: Callable[[int, int], tuple[flo
     return DualSums(primal, dual, rmatmul(block.X, U, threads=block.threads), *sums)
 
 
-def _by_chunks(block: Block, Z: np.ndarray, task: Callable[[int, int], Any]) -> list[Any]:
-    """Results of a task over chunks of the rows of Z, which are those of the block."""
+def _by_ranges(block: Block, Z: np.ndarray, task: Callable[[int, int], Any]) -> list[Any]:
+    """Results of a task for consecutive ranges of the rows of a block; Z has one row per row of the block."""
     n, threads = len(Z), block.threads if Z.size >= WORTH_A_THREAD else 1
-    chunks = [(start, min(start + CHUNK_ROWS, n)) for start in range(0, n, CHUNK_ROWS)]
-    return pool.run([partial(task, *chunk) for chunk in chunks], threads)
+    ranges = [(start, min(start + RANGE_ROWS, n)) for start in range(0, n, RANGE_ROWS)]
+    return pool.run([partial(task, *bounds) for bounds in ranges], threads)
 
 
 def _total(parts: list[float]) -> float:
@@ -153,7 +162,7 @@ def _curvatures(loss, targets, weights, Z, Y, start, stop):
 
 @kernel
 def _intercept_curvature(loss, targets, weights, Z, is_direct, gradient, curvature):
-    """Σ s·∇ℓ and Σ s·∇²ℓ; of losses that treat each column alone only the diagonal, from one product."""
+    """Add up Σ s·∇ℓ and Σ s·∇²ℓ; losses that treat the columns separately need only the diagonal, from one product."""
     k = Z.shape[1]
     work, unit, out = np.empty(k), np.ones(k), np.empty(k)
     for i in range(Z.shape[0]):
@@ -180,7 +189,7 @@ def _balances(loss, targets, weights, U, references, sums):
 
 @kernel(inline="always")
 def _weigh(U, i, weight, sums):
-    """Make s·u of u in row i, and add it and s·u² to the sums."""
+    """Multiply row i of U by its weight s, and add s·u and s·u² to the sums."""
     for r in range(U.shape[1]):
         sums[1, r] += weight * U[i, r] * U[i, r]
         U[i, r] *= weight
@@ -189,7 +198,7 @@ def _weigh(U, i, weight, sums):
 
 @kernel
 def _duals_at(loss, targets, weights, Z, repair, scale, U, start, stop):
-    """Σ s·ℓ, Σ −s·ℓ*(u), and Σ s·u over Σ s·u²; s·u in U."""
+    """Return Σ s·ℓ, −Σ s·ℓ*(u), and Σ s·u and Σ s·u² as two rows; s·u is written to U."""
     work, sums = np.empty(Z.shape[1], np.float64), np.zeros((2, Z.shape[1]))
     primal, dual = 0.0, 0.0
     for i in range(start, stop):
@@ -202,11 +211,11 @@ def _duals_at(loss, targets, weights, Z, repair, scale, U, start, stop):
 
 @kernel
 def _duals_of(loss, targets, weights, given, repair, scale, U, start, stop):
-    """The same of given dual points, without Σ s·ℓ."""
+    """Return 0, −Σ s·ℓ*(u), and Σ s·u and Σ s·u² as two rows, for given dual points; s·u is written to U."""
     work, sums = np.empty(U.shape[1], np.float64), np.zeros((2, U.shape[1]))
     dual = 0.0
     for i in range(start, stop):
-        if weights[i] == 0.0:  # what is given of a row that does not count may be anything
+        if weights[i] == 0.0:  # the dual variables of a row without weight can be anything
             U[i] = 0.0
             continue
         dual += weights[i] * loss.row_dual_repair(targets.labels(i), given[i], repair, scale, work, U[i])

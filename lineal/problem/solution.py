@@ -1,4 +1,4 @@
-"""What a fit returns: the answer, how good it certainly is, and how it got there."""
+"""Result of a fit: parameters, certificate, history and status."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Certificate:
-    """Bound on how far an answer can be from the best one.
+    """Bound on how far a solution can be from the best possible one.
 
     Attributes
     ----------
-    kind : "gap": `value` is the relative duality gap (P − D)/P, so that P ≤ P*/(1 − value) where value < 1;
-        "violation": `value` is the largest violation of the optimality conditions, relative to that of the zero model
-        (where no finite gap exists); "none": the method minimises no single convex objective.
-    value : the number, NaN for "none".
-    primal : objective P of the answer.
-    dual : lower bound D of the best objective, None unless kind is "gap".
+    kind : "gap": `value` is the relative duality gap (P − D)/P, so that P ≤ P*/(1 − value) if value < 1;
+        "violation": `value` is the largest violation of the optimality conditions, relative to that of the model
+        without features (used where no finite gap exists); "none": the method minimises no single convex objective.
+    value : relative gap or violation, NaN for "none".
+    primal : objective P of the solution.
+    dual : lower bound D of the smallest objective, None unless kind is "gap".
     """
 
     kind: str
@@ -30,15 +30,15 @@ class Certificate:
 
     @staticmethod
     def of_gap(primal: float, dual: float) -> Certificate:
-        """The certificate of an answer whose objective is `primal`, where `dual` is a lower bound of all objectives."""
+        """Certificate of a solution with objective `primal`, given a lower bound `dual` of the smallest objective."""
         return Certificate("gap", max(primal - dual, 0.0) / primal if primal > 0.0 else 0.0, primal, dual)
 
     def meets(self, tol: float) -> bool:
-        """Whether the answer is as good as asked."""
+        """Whether the certificate meets the tolerance."""
         return self.kind != "none" and self.value <= tol
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Dictionary of JSON values."""
         return {
             "kind": self.kind,
             "value": _plain(self.value),
@@ -48,7 +48,7 @@ class Certificate:
 
     @staticmethod
     def from_json(values: dict[str, Any]) -> Certificate:
-        """Inverse of `to_json`."""
+        """Certificate from the dictionary that `to_json` returns."""
 
         def number(name: str) -> float:
             return math.nan if values[name] is None else float(values[name])
@@ -70,13 +70,13 @@ class Certificate:
         return "none: this method minimises no single convex objective"
 
 
-#: The certificate of methods that minimise no single convex objective.
+#: Certificate of methods that minimise no single convex objective.
 NO_CERTIFICATE = Certificate("none", math.nan, math.nan)
 
 
 @dataclass(frozen=True)
 class Run:
-    """How a model came about that has no certificate: its history, status and a sentence about it."""
+    """History, status and message of a fit without a certificate."""
 
     history: list[dict[str, float]]
     status: str
@@ -85,7 +85,7 @@ class Run:
 
     @property
     def needs_warning(self) -> bool:
-        """Whether the message must reach the user."""
+        """Whether the message must be shown as a warning."""
         return self.status != "converged"
 
 
@@ -95,7 +95,7 @@ def _plain(value: float | None) -> float | None:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One iteration, as callbacks and `history` see it. `gap` is the solver's running estimate."""
+    """One iteration, as passed to callbacks. `gap` is the current estimate of the solver."""
 
     iteration: int
     seconds: float
@@ -106,7 +106,7 @@ class Snapshot:
     intercept: np.ndarray = field(repr=False)
 
     def row(self) -> dict[str, Any]:
-        """The numbers of this iteration; None where the method has no such number."""
+        """Row of the history for this iteration; None for numbers that the method does not have."""
         return {
             "iteration": self.iteration,
             "seconds": self.seconds,
@@ -118,21 +118,21 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Solution:
-    """Answer of a solver.
+    """Result of a solver.
 
     Attributes
     ----------
-    weights : (d, k), in the precision of the data.
-    intercept : (k,), zeros without one.
-    certificate : how good it is.
-    history : one dict per iteration: iteration, seconds, objective, gap, nonzero_rows. A number that was not computed,
-        because it would have cost too much, is None.
+    weights : (d, k), in the data type of X.
+    intercept : (k,), zeros if no intercept is fitted.
+    certificate : bound on how far the solution can be from the best possible one.
+    history : one dict per iteration: iteration, seconds, objective, gap, nonzero_rows. A number that was too
+        expensive to compute is None.
     status : "converged", "max_iter", "max_time", "stopped" (by a callback), "interrupted" or "stalled" (no further
         progress is possible in this precision).
-    message : one sentence about the status, with what would help.
-    dual_point : (n, k) dual variables of a solver that has them, to start another fit to the same rows from: an array,
-        or what `np.asarray` makes one of.
-    has_minimum : False where the objective falls as long as weights grow, so that any tolerance is met sooner or later.
+    message : one sentence about the status and what would help.
+    dual_point : (n, k) dual variables of a solver that has them, from which another fit to the same rows can start:
+        an array, or something that `np.asarray` converts.
+    has_minimum : False if the objective decreases as long as the weights grow, so that any tolerance is met eventually.
     """
 
     weights: np.ndarray
@@ -146,5 +146,5 @@ class Solution:
 
     @property
     def needs_warning(self) -> bool:
-        """Whether the message must reach the user: the fit did not converge, or to nothing that exists."""
+        """Whether the message must be shown as a warning: the fit did not converge, or there is no minimum."""
         return self.status != "converged" or not self.has_minimum

@@ -1,7 +1,7 @@
-"""What a solver is: a function from an objective to a solution, with what it says about itself.
+"""A solver: a function from an objective to a solution, with a description of what it can handle and needs.
 
 A solver's file defines `solve(objective, budget, start)`, or `solve(objective, budget, start, options)` where the
-algorithm has options of its own, and decorates it with `solver`. Callers then write the budget and the options as
+algorithm has its own options, and decorates it with `solver`. Callers then pass the budget and the options as
 keywords: `fista.solve(objective, tol=1e-6, max_iter=100, step="constant")`.
 """
 
@@ -19,7 +19,7 @@ from lineal.problem.objective import Objective
 from lineal.problem.solution import Solution
 from lineal.system.solver_options import SolverOptions
 
-#: Where a fit starts: parameters θ, another solution, or None for the model without features.
+#: Starting point of a fit: parameters θ, another solution, or None for the model without features.
 Start = np.ndarray | Solution | None
 
 _BUDGET = frozenset(field.name for field in dataclasses.fields(Budget))
@@ -31,13 +31,13 @@ class Solver:
 
     Attributes
     ----------
-    name : as users give it.
+    name : the value of `solver=` that selects it.
     function : the algorithm.
-    check : refuses, by name, a loss or a penalty that the algorithm cannot honour.
-    check_objective : refuses what the loss and the penalty alone do not tell.
-    memory : bytes that it takes besides X, by n, d, k and the bytes per number.
-    order : "rows" or "columns" where it reads X in that order and needs a copy of an X that is stored otherwise.
-    options : the class of its own options; None where it has none.
+    check : raises an error that names a loss or a penalty that the algorithm cannot handle.
+    check_objective : raises an error for an objective that it cannot handle for another reason.
+    memory : number of bytes that it needs besides X, as a function of n, d, k and the bytes per number.
+    order : "rows" or "columns" if it reads X in that order and needs a copy of an X that is stored otherwise.
+    options : class of its own options; None if it has none.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Solver:
         return self.run(objective, budget, start, options)
 
     def run(self, objective: Objective, budget: Budget, start: Start, options: SolverOptions | None) -> Solution:
-        """Minimise the objective; refuses first what the algorithm cannot honour."""
+        """Minimise the objective, after checking that the algorithm can handle it."""
         self.check(objective.loss, objective.regulariser.penalty)
         self.check_objective(objective)
         if self.options is None:
@@ -62,12 +62,12 @@ class Solver:
         return self.function(objective, budget, start, options)
 
     def sort(self, keywords: dict[str, Any]) -> tuple[Budget, SolverOptions | None]:
-        """Keywords as a budget and checked options."""
+        """Split keywords into a budget and checked options."""
         budget = Budget(**{name: value for name, value in keywords.items() if name in _BUDGET})
         return budget, self.own_options({name: value for name, value in keywords.items() if name not in _BUDGET})
 
     def own_options(self, values: dict[str, Any]) -> SolverOptions | None:
-        """Checked options of this solver by their names."""
+        """Options of this solver from a dictionary, checked."""
         return SolverOptions.of(self.options, self.name, values)
 
 
@@ -79,7 +79,7 @@ def solver(
     order: str | None = None,
     options: type[SolverOptions] | None = None,
 ) -> Callable[[Callable[..., Solution]], Solver]:
-    """Decorator of a solver's `solve`; the name is that of its file."""
+    """Decorator that turns a function `solve` into a `Solver` with the name of its file."""
 
     def decorate(function: Callable[..., Solution]) -> Solver:
         name = function.__module__.rpartition(".")[2]

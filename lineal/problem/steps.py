@@ -1,4 +1,4 @@
-"""The steps over rows that objectives and certificates are made of (see `lineal.engine.base`)."""
+"""Steps over rows that objectives and certificates use (see `lineal.engine.base`)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lineal.problem import row_sums
 from lineal.problem.row_sums import DualSums
 
 
-def pull_back(block: Block, R: np.ndarray, fit_intercept: bool) -> np.ndarray:
-    """X'R with the column sums of R below, in the shape of θ."""
+def parameter_gradient(block: Block, R: np.ndarray, fit_intercept: bool) -> np.ndarray:
+    """Gradient in the shape of θ, from the gradients R with respect to the scores: X'R, and below it the sums of R."""
     d = block.X.shape[1]
     out = np.empty((d + fit_intercept, R.shape[1]), R.dtype)
     rmatmul(block.X, R, out=out[:d], threads=block.threads)
@@ -24,22 +24,22 @@ def pull_back(block: Block, R: np.ndarray, fit_intercept: bool) -> np.ndarray:
     return out
 
 
-# --- facts about the rows
+# --- statistics of the rows
 
 
 def moments(block: Block) -> tuple[np.ndarray]:
-    """Σ s·x and Σ s·x² of every column, (d, 2)."""
+    """Weighted sums Σ s·x and Σ s·x² of every column, (d, 2)."""
     return (column_moments(block.X, block.weights),)
 
 
 def mean_square(block: Block) -> tuple[float]:
-    """Σ s·‖x‖²."""
+    """Weighted sum of the squared norms of the rows, Σ s·‖x‖²."""
     return (float(np.sum(row_norms(block.X) * block.weights)),)
 
 
 @dataclass(frozen=True)
 class LabelWeights:
-    """Weight of the rows with each of k labels."""
+    """Step: total weight of the rows per label, for k labels."""
 
     k: int
 
@@ -49,7 +49,7 @@ class LabelWeights:
 
 @dataclass(frozen=True)
 class GramProduct:
-    """X'SX·V."""
+    """Step: product of the weighted Gram matrix with V, X'SXV."""
 
     def __call__(self, block: Block, V: np.ndarray) -> tuple[np.ndarray]:
         scores = matmul(block.X, V, threads=block.threads)
@@ -62,7 +62,7 @@ class GramProduct:
 
 @dataclass(frozen=True)
 class LossValue:
-    """Σ s·ℓ, from scores in the precision of the parameters or in `dtype`."""
+    """Step: weighted sum of the losses, from scores in the data type of the parameters or in `dtype`."""
 
     loss: Any
     dtype: Any = None
@@ -73,7 +73,7 @@ class LossValue:
 
 @dataclass(frozen=True)
 class LossGradient:
-    """Σ s·ℓ and its gradient in the shape of θ."""
+    """Step: weighted sum of the losses, and its gradient in the shape of θ."""
 
     loss: Any
     fit_intercept: bool
@@ -82,12 +82,12 @@ class LossGradient:
         Z = row_sums.scores(block, W, b)
         R = np.empty_like(Z)
         value = row_sums.gradients(self.loss, block, block.weights, Z, R)
-        return value, pull_back(block, R, self.fit_intercept)
+        return value, parameter_gradient(block, R, self.fit_intercept)
 
 
 @dataclass(frozen=True)
 class RowGradients:
-    """∇ℓ of every row, one array per block: for `Engine.gather`."""
+    """Step for `Engine.gather`: the gradients ∇ℓ of all rows of a block with respect to their scores."""
 
     loss: Any
 
@@ -100,7 +100,7 @@ class RowGradients:
 
 @dataclass(frozen=True)
 class SeparableColumns:
-    """Σ s·|∇ℓ| of every score column at scores stretched so far that rows on the right side have no gradient."""
+    """Step: Σ s·|∇ℓ| per score column, at scores scaled up until correctly classified rows have a zero gradient."""
 
     loss: Any
     stretch: float
@@ -119,7 +119,7 @@ class SeparableColumns:
 
 @dataclass(frozen=True)
 class Scores:
-    """Rebuilds the scores Z = XW + b + o of every row, in `dtype` where it is given."""
+    """Rebuild the scores Z = XW + b + o of every row, in `dtype` if it is given."""
 
     dtype: Any = None
 
@@ -132,7 +132,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class InterceptCurvature:
-    """Σ s·∇ℓ and Σ s·∇²ℓ at the scores of a state plus an intercept."""
+    """Step: Σ s·∇ℓ and Σ s·∇²ℓ at the scores of a state plus an intercept."""
 
     loss: Any
 
@@ -142,7 +142,7 @@ class InterceptCurvature:
 
 @dataclass(frozen=True)
 class GradientBalance:
-    """What `repair` of the loss needs to know of the dual point ∇ℓ, at the scores of a state plus an intercept."""
+    """Step: sums that `repair` of the loss needs, for the dual point ∇ℓ at the scores of a state plus an intercept."""
 
     loss: Any
 
@@ -155,7 +155,7 @@ class GradientBalance:
 
 @dataclass(frozen=True)
 class GradientDual:
-    """`DualSums` of the dual point ∇ℓ, repaired, at the scores of a state plus an intercept."""
+    """Step: `DualSums` of the adjusted dual point ∇ℓ at the scores of a state plus an intercept."""
 
     loss: Any
 
@@ -165,7 +165,7 @@ class GradientDual:
 
 @dataclass(frozen=True)
 class GivenBalance:
-    """What `repair` of the loss needs to know of a dual point that a solver gives."""
+    """Step: sums that `repair` of the loss needs, for a dual point that a solver provides."""
 
     loss: Any
 
@@ -175,7 +175,7 @@ class GivenBalance:
 
 @dataclass(frozen=True)
 class GivenDual:
-    """`DualSums` of a dual point that a solver gives, repaired."""
+    """Step: `DualSums` of an adjusted dual point that a solver provides."""
 
     loss: Any
 

@@ -144,7 +144,7 @@ def test_any_engine_gives_the_same_sums(name, sizes):
 def test_threads_change_nothing_at_all(threads, monkeypatch):
     monkeypatch.setattr("lineal.design.products.WORTH_A_THREAD", 1)
     monkeypatch.setattr("lineal.design.products.WORTH_A_SPLIT", 1)
-    monkeypatch.setattr("lineal.problem.row_sums.CHUNK_ROWS", 7)
+    monkeypatch.setattr("lineal.problem.row_sums.RANGE_ROWS", 7)
     objective, _ = build("softmax")
     threaded = replace(objective, engine=replace(objective.engine, threads=threads))
     theta = random_theta(objective)

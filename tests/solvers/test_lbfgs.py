@@ -334,7 +334,7 @@ def test_ctrl_c_while_compiling_needs_an_answer(monkeypatch):
         signal.raise_signal(signal.SIGINT)
         assert monitor.must_end(0) == "interrupted"
     with Monitor(Budget(max_iter=10)) as outer:
-        outer.has_answer = True
+        outer.has_iterate = True
         with Monitor(Budget(max_iter=10)) as inner:
             signal.raise_signal(signal.SIGINT)
             assert inner.must_end(0) == "interrupted"

@@ -585,7 +585,7 @@ def test_a_time_limit_is_shared_by_the_models():
 
 
 def test_progress_counts_blocks(monkeypatch, capsys):
-    monkeypatch.setattr(progress, "SECONDS_A_LINE", 0.0)
+    monkeypatch.setattr(progress, "SECONDS_PER_LINE", 0.0)
     classifier(verbose=1, n_models=2, n_blocks=2).fit(IRIS, SPECIES)
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(" s  ")[1].split(",")[0] for line in lines] == [

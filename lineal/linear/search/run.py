@@ -234,7 +234,7 @@ class _Run:
         return status
 
     def _keep(self, position: int, solution: Solution) -> None:
-        self.monitor.has_answer = True
+        self.monitor.has_iterate = True
         W = solution.weights
         self.ends.append((solution.certificate, int(np.count_nonzero(W)), int(np.count_nonzero(W.any(axis=1)))))
         self.solutions[position] = replace(solution, dual_point=None)

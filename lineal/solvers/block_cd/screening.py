@@ -28,12 +28,12 @@ def safe_zeros(objective: Objective, theta: np.ndarray) -> np.ndarray:
         return nothing
     W, b = objective.split(theta)
     primal, bound = primal_and_bound(objective, W, b.astype(np.float64))
-    if bound.pull is None or not math.isfinite(bound.value):
+    if bound.correlation is None or not math.isfinite(bound.value):
         return nothing
     radius = math.sqrt(2.0 * lipschitz * max(primal - bound.value, 0.0))
     sizes = regulariser.by_group(objective.moments[1][:, 0])
     members = regulariser.by_group(np.ones(regulariser.n_features)).astype(np.int64)
     factors = np.array([regulariser.penalty.dual_norm_factor(int(count) * k) for count in np.unique(members)])
     factors = factors[np.searchsorted(np.unique(members), members)]
-    reach = bound.scale * regulariser.critical_strengths(bound.pull) + factors * radius * np.sqrt(sizes)
+    reach = bound.scale * regulariser.critical_strengths(bound.correlation) + factors * radius * np.sqrt(sizes)
     return reach < regulariser.strengths
