@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from lineal.numerics.certificate_waits import CertificateWaits
 from lineal.numerics.composite import Composite
 from lineal.problem.monitor import Monitor
 from lineal.problem.solution import Certificate, Solution
@@ -70,7 +71,8 @@ class Best:
     """The best iterate so far, and certificates of it, seldom enough to cost little beside the iterations."""
 
     def __init__(self, composite: Composite, tol: float) -> None:
-        self.composite, self.tol, self.next = composite, tol, 0
+        self.composite, self.tol = composite, tol
+        self.waits = CertificateWaits(LEAST_WAIT, WAIT_SHARE)
         self.estimate, self.value, self.checked, self.found_at = math.inf, math.inf, math.inf, 0
         self.bound, self.noise = LowerBound(), float(np.finfo(composite.engine.dtype).eps)
         self.theta: np.ndarray | None = None
@@ -93,9 +95,8 @@ class Best:
 
     def is_enough(self, iteration: int) -> bool:
         """Whether a certificate was due and meets tol. None is, while the objective still falls by more than tol."""
-        if iteration < self.next:
+        if not self.waits.is_due(iteration):
             return False
-        self.next = iteration + max(LEAST_WAIT, iteration // WAIT_SHARE)
         fall, self.checked = self.checked - self.value, self.value
         if iteration > 0 and fall > self.tol * self.value > 0.0:
             return False

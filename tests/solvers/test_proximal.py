@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from conftest import random_problem
 from scipy import sparse
 
 from lineal import losses, penalties, solvers
+from lineal.core import threads as threads_module
 from lineal.core.rng import generator, shuffle
 from lineal.design import wrap
 from lineal.engine.local import LocalEngine
@@ -292,6 +294,19 @@ def test_fobos_draws_by_its_seed_and_takes_a_rate():
     for rate in (0.0, -1.0, math.inf, math.nan, "fast"):
         with pytest.raises(OptionError, match="rate"):
             fobos.solve(objective, rate=rate)
+
+
+def test_fobos_tries_its_rates_on_as_many_threads_as_it_may_use(monkeypatch):
+    objective, seen = problem(*telling_problem(11), "softmax"), []
+
+    def run(tasks, threads):
+        seen.append((len(tasks), threads))
+        return threads_module.run(tasks, threads)
+
+    monkeypatch.setattr(fobos, "pool", SimpleNamespace(run=run))
+    one, two = (fobos.solve(objective, tol=0.0, max_iter=5, n_jobs=threads) for threads in (1, 2))
+    assert seen == [(8, 1), (8, 2)]
+    np.testing.assert_array_equal(one.weights, two.weights)
 
 
 @pytest.mark.parametrize("schedule", ["bounded", "plain"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import math
 import signal
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from sklearn.datasets import load_iris
 
 import lineal
 from lineal import losses, penalties
+from lineal.core import threads as threads_module
 from lineal.core.jit import kernel
 from lineal.design import wrap
 from lineal.engine.local import LocalEngine
@@ -24,6 +27,7 @@ from lineal.penalties.regulariser import Regulariser
 from lineal.problem.objective import Objective
 from lineal.problem.targets import encode
 from lineal.solvers.block_cd import block_cd
+from lineal.solvers.block_cd.paper import sweeps
 from lineal.solvers.block_cd.screening import safe_zeros
 
 LOSSES = ["multiclass_squared_hinge", "squared_hinge", "softmax", "logistic", "label_ranking"]
@@ -515,6 +519,35 @@ def test_blocks_at_once_do_not_count_empty_ones():
     found = block_cd.solve(objective, tol=0.0, max_iter=60, method="parallel")
     values = [row["objective"] for row in found.history]
     assert values == sorted(values, reverse=True)
+
+
+@pytest.mark.parametrize(("n", "parts"), [(60, 1), (30_000, 2)])
+def test_parallel_visits_use_threads_where_the_work_is_worth_it(n, parts, monkeypatch):
+    """Rows with most of their entries allow two groups at once: what counts is their work, not their number."""
+    X, y = dense_problem(27, n=n, d=6, k=4)
+    objective, seen = problem(rows_of(X), y, "softmax", alpha=0.05), set()
+
+    def run(tasks, threads):
+        tasks = list(tasks)
+        seen.add((len(tasks), threads))
+        return threads_module.run(tasks, threads)
+
+    monkeypatch.setattr(sweeps, "pool", SimpleNamespace(run=run, ranges=threads_module.ranges))
+    found = [block_cd.solve(objective, tol=0.0, max_iter=5, method="parallel", n_jobs=jobs) for jobs in (1, 2)]
+    assert seen >= {(parts, 1), (parts, 2)}
+    assert max(count for count, _ in seen) == parts
+    np.testing.assert_array_equal(found[0].weights, found[1].weights)
+    assert found[0].history[-1]["gap"] == found[1].history[-1]["gap"]
+
+
+@pytest.mark.parametrize("penalty", ["l1", "l1/l2"])
+def test_columns_come_in_one_block_whatever_the_rows_of_a_block(penalty):
+    X, y = dense_problem(28, n=60, d=5, k=3)
+    whole = problem(sparse.csc_array(X), y, "softmax", penalty, alpha=0.02)
+    cut = replace(whole, engine=replace(whole.engine, block_rows=7))
+    one, other = (block_cd.solve(objective, tol=1e-6) for objective in (whole, cut))
+    assert other.status == "converged"
+    np.testing.assert_array_equal(one.weights, other.weights)
 
 
 def test_shrinking_leaves_out_blocks_and_changes_no_answer():

@@ -110,7 +110,7 @@ class Ascent:
 
     def _first_dual_point(self, start: np.ndarray | Solution | None) -> ColumnGroups:
         n, k = self.X.shape[0], self.objective.engine.n_columns
-        given = getattr(start, "dual_point", None)
+        given = start.dual_point if isinstance(start, Solution) else None
         if start is None:
             return ColumnGroups.zeros(n, self.ranges, self.X.dtype)
         if given is None or given.shape != (n, k):

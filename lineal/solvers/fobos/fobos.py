@@ -23,28 +23,33 @@ nowhere in sum tell that the means of x·u' and of the penalty's subgradients ca
 kinks never do. Losses of pairs, which are smooth, need more than u for a bound: theirs is ∇ℓ at the mean of the
 iterates that those passes ended with.
 
-Memory: two θ, twice the scores (losses of pairs: three θ) and 2d + 2n numbers, and a copy of X where its rows cannot be
-read in order (CSC, Fortran order).
+Passes are sequential; threads serve the trials of rates and the certificates.
+
+Memory: two θ, twice the scores (losses of pairs: three θ), one θ per thread during the trials, 2d + 2n numbers, and a
+copy of X where its rows cannot be read in order (CSC, Fortran order).
 """
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from lineal.core import threads as pool
 from lineal.core.rng import generator, shuffle
 from lineal.design.orders import by_rows
 from lineal.errors import OptionError
 from lineal.numerics.best_iterate import LowerBound
+from lineal.numerics.certificate_waits import CertificateWaits
 from lineal.numerics.local_only import local_rows
 from lineal.problem.budget import Budget
 from lineal.problem.monitor import Monitor
 from lineal.problem.objective import Objective
 from lineal.problem.solution import Certificate, Solution
 from lineal.problem.solver import Start, solver
-from lineal.solvers.fobos.subgradient_pass import MAX_PARTS, mean_loss, visit
+from lineal.solvers.fobos.subgradient_pass import MAX_PARTS, Rows, Steps, mean_loss, visit
 from lineal.solvers.options import FobosOptions
 
 #: η₀ that are tried where none is given.
@@ -56,8 +61,8 @@ TRIED_ROWS, HELD_OUT, MAX_TRIALS = 20_000, 5, 50
 #: Share of the best rate's fall of the objective that another may miss and still be as good.
 MISSED = 0.01
 
-#: Growth of the number of passes from one certificate to the next.
-GROWTH = 1.5
+#: Certificates are one such part of the passes so far apart.
+WAIT_SHARE = 2
 
 
 def check(loss: Any, penalty: Any) -> None:
@@ -88,7 +93,7 @@ def solve(objective: Objective, budget: Budget, start: Start, options: FobosOpti
     with Monitor(budget) as monitor:
         theta = objective.theta_of(start)
         rate = None if options.rate is None else float(options.rate)
-        passes = _Passes(objective, theta, budget.seed, rate, options.schedule)
+        passes = _Passes(objective, theta, budget, rate, options.schedule)
         best = _Best(objective, budget.tol, passes)
 
         def record(iteration: int) -> str | None:
@@ -112,7 +117,8 @@ class _Best:
     """The iterate with the lowest objective seen, the highest bound, and certificates after ever more passes."""
 
     def __init__(self, objective: Objective, tol: float, passes: _Passes) -> None:
-        self.objective, self.tol, self.passes, self.next = objective, tol, passes, 0
+        self.objective, self.tol, self.passes = objective, tol, passes
+        self.waits = CertificateWaits(1, WAIT_SHARE)
         self.estimate, self.lowest, self.bound = math.inf, math.inf, LowerBound()
         self.theta: np.ndarray | None = None
         self.certificate: Certificate | None = None
@@ -125,9 +131,8 @@ class _Best:
 
     def is_enough(self, iteration: int, theta: np.ndarray, row: dict[str, float]) -> bool:
         """Whether a certificate was due and meets tol."""
-        if iteration < self.next:
+        if not self.waits.is_due(iteration):
             return False
-        self.next = max(iteration + 1, math.ceil(GROWTH * iteration))
         certificate = self.certify(theta)
         row.update(objective=certificate.primal, gap=certificate.value)
         return certificate.meets(self.tol)
@@ -165,27 +170,30 @@ class _Passes:
         self,
         objective: Objective,
         theta: np.ndarray,
-        seed: int,
+        budget: Budget,
         rate: float | None,
         schedule: str,
         rows: np.ndarray | None = None,
     ) -> None:
+        """Passes over the given rows, for trials of a rate, or over all rows with what certificates need."""
         engine = local_rows("fobos", objective)
         self.objective, self.X, self.rate, self.schedule = objective, by_rows(engine.X), rate, schedule
         self.rows = np.flatnonzero(engine.weights > 0.0) if rows is None else rows
-        self.weights = engine.weights * (len(self.rows) / engine.weights[self.rows].sum())  # one on average
-        self.offsets = np.empty((0, 0), theta.dtype) if engine.offsets is None else engine.offsets
-        self.targets, self.seed, self.state = engine.targets, seed, generator(seed)
+        self.budget, self.state = budget, generator(budget.seed)
         self.clock = np.zeros(2)  # t₀ and steps taken, and the sum of their lengths
         self.paid = np.zeros(engine.shape[1])  # the sum of lengths up to which a feature has been pulled
         has_duals = objective.loss.takes_dual_points
-        self.duals = np.zeros((engine.shape[0] if has_duals else 0, theta.shape[1]), theta.dtype)
-        self.sum, self.passes = np.zeros(() if has_duals else theta.shape, theta.dtype), 0  # of iterates
+        is_trial = rows is not None
+        self.duals = np.zeros((engine.shape[0] if has_duals and not is_trial else 0, theta.shape[1]), theta.dtype)
+        self.sum, self.passes = np.zeros(() if has_duals or is_trial else theta.shape, theta.dtype), 0  # of iterates
+        weights = engine.weights * (len(self.rows) / engine.weights[self.rows].sum())  # one on average
+        offsets = np.empty((0, 0), theta.dtype) if engine.offsets is None else engine.offsets
+        self.data = Rows(engine.targets, weights, offsets, self.duals)
 
     def run(self, theta: np.ndarray) -> None:
         """Visit the rows in random order; θ is changed in place, and nothing is due to any feature afterwards."""
         if self.rate is None:
-            self.rate = _best_rate(self.objective, theta, self.seed, self.schedule)
+            self.rate = _best_rate(self.objective, theta, self.budget, self.schedule)
         if self.clock[0] == 0.0 and self.schedule == "bounded" and self.objective.loss.is_smooth:
             mean_square = self.objective.mean_square + self.objective.fit_intercept
             self.clock[0] = np.square(self.rate * self.objective.loss.lipschitz(theta.shape[1]) * mean_square)
@@ -194,11 +202,11 @@ class _Passes:
         W, b = self.objective.split(theta)
         regulariser = self.objective.regulariser
         parts = 1 if regulariser.penalty.is_additive else MAX_PARTS
-        visit(
-            self.objective.loss, regulariser.penalty, self.X.layout, order, self.targets, self.weights, self.offsets,
-            regulariser.strengths, parts, regulariser.penalty.is_separable, self.rate, self.clock, self.paid,
-            W, b, self.objective.fit_intercept, self.duals,
+        steps = Steps(
+            self.rate, self.objective.fit_intercept, regulariser.strengths, parts, regulariser.penalty.is_separable,
+            self.clock, self.paid,
         )  # fmt: skip
+        visit(self.objective.loss, regulariser.penalty, self.X.layout, order, self.data, steps, W, b)
         self.passes += 1
         if self.sum.ndim:
             self.sum += theta
@@ -214,25 +222,32 @@ class _Passes:
         return (None, mean) if self.sum.ndim else (mean, None)
 
 
-def _best_rate(objective: Objective, theta: np.ndarray, seed: int, schedule: str) -> float:
-    """The η₀ with the lowest loss on rows held out, of those that come near the lowest objective on the others."""
+def _best_rate(objective: Objective, theta: np.ndarray, budget: Budget, schedule: str) -> float:
+    """The η₀ with the lowest loss on rows held out, of those that come near the lowest objective on the others.
+
+    Rates are tried side by side, one per thread.
+    """
     engine = local_rows("fobos", objective)
     rows = np.flatnonzero(engine.weights > 0.0)
-    shuffle(generator(seed, 1), rows)
+    shuffle(generator(budget.seed, 1), rows)
     rows = rows[:TRIED_ROWS]
     held, others = (rows[::HELD_OUT], np.delete(rows, np.s_[::HELD_OUT])) if len(rows) > 1 else (rows, rows)
-    found = np.empty((len(RATES) + 1, 2))
-    for at, rate in enumerate((0.0, *RATES)):  # the first stays where it is
+    by_rows(engine.X)  # the copy is made once, and kept by X
+
+    def attempt(rate: float) -> list[float]:
+        """Objectives that a rate leads to, on the others and on the rows held out."""
         trial = theta.copy()
-        passes = _Passes(objective, trial, seed, rate, schedule, others)
+        passes = _Passes(objective, trial, budget, rate, schedule, others)
         for _ in range(min(MAX_TRIALS, -(-TRIED_ROWS // len(others))) if rate > 0.0 else 0):
             passes.run(trial)
         W, b = objective.split(trial)
         penalty = objective.regulariser.value(W)
-        for part, chosen in enumerate((others, held)):
-            found[at, part] = penalty + mean_loss(
-                objective.loss, passes.X.layout, chosen, passes.targets, passes.weights, passes.offsets, W, b
-            )
+        return [
+            penalty + mean_loss(objective.loss, passes.X.layout, chosen, passes.data, W, b) for chosen in (others, held)
+        ]
+
+    tried = (0.0, *RATES)  # the first stays where it is
+    found = np.array(pool.run([partial(attempt, rate) for rate in tried], budget.threads))
     found[~np.isfinite(found)] = math.inf
     start, reached = found[0, 0], found[1:, 0]
     is_good = reached <= reached.min() + MISSED * max(start - reached.min(), 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,19 +14,42 @@ from lineal.core.maths import norm2
 PARTS, MAX_PARTS = 50.0, 64
 
 
+class Rows(NamedTuple):
+    """Labels, weights, base scores or empty, and sums of the subgradients of every row, or empty."""
+
+    targets: Any
+    weights: Any
+    offsets: Any
+    duals: Any
+
+
+class Steps(NamedTuple):
+    """Lengths of the steps, and what the penalty takes after them.
+
+    `clock` has t and the sum of all step lengths, `paid` that sum per feature, up to which the penalty has been paid.
+    """
+
+    rate: float
+    fit_intercept: bool
+    strengths: Any
+    parts: int
+    is_separable: bool
+    clock: Any
+    paid: Any
+
+
 @kernel
-def visit(
-    loss, penalty, layout, order, targets, weights, offsets, strengths, parts, is_separable, rate, clock, paid,
-    W, b, fit_intercept, duals
-):  # fmt: skip
-    """One step on each row of `order`; `clock` has t and the sum of all step lengths, `paid` that sum by feature."""
+def visit(loss, penalty, layout, order, rows, steps, W, b):
+    """One step on each row of `order`."""
+    targets, weights, offsets, duals = rows
+    clock, rate, fit_intercept = steps.clock, steps.rate, steps.fit_intercept
     k = np.uintp(W.shape[1])
     flat = W.reshape(-1)
     z, g, work = np.empty(k, W.dtype), np.empty(k, W.dtype), np.empty(k, np.float64)
     for position in range(order.shape[0]):
         i = np.uintp(order[position])
         for at in range(layout.row_length(i)):
-            _pay(penalty, strengths, parts, is_separable, clock, paid, W, layout.row_index(i, at))
+            _pay(penalty, steps, W, layout.row_index(i, at))
         layout.row_scores(i, flat, k, z, 0)
         for r in range(k):
             z[r] += b[r]
@@ -43,33 +67,34 @@ def visit(
                 b[r] += g[r]
         layout.row_update(i, g, 0, k, flat)
     for j in range(W.shape[0]):
-        _pay(penalty, strengths, parts, is_separable, clock, paid, W, np.uintp(j))
+        _pay(penalty, steps, W, np.uintp(j))
 
 
 @kernel
-def _pay(penalty, strengths, parts, is_separable, clock, paid, W, j):
-    """Pull the weights of feature j by all steps since it was met last."""
-    due = (clock[1] - paid[j]) * strengths[j]
-    paid[j] = clock[1]
+def _pay(penalty, steps, W, j):
+    """Apply to the weights of feature j the penalty of all steps since it was met last."""
+    due = (steps.clock[1] - steps.paid[j]) * steps.strengths[j]
+    steps.paid[j] = steps.clock[1]
     if due == 0.0 or penalty.group_is_zero(W[j]):
         return
     m = 1
-    if parts > 1:
-        share = due if is_separable else due / norm2(W[j])
-        m = int(min(1.0 + PARTS * share * share, parts))
+    if steps.parts > 1:
+        share = due if steps.is_separable else due / norm2(W[j])
+        m = int(min(1.0 + PARTS * share * share, steps.parts))
     for _ in range(m):
         penalty.group_prox(W[j], due / m, W[j])
 
 
 @kernel
-def mean_loss(loss, layout, rows, targets, weights, offsets, W, b):
-    """Weighted mean of the losses of some rows."""
+def mean_loss(loss, layout, chosen, rows, W, b):
+    """Weighted mean of the losses of the chosen rows."""
+    targets, weights, offsets, _ = rows
     k = np.uintp(W.shape[1])
     flat = W.reshape(-1)
     z, work = np.empty(k, W.dtype), np.empty(k, np.float64)
     total, mass = 0.0, 0.0
-    for position in range(rows.shape[0]):
-        i = np.uintp(rows[position])
+    for position in range(chosen.shape[0]):
+        i = np.uintp(chosen[position])
         layout.row_scores(i, flat, k, z, 0)
         for r in range(k):
             z[r] += b[r]

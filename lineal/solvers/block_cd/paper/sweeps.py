@@ -23,6 +23,7 @@ import numpy as np
 from lineal.core import threads as pool
 from lineal.core.jit import kernel
 from lineal.engine.local import LocalEngine
+from lineal.numerics.certificate_waits import CertificateWaits
 from lineal.problem.objective import Objective
 from lineal.problem.solution import Certificate
 from lineal.solvers.block_cd.block_rows import BlockRows
@@ -30,8 +31,11 @@ from lineal.solvers.block_cd.descent import balance
 from lineal.solvers.block_cd.paper.visits import steps_of, sweep, take_steps
 from lineal.solvers.options import BlockOptions
 
-#: Growth of the number of sweeps between certificates.
-GROWTH = 1.25
+#: Certificates are one such part of the sweeps so far apart.
+WAIT_SHARE = 4
+
+#: Products of a batch of parallel visits from which on threads are worth their start; the parts it is then cut into.
+WORTH_THREADS, PARTS = 1 << 15, 16
 
 
 class PaperSweeps(BlockRows):
@@ -59,7 +63,7 @@ class PaperSweeps(BlockRows):
         self.at_once = 1
         if self.method == "parallel":
             self.at_once = self._blocks_at_once()
-        self.sweeps, self.next = 0, 1
+        self.sweeps, self.waits = 0, CertificateWaits(1, WAIT_SHARE, first=1)
         self.sums, self.tops = math.inf, math.inf
         self.first: tuple[float, float] | None = None
 
@@ -97,10 +101,7 @@ class PaperSweeps(BlockRows):
             if is_met and self.method != "cyclic":
                 self._look_at_all()
             return self.estimate() < self.tol or self.sums == 0.0
-        if self.sweeps < self.next:
-            return False
-        self.next = max(self.sweeps + 1, math.ceil(GROWTH * self.sweeps))
-        return True
+        return self.waits.is_due(self.sweeps)
 
     def _look_at_all(self) -> None:
         """Violations of all blocks: random draws leave some out, and these may be the ones that are not done."""
@@ -149,7 +150,7 @@ class PaperSweeps(BlockRows):
         for start in range(0, len(blocks), self.at_once):
             part = np.unique(blocks[start : start + self.at_once])
             steps = np.zeros((len(part), self._largest_block()), self.W.dtype)
-            cuts = pool.ranges(len(part), self.threads if len(part) > 64 else 1)
+            cuts = pool.ranges(len(part), self._parts(len(part)))
             found = pool.run(
                 [partial(steps_of, *what, *how, part, self.curvatures, self.W, steps, *cut) for cut in cuts],
                 self.threads,
@@ -157,6 +158,11 @@ class PaperSweeps(BlockRows):
             sums, tops = sums + sum(f[0] for f in found), max(tops, *(f[1] for f in found))
             take_steps(*what, *how[:2], part, steps, self.W)
         return sums, tops
+
+    def _parts(self, count: int) -> int:
+        """Parts of a batch of so many groups: by its work alone, so that sums do not depend on the threads."""
+        products = self.X.stored * self.W.shape[1] * count // max(len(self.squares), 1)
+        return PARTS if products >= WORTH_THREADS else 1
 
     def _largest_block(self) -> int:
         offsets = self.target.groups.offsets
