@@ -180,7 +180,7 @@ class Composite:
         sums = [regulariser.value(W), dot(change, change), dot(change, G), -dot(change, W - previous[:d])]
         return np.concatenate([sums, np.einsum("j,jr->r", self.means, W, dtype=np.float64)])
 
-    def least_curvature(self) -> float:
+    def typical_curvature(self) -> float:
         """Typical curvature of f along the feature with the largest variance or β: where a line search can start."""
         return self._scaled(self.objective.loss.typical_curvature(self.engine.n_columns), self.variance)
 

@@ -63,7 +63,7 @@ class _Descent:
         check_finite(self.value, "the objective at the starting point")
         self.noise = 4.0 * float(np.finfo(self.theta.dtype).eps)
         if self.searches:
-            self.curvature = composite.least_curvature()
+            self.curvature = composite.typical_curvature()
         else:
             is_spectral = options.constant == "spectral"
             self.curvature = composite.spectral_curvature() if is_spectral else composite.trace_curvature()

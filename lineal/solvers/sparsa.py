@@ -71,7 +71,7 @@ class _Descent:
         check_finite(self.value, "the objective at the starting point")
         self.recent = deque([self.value], maxlen=REMEMBERED + 1)
         self.noise = 4.0 * float(np.finfo(self.theta.dtype).eps)
-        self.curvature = first = composite.least_curvature()
+        self.curvature = first = composite.typical_curvature()
         self.bounds = (first / CURVATURE_RANGE, first * CURVATURE_RANGE)
 
     def advance(self) -> bool:
