@@ -165,7 +165,7 @@ def _scaled_soft_norm2(v: Any, threshold: float, scale: float) -> float:
 
 
 @kernel(borrows=True)
-def count_live_rows(W):
+def count_nonzero_rows(W):
     """Rows of a matrix with some entry that is not zero."""
     live = 0
     for j in range(W.shape[0]):

@@ -1,4 +1,4 @@
-"""Which iterate is the answer of a method whose objective need not fall at every step, and when it is good enough."""
+"""Loop of methods whose objective can increase in some iterations: keep the best iterate, and decide when to stop."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from lineal.numerics.composite import Composite
 from lineal.problem.monitor import Monitor
 from lineal.problem.solution import Certificate, Solution
 
-#: Iterations between certificates: so many at least, and a share of those that have been.
-LEAST_WAIT, WAIT_SHARE = 4, 4
+#: Iterations between two certificates: at least this many, and the number of iterations so far divided by this.
+MIN_WAIT, WAIT_DIVISOR = 4, 4
 
-#: Iterations without a lower objective, at least and as a share of all, after which rounding must be the reason.
-PATIENCE, PATIENCE_SHARE = 200, 2
+#: Iterations without a lower objective after which the method has stalled: at least this many, and the number of
+#: iterations so far divided by this.
+PATIENCE, PATIENCE_DIVISOR = 200, 2
 
 
 class Descent(Protocol):
-    """A method in the middle of its work: an iterate θ (see `Composite`) with x̄'W and its objective."""
+    """State of a running method: the iterate θ (see `Composite`), its shift x̄'W and its objective."""
 
     composite: Composite
     theta: np.ndarray
@@ -28,12 +29,12 @@ class Descent(Protocol):
     value: float
 
     def advance(self) -> bool:
-        """One step; False where none can be had in this precision."""
+        """Do one iteration; returns False if no progress is possible in this precision."""
         ...
 
 
 def descend(descent: Descent, monitor: Monitor) -> Solution:
-    """Steps until a certificate meets `tol`, the monitor ends them, or nothing is gained any more."""
+    """Iterate until a certificate meets `tol`, the monitor ends the loop, or the method stalls."""
     composite, best = descent.composite, Best(descent.composite, monitor.budget.tol)
 
     def record(iteration: int) -> str | None:
@@ -49,70 +50,70 @@ def descend(descent: Descent, monitor: Monitor) -> Solution:
         iteration += 1
         status = record(iteration)
     certificate = best.certificate()
-    return monitor.finish(*composite.objective.split(best.answer()), certificate, status)
+    return monitor.finish(*composite.objective.split(best.parameters()), certificate, status)
 
 
 class LowerBound:
-    """The highest bound that any certificate has given; it is true for every iterate."""
+    """Largest lower bound of all certificates so far; it holds for every iterate."""
 
     def __init__(self) -> None:
         self.value = -math.inf
 
-    def improve(self, found: Certificate) -> Certificate:
-        """The certificate with the highest bound so far in place of its own."""
-        dual = -math.inf if found.dual is None else found.dual
+    def improve(self, certificate: Certificate) -> Certificate:
+        """Certificate with the largest lower bound so far in place of its own."""
+        dual = -math.inf if certificate.dual is None else certificate.dual
         if dual >= self.value:
             self.value = dual
-            return found
-        return Certificate.of_gap(found.primal, self.value)
+            return certificate
+        return Certificate.of_gap(certificate.primal, self.value)
 
 
 class Best:
-    """The best iterate so far, and certificates of it, seldom enough to cost little beside the iterations."""
+    """Best iterate so far, with certificates that are computed rarely enough to cost little."""
 
     def __init__(self, composite: Composite, tol: float) -> None:
         self.composite, self.tol = composite, tol
-        self.waits = CertificateWaits(LEAST_WAIT, WAIT_SHARE)
-        self.estimate, self.value, self.checked, self.found_at = math.inf, math.inf, math.inf, 0
+        self.waits = CertificateWaits(MIN_WAIT, WAIT_DIVISOR)
+        self.estimate, self.value, self.checked, self.best_at = math.inf, math.inf, math.inf, 0
         self.bound, self.noise = LowerBound(), float(np.finfo(composite.engine.dtype).eps)
         self.theta: np.ndarray | None = None
         self.last: tuple[np.ndarray, Certificate] | None = None
 
     def offer(self, iteration: int, theta: np.ndarray, value: float) -> None:
-        """Keep θ, which nobody may change afterwards, if it is the best so far.
+        """Keep θ, which must not be changed afterwards, if it is the best iterate so far.
 
-        Of two that rounding cannot tell apart the later one is: gradients, and hence gaps, shrink for longer than
-        objectives do.
+        If rounding hides which of two iterates is better, the later one is kept, because gradients and gaps still
+        decrease when the objective no longer does.
         """
         if self.theta is None or value <= self.value + self.noise * abs(self.value):
             self.theta = theta
         if value < self.value:
-            self.value, self.found_at = value, iteration
+            self.value, self.best_at = value, iteration
 
     def is_stale(self, iteration: int) -> bool:
-        """Whether the objective has not fallen for so long that it will not."""
-        return iteration - self.found_at > max(PATIENCE, iteration // PATIENCE_SHARE)
+        """Whether the objective has not decreased for so long that the method has stalled."""
+        return iteration - self.best_at > max(PATIENCE, iteration // PATIENCE_DIVISOR)
 
     def is_enough(self, iteration: int) -> bool:
-        """Whether a certificate was due and meets tol. None is, while the objective still falls by more than tol."""
+        """Whether a certificate is due and meets tol. None is due while the objective decreases by more than tol."""
         if not self.waits.is_due(iteration):
             return False
-        fall, self.checked = self.checked - self.value, self.value
-        if iteration > 0 and fall > self.tol * self.value > 0.0:
+        decrease, self.checked = self.checked - self.value, self.value
+        if iteration > 0 and decrease > self.tol * self.value > 0.0:
             return False
         return self.certificate().meets(self.tol)
 
-    def answer(self) -> np.ndarray:
-        """W and b of the best iterate."""
+    def parameters(self) -> np.ndarray:
+        """Parameters (W, b) of the best iterate."""
         assert self.theta is not None
         return self.composite.outside(self.theta)
 
     def certificate(self) -> Certificate:
-        """Of the best iterate; remembered, since the last one asked for is usually asked for again."""
+        """Certificate of the best iterate; the last one is kept, because it is usually needed again."""
         assert self.theta is not None
         if self.last is None or self.last[0] is not self.theta:
             objective = self.composite.objective
-            found = objective.certificate(self.composite.outside(self.theta), self.tol)
-            self.last = (self.theta, self.bound.improve(found))
+            certificate = objective.certificate(self.composite.outside(self.theta), self.tol)
+            self.last = (self.theta, self.bound.improve(certificate))
             self.estimate = self.last[1].value
         return self.last[1]

@@ -1,9 +1,9 @@
-"""An objective seen from the mean of its rows: b̃ = b + x̄'W in place of b.
+"""Objective in terms of centred features: b̃ = b + x̄'W takes the place of the intercept b.
 
-A column with a large mean (a year, a timestamp) ties its weight to the intercept: hardly any step of one alone helps.
-With b̃ the scores are W'(x − x̄) + b̃ and the tie is gone, though X itself is never changed. A column that is constant but
-for rounding is one of zeros then, and so is its part of the gradient: a weak penalty would divide what rounding leaves
-of it by next to nothing.
+If a column has a large mean (a year, a timestamp), its weight and the intercept are strongly correlated, and changing
+one alone hardly decreases the objective. With b̃ the scores are W'(x − x̄) + b̃ without this correlation; X itself is
+never changed. A column that is constant up to rounding becomes a column of zeros, and its part of the gradient is set
+to zero: otherwise a weak penalty would amplify rounding errors.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lineal.problem.objective import Objective
 
 
 class Centred:
-    """Value and gradient of an objective by W and b̃. Without an intercept it is the objective itself."""
+    """Value and gradient of an objective with respect to W and b̃. Without an intercept nothing is centred."""
 
     def __init__(self, objective: Objective) -> None:
         self.objective = objective
@@ -26,26 +26,26 @@ class Centred:
             self.constant = np.flatnonzero(is_constant(variances[:, 0], self.means[:, 0]))
 
     def inside(self, theta: np.ndarray) -> np.ndarray:
-        """W and b̃ of W and b."""
+        """Convert θ from (W, b) to (W, b̃)."""
         return self._shifted(theta, 1.0)
 
     def outside(self, theta: np.ndarray) -> np.ndarray:
-        """W and b of W and b̃."""
+        """Convert θ from (W, b̃) to (W, b)."""
         return self._shifted(theta, -1.0)
 
     def _shifted(self, theta: np.ndarray, sign: float) -> np.ndarray:
         if self.means is None:
             return theta
-        moved = theta.copy()
-        moved[-1] = theta[-1] + sign * np.einsum("j,jr->r", self.means[:, 0], theta[:-1], dtype=np.float64)
-        return moved
+        shifted = theta.copy()
+        shifted[-1] = theta[-1] + sign * np.einsum("j,jr->r", self.means[:, 0], theta[:-1], dtype=np.float64)
+        return shifted
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """F and its gradient by W and b̃."""
+        """Objective and its gradient with respect to W and b̃."""
         return self.objective.penalised(theta, *self.loss_and_gradient(theta))
 
     def loss_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """The loss term and its gradient by W and b̃."""
+        """Loss term and its gradient with respect to W and b̃."""
         value, gradient = self.objective.loss_and_gradient(self.outside(theta))
         if self.means is not None:
             gradient[:-1] -= self.means.astype(gradient.dtype) * gradient[-1]

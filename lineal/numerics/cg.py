@@ -1,9 +1,9 @@
-"""Truncated conjugate gradients on many systems H_r s_r = −g_r at once, for Newton's direction.
+"""Truncated conjugate gradients for several systems H_r s_r = −g_r at once, to compute Newton directions.
 
-Steihaug (1983): the preconditioned method of conjugate gradients from zero, ended by a relative residual, by the border
-of a trust region (in the preconditioner's norm), or by a direction without curvature. A column of an array is a system
-of its own, with its own scalars, where the columns do not meet in the Hessian; else all columns are one system. Systems
-that have ended leave the products.
+Steihaug (1983): preconditioned conjugate gradients that start at zero and end when the relative residual is small, at
+the boundary of a trust region (in the norm of the preconditioner), or at a direction without positive curvature. If the
+Hessian does not couple the columns of θ, each column is a system with its own scalars; otherwise all columns are one
+system. Systems that have ended are no longer part of the products.
 """
 
 from __future__ import annotations
@@ -15,27 +15,37 @@ import numpy as np
 
 from lineal.numerics.vectors import dot
 
-#: Products with the Hessian that one direction may cost.
+#: Largest number of products with the Hessian per direction.
 MAX_PRODUCTS = 250
 
-#: Share of ended columns at which the others are moved together.
+#: Fraction of ended systems at which the active ones are copied into smaller arrays.
 COMPACT = 0.25
 
 
-class Step(NamedTuple):
-    """A direction; decrease of the quadratic model along it; whether it ends on the border; its norm; products."""
+class NewtonDirection(NamedTuple):
+    """Approximate solution of the systems.
+
+    Attributes
+    ----------
+    direction : s, in the shape of θ.
+    model_change : change of the quadratic model along s, per system; not positive.
+    on_boundary : whether s ends at the boundary of the trust region, per system.
+    norm : norm of s in the norm of the preconditioner, per system.
+    products : number of products with the Hessian.
+    """
 
     direction: np.ndarray
-    model: np.ndarray
-    on_border: np.ndarray
+    model_change: np.ndarray
+    on_boundary: np.ndarray
     norm: np.ndarray
     products: int
 
 
 class System(NamedTuple):
-    """The Hessian and preconditioner of the columns that still take part.
+    """Hessian and preconditioner of the active columns.
 
-    `product(V)` and `solve(R)` act on arrays of those columns; `narrow(keep)` gives the same for some of them.
+    `product(V)` multiplies V by the Hessian, `solve(R)` applies the inverse of the preconditioner, and `narrow(keep)`
+    returns the system of some of the columns.
     """
 
     product: Callable[[np.ndarray], np.ndarray]
@@ -44,14 +54,14 @@ class System(NamedTuple):
 
 
 def column_dots(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """a_r·b_r of every column, in float64."""
+    """Inner product of each column of A with that of B, in float64."""
     if A.shape[1] == 1:
         return np.array([dot(A, B)])
     return np.einsum("jr,jr->r", A, B, dtype=np.float64)
 
 
 def total_dot(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """Σ a·b of all entries, as an array of one number in float64."""
+    """Inner product of A and B, as an array of one number in float64."""
     return np.array([np.einsum("jr,jr->", A, B, dtype=np.float64)])
 
 
@@ -63,49 +73,49 @@ def truncated_cg(
     radius: np.ndarray,
     must_end: Callable[[], Any] = lambda: None,
     most: int = MAX_PRODUCTS,
-) -> Step:
-    """Directions of the systems, to the relative residuals `forcing` (in the norm of M⁻¹); `radius` may be ∞.
+) -> NewtonDirection:
+    """Solve the systems to the relative residuals `forcing`, in the norm of M⁻¹ for the preconditioner M.
 
-    `most` are the products that they may cost.
+    `radius` is that of the trust region and can be ∞; `most` is the largest number of products.
     """
     r = np.negative(gradient)
     m, dtype = len(forcing), gradient.dtype
-    where: Any = np.arange(m)  # the system of every scalar
+    where: Any = np.arange(m)  # index of the system of each active column
     S, residual = np.zeros_like(gradient), r.copy()
-    norms, border = np.zeros(m), np.zeros(m, bool)
+    norms, on_boundary = np.zeros(m), np.zeros(m, bool)
     s = np.zeros_like(gradient)
     z = system.solve(r)
     p, rz = z.copy(), dots(r, z)
     stop = forcing**2 * rz
     sMs: Any = np.zeros(m)
     sMp, pMp = sMs.copy(), rz.copy()
-    live: Any = rz > 0.0
+    active: Any = rz > 0.0
     count = 0
-    while live.any() and count < most and not must_end():
-        if m > 1 and np.count_nonzero(live) <= (1.0 - COMPACT) * len(live):
+    while active.any() and count < most and not must_end():
+        if m > 1 and np.count_nonzero(active) <= (1.0 - COMPACT) * len(active):
             S[:, where], residual[:, where], norms[where] = s, r, sMs
-            keep = np.flatnonzero(live)
+            keep = np.flatnonzero(active)
             system = system.narrow(keep)
-            where, live, rz, stop, sMs, sMp, pMp = (a[keep] for a in (where, live, rz, stop, sMs, sMp, pMp))
+            where, active, rz, stop, sMs, sMp, pMp = (a[keep] for a in (where, active, rz, stop, sMs, sMp, pMp))
             s, r, p = (np.ascontiguousarray(a[:, keep]) for a in (s, r, p))
         Hp = system.product(p)
         count += 1
         curvature = dots(p, Hp)
-        live &= curvature > 0.0  # a direction without curvature has no minimum to go to
-        a = np.where(live, rz / np.where(live, curvature, 1.0), 0.0)
-        beyond = live & (sMs + 2.0 * a * sMp + a * a * pMp > radius[where] ** 2)
-        if beyond.any():
-            room = np.where(beyond, radius[where] ** 2 - sMs, 0.0)
+        active &= curvature > 0.0  # along a direction without positive curvature there is no minimum
+        a = np.where(active, rz / np.where(active, curvature, 1.0), 0.0)
+        outside = active & (sMs + 2.0 * a * sMp + a * a * pMp > radius[where] ** 2)
+        if outside.any():
+            room = np.where(outside, radius[where] ** 2 - sMs, 0.0)
             root = np.sqrt(np.maximum(sMp**2 + pMp * room, 0.0))
-            a = np.where(beyond, room / np.maximum(sMp + root, np.finfo(np.float64).tiny), a)
-            border[where[beyond]] = True
+            a = np.where(outside, room / np.maximum(sMp + root, np.finfo(np.float64).tiny), a)
+            on_boundary[where[outside]] = True
         sMs = sMs + 2.0 * a * sMp + a * a * pMp
         s += a.astype(dtype) * p
         r -= a.astype(dtype) * Hp
         z = system.solve(r)
-        rz_new = np.where(live, dots(r, z), rz)
-        live &= ~beyond & (rz_new > stop)
-        b = np.where(live, rz_new / np.where(rz > 0.0, rz, 1.0), 0.0)
+        rz_new = np.where(active, dots(r, z), rz)
+        active &= ~outside & (rz_new > stop)
+        b = np.where(active, rz_new / np.where(rz > 0.0, rz, 1.0), 0.0)
         sMp, pMp, rz = b * (sMp + a * pMp), rz_new + b * b * pMp, rz_new
         p *= b.astype(dtype)
         p += z
@@ -113,5 +123,5 @@ def truncated_cg(
         S[:, where], residual[:, where], norms[where] = s, r, sMs
     else:
         S, residual, norms = s, r, sMs
-    model = 0.5 * (dots(gradient, S) - dots(S, residual))
-    return Step(S, model, border, np.sqrt(np.maximum(norms, 0.0)), count)
+    model_change = 0.5 * (dots(gradient, S) - dots(S, residual))
+    return NewtonDirection(S, model_change, on_boundary, np.sqrt(np.maximum(norms, 0.0)), count)

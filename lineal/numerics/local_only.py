@@ -1,4 +1,4 @@
-"""Refusal of the solvers that need random access to rows or columns, where an engine holds the rows elsewhere."""
+"""Check of the solvers that need random access to rows or columns, which only the local engine has."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lineal.problem.objective import Objective
 
 
 def local_rows(solver: str, objective: Objective) -> LocalEngine:
-    """The engine of an objective whose rows are arrays in this process; refuses others and says what runs there."""
+    """Local engine of an objective; raises an error for other engines and names the solvers that run there."""
     engine = objective.engine
     if isinstance(engine, LocalEngine):
         return engine
@@ -19,12 +19,13 @@ def local_rows(solver: str, objective: Objective) -> LocalEngine:
     advice = f"use solver={' or '.join(map(repr, others))}"
     if not others:
         smooth = "multiclass_squared_hinge" if loss.is_direct else "squared_hinge"
-        advice = f"no solver takes loss {loss.name!r} there; use a smooth loss, for example {smooth!r}"
-    raise OptionError(f"{solver} needs all rows in this process, and {type(engine).__name__} holds them: {advice}")
+        advice = f"no solver minimises loss {loss.name!r} there; use a smooth loss, for example {smooth!r}"
+    name = type(engine).__name__
+    raise OptionError(f"{solver} needs all rows in this process, and {name} holds them elsewhere: {advice}")
 
 
 def solvers_anywhere(loss: Any, penalty: Any) -> list[str]:
-    """Solvers that need only sums over rows and take this loss and this penalty, the faster ones first."""
+    """Solvers that need only sums over rows and can handle this loss and penalty, the faster ones first."""
     if not loss.is_smooth:
         return []
     return ["lbfgs", "newton"] if penalty.is_smooth else ["sparsa", "fista"]

@@ -1,11 +1,13 @@
-"""Scores and curvatures of all rows, kept while a Newton method works: Z, Y = X·s, R = s∘∇ℓ and D = s∘ℓ''.
+"""Scores, derivatives and curvatures of all rows for Newton methods.
 
-They are row state (`lineal.engine.state`), so they live where the rows live. With Z and Y at hand a trial step costs
-O(n·k) and no pass over X, and a product with the Hessian two passes. Losses that see one score at a time (one-vs-rest)
-are k separate problems that share the passes, and have D as an array; those that couple the columns are one problem,
-whose curvature the loss applies to a row (`row_curvature`).
+For parameters θ and a direction V, with row weights s: scores Z = Xθ, their change Y = XV, R = s∘∇ℓ and D = s∘ℓ''.
+They are row state (`lineal.engine.state`), so they are kept where the rows are. With Z and Y, a trial step costs O(n·k)
+without a pass over X, and a product with the Hessian takes two passes. One-vs-rest losses are k separate problems that
+share the passes, and D is an array. Losses that couple the columns are one problem, and the loss itself multiplies a
+row by its curvature (`row_curvature`).
 
-Memory: 4·n·k numbers in the precision of the data (3·n·k for coupled columns), where that much is kept.
+Memory: 4·n·k numbers in the data type of X (3·n·k for coupled columns) if they take at most KEPT_BYTES per array.
+Otherwise nothing is kept between steps, and a block rebuilds its Z, Y, R and D for every step.
 """
 
 from __future__ import annotations
@@ -28,27 +30,27 @@ from lineal.numerics.centred import Centred
 from lineal.numerics.cg import column_dots, total_dot
 from lineal.problem import row_sums
 
-#: Rows of a chunk of the loss's work; sums over chunks are added in order.
-CHUNK_ROWS = 8192
+#: Rows per range when the loss is evaluated; sums over ranges are added in order.
+RANGE_ROWS = 8192
 
-#: Stored numbers below which a second thread is not worth its start.
+#: Smallest number of stored entries of X for which several threads are used.
 WORTH_A_THREAD = 200_000
 
-#: Bytes of each array of row state up to which they are kept between products.
+#: Largest number of bytes per array of row state (of all rows) that is kept between steps.
 KEPT_BYTES = 256 << 20
 
 _U = np.uintp
 
 
 def useful_threads(engine: Engine, threads: int) -> int:
-    """The number of threads, or one where a pass over the rows takes less time than waking another."""
+    """Number of threads, or one if a pass over the rows takes less time than starting another thread."""
     return threads if engine.stored * engine.n_columns >= 4 * WORTH_A_THREAD else 1
 
 
 class ScoreRows:
-    """All rows seen from θ = (W, b̃), where each column of θ may be a problem of its own.
+    """Scores of all rows at θ = (W, b̃), where each column of θ can be a separate problem.
 
-    `theta` and `columns` are those of the problems that still take part.
+    `theta` and `columns` contain only the active problems.
     """
 
     def __init__(self, centred: Centred) -> None:
@@ -61,69 +63,69 @@ class ScoreRows:
         self.rebuild = ScorePieces(self.facts)
 
     @property
-    def groups(self) -> int:
+    def n_problems(self) -> int:
         """Number of separate problems."""
         return 1 if self.is_coupled else len(self.columns)
 
     def start(self, theta: np.ndarray) -> np.ndarray:
-        """Scores of θ from scratch; loss of every problem."""
+        """Compute the scores of θ; returns the loss of each problem."""
         self.theta, self.direction = theta, None
         max_bytes = KEPT_BYTES * (3 if self.is_coupled else 4)
-        self.state = self.engine.state(self.rebuild, *self._parameters(np.zeros(self.groups)), max_bytes=max_bytes)
-        return self.trial(np.zeros(self.groups))[0]
+        self.state = self.engine.state(self.rebuild, *self._parameters(np.zeros(self.n_problems)), max_bytes=max_bytes)
+        return self.trial(np.zeros(self.n_problems))[0]
 
     def begin(self, theta: np.ndarray, Z: np.ndarray, R: np.ndarray) -> Piece:
-        """Take the scores Z of θ from the caller, and write to his Z and R from now on; needs one block of local rows.
+        """Start at θ with given scores Z, and update the given arrays Z and R in place from now on.
 
-        Returns the piece of that block.
+        The rows must be one block of the local engine. Returns the piece of that block.
         """
         self.theta, self.direction = theta, None
-        self.state = self.engine.state(self.rebuild, *self._parameters(np.zeros(self.groups)))
+        self.state = self.engine.state(self.rebuild, *self._parameters(np.zeros(self.n_problems)))
         D = np.empty_like(Z) if not self.is_coupled else np.empty((0, 0), Z.dtype)
-        piece = {"Z": Z, "Y": np.zeros_like(Z), "R": R, "D": D, "steps": np.zeros(self.groups)}
+        piece = {"Z": Z, "Y": np.zeros_like(Z), "R": R, "D": D, "steps": np.zeros(self.n_problems)}
         self.engine.cache.put(0, self.state.use(), piece)  # type: ignore[attr-defined]
         return piece
 
-    def look_along(self, direction: np.ndarray) -> None:
-        """Y = X·direction."""
+    def set_direction(self, direction: np.ndarray) -> None:
+        """Set the direction of the following trials and compute Y = X·direction."""
         self.direction = direction
-        parameters = self._parameters(np.zeros(self.groups))
-        self.engine.update(look_along, *parameters[2:4], states=(self.state.to(*parameters),))
+        parameters = self._parameters(np.zeros(self.n_problems))
+        self.engine.update(set_direction, *parameters[2:4], states=(self.state.to(*parameters),))
 
     def trial(self, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Loss of every problem, and its slope along Y, at Z + steps·Y; R and D are then those of that point."""
+        """Loss and its derivative along Y of each problem at Z + steps·Y; R and D are then those at this point."""
         states = (self.state.to(*self._parameters(steps)),)
         (sums,) = self.engine.sum(Trial(self.facts), steps, self.columns, states=states)
         return sums[0], sums[1]
 
     def accept(self, steps: np.ndarray, theta: np.ndarray) -> None:
-        """Move Z to the scores of θ, which are Z + steps·Y; `trial` must have seen these steps last."""
+        """Change Z to Z + steps·Y, the scores of θ; the last call of `trial` must have had these steps."""
         self.theta, self.direction = theta, None
-        self.engine.update(accept, steps, states=(self.state.to(*self._parameters(np.zeros(self.groups))),))
+        self.engine.update(accept, steps, states=(self.state.to(*self._parameters(np.zeros(self.n_problems))),))
 
     def gradient(self) -> np.ndarray:
         """Gradient of the loss term with respect to W and b̃."""
         return self._inside(*self.engine.sum(Gradient(self.facts), self.columns, states=(self.state,)))
 
     def product(self, V: np.ndarray, chosen: np.ndarray | None = None) -> np.ndarray:
-        """Hessian of the loss term times V; `chosen` are the problems of its columns, None for all of them."""
+        """Product of the Hessian of the loss term with V; `chosen` are the problems of its columns, None for all."""
         W, b = self._outside(V)
         sums = self.engine.sum(CurvatureProduct(self.facts), W, b, self.columns, chosen, states=(self.state,))
         return self._inside(*sums)
 
     def mean_curvature(self, seed: int) -> np.ndarray:
-        """Σ_i s_i ∂²ℓ_i/∂z_r² of every column r; where columns are coupled, estimated with random signs."""
-        (found,) = self.engine.sum(MeanCurvature(self.facts, seed), self.columns, states=(self.state,))
-        return np.maximum(found, 1e-3 * max(float(found.max(initial=0.0)), 0.0)) if self.is_coupled else found
+        """Curvature Σ_i s_i ∂²ℓ_i/∂z_r² of each column r; for coupled columns estimated with random signs."""
+        (sums,) = self.engine.sum(MeanCurvature(self.facts, seed), self.columns, states=(self.state,))
+        return np.maximum(sums, 1e-3 * max(float(sums.max(initial=0.0)), 0.0)) if self.is_coupled else sums
 
     def keep(self, kept: np.ndarray) -> None:
-        """Go on with some of the problems only."""
+        """Keep only some of the problems active."""
         self.columns, self.theta = self.columns[kept], np.ascontiguousarray(self.theta[:, kept])
         self.direction = None
-        self.engine.update(keep_columns, kept, states=(self.state.to(*self._parameters(np.zeros(self.groups))),))
+        self.engine.update(keep_columns, kept, states=(self.state.to(*self._parameters(np.zeros(self.n_problems))),))
 
     def _parameters(self, steps: np.ndarray) -> tuple[Any, ...]:
-        """Arguments of `ScorePieces`: where Z, Y, R and D are."""
+        """Arguments of `ScorePieces`, which determine Z, Y, R and D."""
         along = (None, None) if self.direction is None else self._outside(self.direction)
         return *self._outside(self.theta), *along, steps, self.columns
 
@@ -139,25 +141,25 @@ class ScoreRows:
         return out
 
 
-# --- steps over rows. A piece has Z, Y and the steps at which R and D are, which are computed when they are needed.
+# --- steps over rows. A piece has Z, Y and the step sizes at which R and D are computed when they are needed.
 
 
 @dataclass(frozen=True)
 class RowFacts:
-    """What all steps know of the problem: the loss, whether it couples columns, and the number of all columns."""
+    """What all steps need to know: the loss, whether it couples columns, and the number of all columns."""
 
     loss: Any
     is_coupled: bool
     k: int
 
     def is_fused(self, block: Block) -> bool:
-        """Whether there is one column of sparse rows: each row is then read once per product, there and back."""
+        """Whether one pass over X is enough for a product with the Hessian: one column and sparse rows."""
         return self.k == 1 and not self.is_coupled and isinstance(block.X.layout, CSR)
 
 
 @dataclass(frozen=True)
 class ScorePieces:
-    """Rebuilds a piece: Z of (W, b), and Y of a direction (V, v)."""
+    """Rebuild a piece: the scores Z of (W, b), and Y of a direction (V, v)."""
 
     facts: RowFacts
 
@@ -172,8 +174,8 @@ class ScorePieces:
         return {"Z": Z, "Y": Y, "steps": steps}
 
 
-def look_along(block: Block, piece: Piece, V: np.ndarray, v: np.ndarray) -> tuple[()]:
-    """Y = X·V + v; R and D are left as they are."""
+def set_direction(block: Block, piece: Piece, V: np.ndarray, v: np.ndarray) -> tuple[()]:
+    """Step: compute Y = X·V + v; R and D do not change."""
     piece["Y"] = _scores(block, V, v, piece["Y"])
     piece["steps"] = np.zeros_like(piece["steps"])
     return ()
@@ -181,7 +183,7 @@ def look_along(block: Block, piece: Piece, V: np.ndarray, v: np.ndarray) -> tupl
 
 @dataclass(frozen=True)
 class Trial:
-    """Loss and slope of every problem at Z + steps·Y, (2, problems)."""
+    """Step: loss and its derivative along Y of each problem at Z + steps·Y, (2, problems)."""
 
     facts: RowFacts
 
@@ -190,28 +192,28 @@ class Trial:
 
 
 def accept(block: Block, piece: Piece, steps: np.ndarray) -> tuple[()]:
-    """Z moves to where R and D are."""
-    _move(piece["Z"], piece["Y"], np.broadcast_to(steps, (piece["Z"].shape[1],)))
+    """Step: change Z to Z + steps·Y, where R and D have been computed."""
+    _advance(piece["Z"], piece["Y"], np.broadcast_to(steps, (piece["Z"].shape[1],)))
     piece["steps"] = np.zeros_like(piece["steps"])
     return ()
 
 
 @dataclass(frozen=True)
 class Gradient:
-    """X'R and the sums of R."""
+    """Step: X'R and the sums of R."""
 
     facts: RowFacts
 
     def __call__(self, block: Block, piece: Piece, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         R = derivatives(self.facts, block, piece, columns)["R"]
         if self.facts.is_fused(block):
-            return _spread(block, _pull, R)
+            return _in_parallel(block, _transposed_product, R)
         return rmatmul(block.X, R, threads=block.threads), R.sum(axis=0, dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class CurvatureProduct:
-    """X'D(XW + b) for the curvatures D of the chosen columns, and the sums of D(XW + b)."""
+    """Step: X'D(XW + b) for the curvatures D of the chosen columns, and the sums of D(XW + b)."""
 
     facts: RowFacts
 
@@ -222,7 +224,8 @@ class CurvatureProduct:
         if self.facts.is_fused(block):
             if "active" not in piece:
                 piece["active"] = np.flatnonzero(piece["D"][:, 0])
-            return _spread(block, _there_and_back, piece["active"], piece["D"], np.ascontiguousarray(W[:, 0]), b[0])
+            v = np.ascontiguousarray(W[:, 0])
+            return _in_parallel(block, _hessian_product, piece["active"], piece["D"], v, b[0])
         Y = matmul(block.X, W, threads=block.threads)
         Y += b
         if self.facts.is_coupled:
@@ -234,7 +237,7 @@ class CurvatureProduct:
 
 @dataclass(frozen=True)
 class MeanCurvature:
-    """Σ s·∂²ℓ/∂z_r² of every column r, with random signs where columns are coupled."""
+    """Step: Σ s·∂²ℓ/∂z_r² of each column r, estimated with random signs if columns are coupled."""
 
     facts: RowFacts
     seed: int
@@ -250,7 +253,7 @@ class MeanCurvature:
 
 
 def keep_columns(block: Block, piece: Piece, kept: np.ndarray) -> tuple[()]:
-    """Drop all columns but some."""
+    """Step: keep only some of the columns."""
     piece.pop("active", None)
     for name in {"Z", "Y", "R", "D"} & piece.keys():
         piece[name] = np.ascontiguousarray(piece[name][:, kept])
@@ -259,7 +262,7 @@ def keep_columns(block: Block, piece: Piece, kept: np.ndarray) -> tuple[()]:
 
 
 def _scores(block: Block, W: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """XW + b; without a product where all weights are zero, the usual start."""
+    """Scores XW + b; without a product if all weights are zero, as at the usual start."""
     if out is None:
         out = np.zeros((block.n, W.shape[1]), W.dtype)
     if W.any():
@@ -271,31 +274,31 @@ def _scores(block: Block, W: np.ndarray, b: np.ndarray, out: np.ndarray | None =
 
 
 def derivatives(facts: RowFacts, block: Block, piece: Piece, columns: np.ndarray) -> Piece:
-    """The piece with R and D, which a rebuilt one does not have."""
+    """The piece, with R and D computed if it does not have them yet."""
     if "R" not in piece:
         _derive(facts, block, piece, piece["steps"], columns)
     return piece
 
 
 def _derive(facts: RowFacts, block: Block, piece: Piece, steps: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Write R and D at Z + steps·Y; loss and slope of every problem there."""
+    """Compute R and D at Z + steps·Y; returns the loss and its derivative along Y of each problem."""
     Z, n = piece["Z"], block.n
     piece.pop("active", None)
     piece["steps"] = steps
     if "R" not in piece:
         piece["R"] = np.empty_like(Z)
         piece["D"] = np.empty_like(Z) if not facts.is_coupled else np.empty((0, 0), Z.dtype)
-    chunks = [(a, min(a + CHUNK_ROWS, n)) for a in range(0, n, CHUNK_ROWS)]
+    ranges = [(a, min(a + RANGE_ROWS, n)) for a in range(0, n, RANGE_ROWS)]
     given = (facts.loss, block.targets, block.weights, Z, piece["Y"], steps, piece["R"])
     if facts.is_coupled:
-        tasks = [partial(_coupled_trial, *given, *chunk) for chunk in chunks]
+        tasks = [partial(_coupled_trial, *given, *bounds) for bounds in ranges]
     else:
-        tasks = [partial(_separate_trial, *given, columns, facts.k, piece["D"], *chunk) for chunk in chunks]
-    return np.sum(pool.run(tasks, block.threads), axis=0) if chunks else np.zeros((2, len(steps)))
+        tasks = [partial(_separate_trial, *given, columns, facts.k, piece["D"], *bounds) for bounds in ranges]
+    return np.sum(pool.run(tasks, block.threads), axis=0) if ranges else np.zeros((2, len(steps)))
 
 
 def _signs(seed: int, first: int, shape: tuple[int, ...]) -> np.ndarray:
-    """Random signs by the numbers of the entries (the finaliser of SplitMix64), however rows are cut into blocks."""
+    """Random signs that depend only on the index of an entry (the finaliser of SplitMix64), not on the blocks."""
     x = np.arange(first, first + math.prod(shape), dtype=np.uint64) + np.uint64(1) << np.uint64(20)
     x = (x + np.uint64(seed & 0xFFFFFFFF)) * np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -303,8 +306,8 @@ def _signs(seed: int, first: int, shape: tuple[int, ...]) -> np.ndarray:
     return (1 - 2 * (x >> np.uint64(63)).astype(np.int8)).reshape(shape)
 
 
-def _spread(block: Block, task: Any, *given: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Run a kernel over ranges of rows, each with its own sums, which are added in order."""
+def _in_parallel(block: Block, task: Any, *given: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Run a kernel on ranges of rows in parallel; each has its own sums, which are added in order."""
     pieces = block.threads if block.X.stored >= WORTH_A_THREAD else 1
     outs = np.zeros((pieces, block.X.shape[1]), block.X.dtype)
     cuts = pool.ranges(len(given[0]), pieces)
@@ -350,15 +353,15 @@ def _coupled_trial(loss, targets, weights, Z, Y, steps, R, start, stop):
 
 
 @kernel
-def _move(Z, Y, steps):
+def _advance(Z, Y, steps):
     for i in range(_U(Z.shape[0])):
         for r in range(_U(Z.shape[1])):
             Z[i, r] += steps[r] * Y[i, r]
 
 
 @kernel
-def _pull(layout, R, out, start, stop):
-    """out += X'R over some rows of one column; the sum of R."""
+def _transposed_product(layout, R, out, start, stop):
+    """Add X'R over a range of rows to `out`, for one column; returns the sum of R."""
     total = 0.0
     flat = R.reshape(-1)
     for i in range(_U(start), _U(stop)):
@@ -369,8 +372,8 @@ def _pull(layout, R, out, start, stop):
 
 
 @kernel
-def _there_and_back(layout, rows, D, v, shift, out, start, stop):
-    """out += X'D(Xv + shift) over the listed rows, each read once; the sum of what multiplies the rows."""
+def _hessian_product(layout, rows, D, v, shift, out, start, stop):
+    """Add X'D(Xv + shift) over the listed rows to `out`, reading each row once; returns the sum of D(Xv + shift)."""
     total = 0.0
     work = np.empty(1, v.dtype)
     for p in range(_U(start), _U(stop)):

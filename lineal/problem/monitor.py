@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lineal.core.jit import is_compiling
-from lineal.core.maths import count_live_rows
+from lineal.core.maths import count_nonzero_rows
 from lineal.errors import OptionError
 from lineal.problem.budget import Budget
 from lineal.problem.solution import Certificate, Snapshot, Solution
@@ -66,7 +66,7 @@ class Monitor:
         self, iteration: int, objective: float, gap: float, weights: np.ndarray, intercept: np.ndarray
     ) -> str | None:
         """Record an iteration; returns the status with which the loop must end, or None to continue."""
-        rows = count_live_rows(weights)
+        rows = count_nonzero_rows(weights)
         snapshot = Snapshot(iteration, self.seconds, objective, gap, rows, _frozen(weights), _frozen(intercept))
         self.history.append(snapshot.row())
         self.has_iterate = True
@@ -110,7 +110,7 @@ class Monitor:
             is_met = certificate.meets(self.budget.tol)
         status = "converged" if is_met else status or "stalled"
         primal = None if math.isnan(certificate.primal) else certificate.primal
-        self.history[-1].update(objective=primal, gap=certificate.value, nonzero_rows=count_live_rows(weights))
+        self.history[-1].update(objective=primal, gap=certificate.value, nonzero_rows=count_nonzero_rows(weights))
         message = explain(status, certificate, self.budget.tol, self.budget.max_iter)
         return Solution(weights, intercept, certificate, self.history, status, message, dual_point)
 

@@ -1,8 +1,9 @@
-"""One file or one folder per algorithm. A solver takes an `Objective` and returns a `Solution`, but see `NO_SOLVERS`.
+"""Solvers: algorithms that minimise an `Objective` and return a `Solution`, one file or one folder per algorithm.
 
-Each file has a `solve` that is decorated with `lineal.problem.solver.solver`, which says what a solver can tell about
-itself. Solvers may import `numerics`, `problem` and what is below. To add one, add its file; `CONTRIBUTING.md` has an
-example.
+Lives here: each file or folder has a function `solve`, decorated with `lineal.problem.solver.solver`, except those in
+`NOT_SOLVERS`. What only one algorithm uses is in its folder.
+May import: `lineal.numerics`, `lineal.problem` and everything below.
+To add a solver: add its file. Estimators and the command line then know it. CONTRIBUTING.md has an example.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
     from lineal.problem.solver import Solver
     from lineal.system.solver_options import SolverOptions
 
-#: Files here that are no solvers: algorithms that minimise no `Objective`, which their estimators call, and options.
-NO_SOLVERS = ("calibrated", "stagewise", "options")
+#: Files of this folder that are not solvers: algorithms that minimise no `Objective`, and the options of all solvers.
+NOT_SOLVERS = ("calibrated", "stagewise", "options")
 
 
 def names() -> list[str]:
-    """Names of the solvers, read off the folder without importing them (so that help texts need no Numba)."""
-    return [name for name in _files(*__path__) if name not in NO_SOLVERS]
+    """Names of the solvers, read from the folder without importing them, so that help texts do not need Numba."""
+    return [name for name in _files(*__path__) if name not in NOT_SOLVERS]
 
 
 @cache
@@ -35,33 +36,33 @@ def _files(*folders: str) -> tuple[str, ...]:
 
 
 def choose(name: str, loss: Any, penalty: Any) -> Solver:
-    """The solver called `name`, or for "auto" some that can honour the loss and the penalty; refuses where none can."""
+    """The solver called `name`, or for "auto" the first one that can handle the loss and the penalty."""
     return _first_able([name] if name != "auto" else names(), loss, penalty, None)
 
 
 def pick(name: str, objective: Any, tol: float) -> Solver:
-    """The solver called `name`, or for "auto" the one that is likely to be the fastest for these rows."""
+    """The solver called `name`, or for "auto" the one that is probably the fastest for these rows."""
     order = [name] if name != "auto" else [*_by_speed(objective, tol), *names()]
     return _first_able(order, objective.loss, objective.regulariser.penalty, objective)
 
 
-#: Features up to which a d × d Hessian is kept.
+#: Largest number of features for which a d × d Hessian is cheap.
 FEW_FEATURES = 600
 
-#: Mean of q = ‖x‖²/(αn), how far a step in one row's dual variable moves its own score, beyond which rows fight.
+#: Largest mean of q = ‖x‖²/(αn) for which dual coordinate descent is chosen. q is how much an update of the dual
+#: variable of a row changes its own score; if it is large, the updates of different rows undo each other.
 LARGEST_Q = 50.0
 
-
-#: Gap below which the rate of coordinate descent, which is only linear, tells.
+#: Smallest tolerance for which dual coordinate descent is chosen: it converges only linearly.
 TIGHT = 1e-8
 
 
 def _by_speed(objective: Any, tol: float) -> list[str]:
-    """Solvers in the order of their speed on the data of docs/benchmarks.md, where the thresholds come from.
+    """Solvers in the order of their speed on the data of docs/benchmarks.md, from which the thresholds are taken.
 
-    Dual coordinate descent wins on sparse rows with many features, unless α is so small that rows undo each other's
-    steps or the answer must be exact. With few features a pass over the rows is dear compared to the Hessian. Dense
-    rows are best left to BLAS.
+    Dual coordinate descent is fastest on sparse rows with many features, unless α is so small that rows undo each
+    other's updates, or the tolerance is very small. With few features, a pass over the rows is expensive compared to
+    the Hessian. For dense rows, methods that use BLAS are fastest.
     """
     loss, regulariser, engine = objective.loss, objective.regulariser, objective.engine
     if not regulariser.penalty.is_smooth:
@@ -79,7 +80,7 @@ def _by_speed(objective: Any, tol: float) -> list[str]:
 
 
 def check_memory(solver: Solver, objective: Any) -> None:
-    """Refuse a fit that does not fit into memory, before it takes any. The certificate adds 3 parameter arrays."""
+    """Raise an error before a fit that needs too much memory. The certificate needs 3 parameter arrays in float64."""
     (n, d), k = objective.engine.shape, objective.engine.n_columns
     needed = solver.memory(n, d, k, objective.engine.dtype.itemsize) + 24 * d * k
     X = _local_rows(objective)
@@ -92,26 +93,26 @@ def check_memory(solver: Solver, objective: Any) -> None:
 
 def get(name: str) -> Solver:
     """The solver called `name`."""
-    found: Solver = importlib.import_module(f"{__name__}.{name}").solve
-    return found
+    solver: Solver = importlib.import_module(f"{__name__}.{name}").solve
+    return solver
 
 
 def options_class(name: str) -> type[SolverOptions] | None:
-    """The class of a solver's own options; None where it has none. Known without an import for lineal's own."""
+    """Class of a solver's own options, None if it has none. Solvers of lineal are not imported for this."""
     from lineal.solvers.options import OPTIONS
 
     return OPTIONS[name] if name in OPTIONS else get(name).options
 
 
 def _local_rows(objective: Any) -> Design | None:
-    """X where it is held in this process."""
+    """X if the engine is local, else None."""
     from lineal.engine.local import LocalEngine
 
     return objective.engine.X if isinstance(objective.engine, LocalEngine) else None
 
 
 def _first_able(order: list[str], loss: Any, penalty: Any, objective: Any) -> Solver:
-    """The first solver of an order that takes the loss and the penalty and, where it is known, the objective."""
+    """First solver that can handle the loss and the penalty and, if it is given, the objective."""
     refusals: dict[str, str] = {}
     for candidate in order:
         solver = get(candidate)
@@ -126,4 +127,4 @@ def _first_able(order: list[str], loss: Any, penalty: Any, objective: Any) -> So
     if len(refusals) == 1:
         raise OptionError(next(iter(refusals.values())))
     text = "; ".join(refusals.values())
-    raise OptionError(f"no solver takes loss {loss.name!r} with penalty {penalty.name!r}: {text}")
+    raise OptionError(f"no solver can minimise loss {loss.name!r} with penalty {penalty.name!r}: {text}")

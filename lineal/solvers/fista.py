@@ -2,14 +2,15 @@
 
     θ_{t+1} = prox_{αΩ/L}(y_t − ∇f(y_t)/L),   y_{t+1} = θ_{t+1} + β_t(θ_{t+1} − θ_t)
 
-Beck & Teboulle (2009). L is found by a search (step="line_search"): doubled until f lies below its quadratic model at
-y_t; or it is a bound that always holds (step="constant"): the curvature of a row's loss (2m for the multiclass squared
-hinge) times the largest eigenvalue of X'SX, or, for comparison, the looser one of Blondel, Seki & Uehara (2013).
-Momentum starts anew when it points uphill (O'Donoghue & Candès 2015), and the search may then find a smaller L.
+Beck & Teboulle (2009). With step="line_search", L is doubled until the quadratic model at y_t bounds f. With
+step="constant", L is an upper bound of the curvature: that of the loss (2m for the multiclass squared hinge) times the
+largest eigenvalue of X'SX or, for comparison, the looser bound of Blondel, Seki & Uehara (2013). The momentum is
+restarted when it points uphill (O'Donoghue & Candès 2015), and the line search can then find a smaller L.
 
-An iteration is one product with X and one with X': scores at y follow from those of the last two iterates.
+An iteration takes one product with X and one with X', because the scores at y are computed from those of the last two
+iterates.
 
-Memory: six θ and five times the scores.
+Memory: six parameter arrays, and five arrays of n·k numbers as row state.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ import numpy as np
 
 from lineal.engine.state import RowState
 from lineal.numerics.best_iterate import descend
-from lineal.numerics.composite import Composite, Step
+from lineal.numerics.composite import Composite, Update
 from lineal.numerics.smooth_only import check_smooth_loss
-from lineal.numerics.vectors import beyond
+from lineal.numerics.vectors import extrapolated
 from lineal.problem.budget import Budget
 from lineal.problem.monitor import Monitor
 from lineal.problem.objective import Objective, check_finite
@@ -33,25 +34,25 @@ from lineal.solvers.options import FistaOptions
 
 
 def check(loss: Any, penalty: Any) -> None:
-    """Refuse, by name, what this solver cannot honour."""
+    """Raise an error that names a loss that this solver cannot handle."""
     check_smooth_loss("fista", loss)
 
 
 def memory(n: int, d: int, k: int, size: int) -> int:
-    """Bytes besides X."""
+    """Number of bytes that a fit needs besides X."""
     return (6 * d + 5 * n) * k * size
 
 
 @solver(check=check, memory=memory, options=FistaOptions)
 def solve(objective: Objective, budget: Budget, start: Start, options: FistaOptions) -> Solution:
-    """Minimise the objective to a relative duality gap of `tol`; the answer is the best iterate."""
+    """Minimise the objective to a relative duality gap of `tol`; the result is the best iterate."""
     with Monitor(budget) as monitor:
         composite = Composite(objective, budget.threads)
         return descend(_Descent(composite, objective.theta_of(start), options), monitor)
 
 
 class _Descent:
-    """The iterate θ and the point y from which it moves, with their scores, and the curvature L."""
+    """Iterate θ and extrapolated point y, with their scores, and the curvature L."""
 
     def __init__(self, composite: Composite, theta: np.ndarray, options: FistaOptions) -> None:
         self.composite, self.searches, self.restarts = composite, options.step == "line_search", options.restart
@@ -62,44 +63,45 @@ class _Descent:
         check_finite(self.value, "the objective at the starting point")
         self.noise = 4.0 * float(np.finfo(self.theta.dtype).eps)
         if self.searches:
-            self.curvature = composite.least_curvature()
+            self.curvature = composite.typical_curvature()
         else:
             is_spectral = options.constant == "spectral"
             self.curvature = composite.spectral_curvature() if is_spectral else composite.trace_curvature()
 
     def advance(self) -> bool:
-        """One step; False where none can be had in this precision."""
+        """Do one iteration; returns False if no progress is possible in this precision."""
         composite, gradient = self.composite, self.composite.gradient(self.scores_of_y)
         if not math.isfinite(gradient.loss):
             return False
         while True:
-            found = composite.step(self.y, gradient, self.curvature, self.theta)
-            if found.square == 0.0 and self.y is self.theta:
+            update = composite.update(self.y, gradient, self.curvature, self.theta)
+            if update.square == 0.0 and self.y is self.theta:
                 return False
-            scores = composite.scores(found.theta, found.shift)
+            scores = composite.scores(update.theta, update.shift)
             loss = composite.loss(scores)
-            # A constant that bounds the curvature passes this test; it costs nothing, and eigenvalues are estimates.
-            model = gradient.loss + found.slope + 0.5 * self.curvature * found.square
+            # A constant L is tested as well: that costs nothing, and the largest eigenvalue is only an estimate.
+            model = gradient.loss + update.derivative + 0.5 * self.curvature * update.square
             if loss <= model + self.noise * abs(gradient.loss):
                 break
             self.curvature *= 2.0
             if not math.isfinite(self.curvature):
                 return False
-        self.value = loss + found.penalty
-        # Where steps are lost in rounding every L passes: then none must become smaller.
-        is_telling = 0.5 * self.curvature * found.square > self.noise * abs(gradient.loss)
-        self._extrapolate(found, scores, self.searches and is_telling)
+        self.value = loss + update.penalty
+        # If the change is smaller than rounding errors, any L passes the test and must not be decreased.
+        is_significant = 0.5 * self.curvature * update.square > self.noise * abs(gradient.loss)
+        self._extrapolate(update, scores, self.searches and is_significant)
         return True
 
-    def _extrapolate(self, found: Step, scores: RowState, may_flatten: bool) -> None:
-        if self.restarts and found.uphill > 0.0:  # there is where the momentum leads
+    def _extrapolate(self, update: Update, scores: RowState, may_decrease: bool) -> None:
+        """Accept an update and compute the next y; `may_decrease` allows a smaller L after a restart."""
+        if self.restarts and update.restart_test > 0.0:
             self.momentum = 1.0
-            if may_flatten:
+            if may_decrease:
                 self.curvature *= 0.5
         following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * self.momentum**2))
         length = (self.momentum - 1.0) / following
-        self.y, self.scores_of_y = found.theta, scores
+        self.y, self.scores_of_y = update.theta, scores
         if length > 0.0:
-            self.y = beyond(self.theta, found.theta, length, self.composite.threads)
-            self.scores_of_y = self.composite.scores_beyond(self.scores, scores, length, self.y)
-        self.theta, self.shift, self.scores, self.momentum = found.theta, found.shift, scores, following
+            self.y = extrapolated(self.theta, update.theta, length, self.composite.threads)
+            self.scores_of_y = self.composite.extrapolated_scores(self.scores, scores, length, self.y)
+        self.theta, self.shift, self.scores, self.momentum = update.theta, update.shift, scores, following

@@ -1,18 +1,20 @@
-"""Generalized least squares: smooth losses with the l2 penalty, by one d × d matrix and no step size.
+"""Generalized least squares for smooth losses with the l2 penalty: one d × d matrix and no step size.
 
     θ ← θ − (L·Σ̂ + αI)⁻¹ ∇F(θ),   Σ̂ = X̃'SX̃,   X̃ = [X − x̄, 1]
 
-Agarwal, Kakade, Karampatziakis, Song & Valiant (2014), Algorithm 1. The Lipschitz constant L (1 for the identity link,
-½ for softmax, ¼ for the sigmoid) makes L·Σ̂ ⊗ I exceed the Hessian whatever the weights, so that every step decreases F
-however badly the features are conditioned, and all classes share one factorisation. Three ways to use it:
+Agarwal, Kakade, Karampatziakis, Song & Valiant (2014), Algorithm 1. With the Lipschitz constant L (1 for the identity
+link, ½ for softmax, ¼ for the sigmoid), L·Σ̂ ⊗ I is an upper bound of the Hessian of the loss at any weights. So every
+update decreases F, even if the features are badly conditioned, and all classes share one factorisation. Three methods
+use it:
 
-plain : the step above, F − F* ≤ 2L‖W*‖²_Σ̂/(t + 4) without a penalty. For the identity link one step is the answer.
-accelerated : Nesterov's (1983) momentum in the same metric, O(1/t²), restarted where it points uphill (O'Donoghue &
-    Candès 2015).
-quasi_newton : L-BFGS with the matrix in place of its starting Hessian. L is replaced by the curvature that the steps
-    meet (most rows are soon won, and L overstates them), and Σ̂ factorised anew when it has changed by a factor of 3.
-    Nothing rests on Σ̂ being exact here: of many dense rows, four for each feature are drawn. Of a loss whose
-    curvature is the same everywhere (the identity link's) the whole Σ̂ is the Hessian, and one step the answer.
+plain : the update above; F − F* ≤ 2L‖W*‖²_Σ̂/(t + 4) without a penalty. For the identity link one update is enough.
+accelerated : the same with Nesterov's (1983) momentum, O(1/t²), restarted when it points uphill (O'Donoghue & Candès
+    2015).
+quasi_newton : L-BFGS with the matrix as its initial Hessian. L is replaced by the curvature along the updates, which is
+    smaller once most rows are classified correctly, and the matrix is factorised again when it has changed by a factor
+    of 3. Σ̂ need not be exact here: if there are many dense rows, a sample of four rows per feature is used. If the
+    curvature of the loss is constant (identity link), all rows are used, the matrix is the Hessian, and one update is
+    enough.
 
 Memory: 16d² bytes, 4 parameter arrays (24 for quasi_newton) and two blocks of scores.
 """
@@ -31,7 +33,7 @@ from lineal.numerics.gap_estimate import GapEstimate
 from lineal.numerics.precondition import ridge_of, second_moment
 from lineal.numerics.second_moment import Factor
 from lineal.numerics.smooth_only import check_smooth
-from lineal.numerics.vectors import beyond, dot
+from lineal.numerics.vectors import dot, extrapolated
 from lineal.problem.budget import Budget
 from lineal.problem.monitor import Monitor
 from lineal.problem.objective import Objective, check_finite
@@ -40,20 +42,20 @@ from lineal.problem.solver import Start, solver
 from lineal.solvers.lbfgs import lbfgs
 from lineal.solvers.options import LeastSquaresSolverOptions
 
-#: How far the curvature may be off before the matrix is factorised anew.
+#: Factor by which the curvature must change before the matrix is factorised again.
 WORTH_A_FACTOR = 3.0
 
-#: Rows of a sample of Σ̂, for each feature, and in all at least.
+#: Number of sampled rows for Σ̂: per feature, and the smallest number in total.
 SAMPLED_ROWS, MIN_SAMPLED_ROWS = 4, 8192
 
 
 def check(loss: Any, penalty: Any) -> None:
-    """Refuse, by name, what this solver cannot honour."""
+    """Raise an error that names a loss or a penalty that this solver cannot handle."""
     check_smooth("least_squares", loss, penalty)
 
 
 def memory(n: int, d: int, k: int, size: int) -> int:
-    """Bytes besides X."""
+    """Number of bytes that a fit needs besides X."""
     return 16 * d * d + (2 * lbfgs.MEMORY + 4) * d * k * size
 
 
@@ -61,7 +63,7 @@ def memory(n: int, d: int, k: int, size: int) -> int:
 def solve(objective: Objective, budget: Budget, start: Start, options: LeastSquaresSolverOptions) -> Solution:
     """Minimise the objective to a relative duality gap of `tol` (a relative violation where α = 0).
 
-    The seed is that of the sample of quasi_newton; the other methods draw no random numbers.
+    The seed is for the sample of rows of quasi_newton; the other methods use no random numbers.
     """
     if options.method == "quasi_newton":
         return lbfgs.descend(objective, budget, start, partial(_Adaptive, seed=budget.seed))
@@ -70,7 +72,7 @@ def solve(objective: Objective, budget: Budget, start: Start, options: LeastSqua
     point = centred.inside(objective.theta_of(start))
     with Monitor(budget) as monitor:
         value, gradient = centred.value_and_gradient(point)
-        if not math.isnan(value):  # of a link whose potential nobody knows
+        if not math.isnan(value):  # NaN for a link whose loss is not known
             check_finite(value, "the objective at the starting point")
         factor, gap = _majorant(centred), GapEstimate(centred, budget.tol)
 
@@ -90,7 +92,7 @@ def solve(objective: Objective, budget: Budget, start: Start, options: LeastSqua
             else:
                 age = 1.0 if dot(gradient, landed - reached, threads) > 0.0 else age
                 older, age = age, 0.5 + math.sqrt(0.25 + age * age)
-                point, reached = beyond(reached, landed, (older - 1.0) / age, threads), landed
+                point, reached = extrapolated(reached, landed, (older - 1.0) / age, threads), landed
             value, gradient = centred.value_and_gradient(point)
             iteration += 1
             status = record(iteration)
@@ -99,7 +101,7 @@ def solve(objective: Objective, budget: Budget, start: Start, options: LeastSqua
 
 
 class _Matrix:
-    """c·Σ̂ + αI for any c, a factorisation each."""
+    """Matrix c·Σ̂ + αI, which can be factorised for any c."""
 
     def __init__(self, centred: Centred, sample: int | None = None, seed: int = 0) -> None:
         self.moment, self.ridge = second_moment(centred, sample, seed), ridge_of(centred.objective)
@@ -107,19 +109,19 @@ class _Matrix:
         self.rounding = gram_rounding(engine.dtype, engine.shape[1])
 
     def factor(self, curvature: float) -> Factor:
-        """Its inverse."""
+        """Factorisation for the curvature c."""
         return Factor(self.moment, self.ridge, curvature, self.rounding)
 
 
 def _majorant(centred: Centred) -> Factor:
-    """(L·Σ̂ + αI)⁻¹."""
+    """Factorisation of L·Σ̂ + αI, an upper bound of the Hessian."""
     objective = centred.objective
     bound = objective.loss.lipschitz(objective.engine.n_columns)
     return _Matrix(centred).factor(bound)
 
 
 class _Adaptive:
-    """(c·Σ̂ + αI)⁻¹ for the c that the steps suggest."""
+    """Inverse of c·Σ̂ + αI for a curvature c that is adapted to the updates."""
 
     def __init__(self, centred: Centred, seed: int) -> None:
         loss, engine = centred.objective.loss, centred.objective.engine
@@ -131,13 +133,14 @@ class _Adaptive:
         self.steps = 0
 
     def solve(self, gradient: np.ndarray) -> np.ndarray:
-        """(c·Σ̂ + αI)⁻¹·gradient."""
+        """Product of (c·Σ̂ + αI)⁻¹ with a gradient."""
         return self.factor.solve(gradient)
 
     def adapt(self, curvature_along: float, y: np.ndarray) -> None:
-        """Ask for y'M⁻¹y ≈ s'y. Both sides would be equal with the mean Hessian of the step in place of M.
+        """Adapt c so that y'M⁻¹y ≈ s'y, as it would be if M were the mean Hessian along the update s.
 
-        Asked after 1, 2, 4, 8, … steps: it costs as much as a step's own solve, and curvatures change ever less.
+        This is done after 1, 2, 4, 8, … updates, because it costs as much as the linear system of an update, and the
+        curvature changes less and less.
         """
         self.steps += 1
         if self.steps & (self.steps - 1):

@@ -1,6 +1,6 @@
-"""Options of the solvers that have some; estimators, command line and documentation read them here.
+"""Options of the solvers; estimators, command line and documentation read them from here.
 
-They stand apart from the algorithms because help texts must not wait for Numba.
+They are not in the files of the algorithms, so that help texts do not have to import Numba.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class NewtonOptions(SolverOptions):
     """Options of Newton's method."""
 
     globalisation: str = choice(
-        "line_search", ("line_search", "trust_region"), "what keeps steps from going too far: line_search, trust_region"
+        "line_search", ("line_search", "trust_region"), "how step sizes are chosen: line_search, trust_region"
     )
 
 
@@ -25,12 +25,12 @@ class NewtonOptions(SolverOptions):
 class DualOptions(SolverOptions):
     """Options of dual coordinate descent."""
 
-    shrinking: bool = option(True, "leave out rows whose dual variables stay at their bounds, until the end")
+    shrinking: bool = option(True, "skip rows whose dual variables stay at their bounds, and check them at the end")
 
 
 @dataclass(frozen=True)
 class BlockOptions(SolverOptions):
-    """Options of block coordinate descent. All but the method are for the methods of Blondel, Seki & Uehara (2013)."""
+    """Options of block coordinate descent. All except `method` are for those of Blondel, Seki & Uehara (2013)."""
 
     method: str = choice(
         "working_sets", ("working_sets", "cyclic", "random", "parallel"),
@@ -39,30 +39,30 @@ class BlockOptions(SolverOptions):
     )  # fmt: skip
     step: str | None = choice(
         None, ("line_search", "constant"),
-        "length of the paper's steps: line_search or constant; None means line_search for cyclic, else constant",
+        "step sizes of the paper's methods: line_search or constant; None: line_search for cyclic, else constant",
     )  # fmt: skip
     constant: str = choice(
-        "tight", ("tight", "paper"), "bound of the curvature for step=constant: tight, or the looser one of the paper"
+        "tight", ("tight", "paper"), "upper bound of the curvature for step=constant: tight, or the looser one of the paper"
     )
-    shrinking: bool = option(False, "leave out groups that are zero and far from leaving it (cyclic and random)")
+    shrinking: bool = option(False, "skip groups that are zero and will probably stay zero (cyclic and random)")
     rule: str = choice(
         "gap", ("gap", "sum", "max"),
-        "when the paper's methods end: gap, the certificate; or the sum or max of the violations of a sweep, relative "
-        "to the first sweep",
+        "stopping rule of the paper's methods: gap, the certificate; or the sum or max of the violations in a sweep, "
+        "relative to the first sweep",
     )  # fmt: skip
 
     @property
     def is_paper(self) -> bool:
-        """Whether the method is one of the paper's."""
+        """Whether the method is from the paper."""
         return self.method != "working_sets"
 
     @property
     def searches(self) -> bool:
-        """Whether a line search finds the length of the paper's steps."""
+        """Whether a line search finds the step sizes of the paper's methods."""
         return self.step == "line_search" or (self.step is None and self.method == "cyclic")
 
     def checked(self) -> BlockOptions:
-        """The same options, or an error that names the first one that cannot be honoured."""
+        """Return these options, or raise an error that names the first one that is not valid."""
         super().checked()
         if not self.is_paper:
             if self != BlockOptions():
@@ -73,7 +73,7 @@ class BlockOptions(SolverOptions):
         if self.searches and self.constant != "tight":
             raise OptionError("constant has no meaning with step='line_search': use step='constant'")
         if self.method == "parallel" and self.searches:
-            raise OptionError("method='parallel' takes step='constant': a search sees one group at a time")
+            raise OptionError("method='parallel' needs step='constant': a line search handles one group at a time")
         if self.method == "parallel" and self.shrinking:
             raise OptionError("shrinking is for method='cyclic' and method='random'")
         return self
@@ -85,16 +85,16 @@ class FistaOptions(SolverOptions):
 
     step: str = choice(
         "line_search", ("line_search", "constant"),
-        "how the step length is found: line_search, or constant, from a bound of the curvature that always holds",
+        "how step sizes are chosen: line_search, or constant, from an upper bound of the curvature",
     )  # fmt: skip
     constant: str = choice(
         "spectral", ("spectral", "trace"),
-        "bound for step=constant: spectral, from the largest eigenvalue of X'X, or the looser trace",
+        "upper bound for step=constant: spectral, from the largest eigenvalue of X'X, or trace, which is looser",
     )  # fmt: skip
     restart: bool = option(True, "restart the momentum whenever it points uphill; False is FISTA as first published")
 
     def checked(self) -> FistaOptions:
-        """The same options, or an error that names the first one that cannot be honoured."""
+        """Return these options, or raise an error that names the first one that is not valid."""
         super().checked()
         if self.step == "line_search" and self.constant != "spectral":
             raise OptionError("constant has no meaning with step='line_search': use step='constant'")
@@ -105,11 +105,11 @@ class FistaOptions(SolverOptions):
 class FobosOptions(SolverOptions):
     """Options of FOBOS."""
 
-    rate: float | None = option(None, "step length of the first row, a positive number; None tries 1e-3 to 1e3")
+    rate: float | None = option(None, "step size of the first row, a positive number; None tries 1e-3 to 1e3")
     schedule: str = choice(
         "bounded", ("bounded", "plain"),
-        "lengths of the steps: plain is rate/sqrt(t); bounded also keeps them below what the curvature of a smooth "
-        "loss allows",
+        "step sizes: plain is rate/sqrt(t); bounded also keeps them below the limit given by the curvature of a smooth "
+        "loss",
     )  # fmt: skip
 
 
@@ -119,11 +119,11 @@ class LeastSquaresSolverOptions(SolverOptions):
 
     method: str = choice(
         "quasi_newton", ("plain", "accelerated", "quasi_newton"),
-        "how the d x d matrix is used: plain steps, accelerated by momentum, or quasi_newton",
+        "how the d x d matrix is used: plain updates, accelerated by momentum, or quasi_newton",
     )  # fmt: skip
 
 
-#: Options of lineal's own solvers by name; one that is not here has none.
+#: Options of the solvers of lineal by name; solvers that are not listed have none.
 OPTIONS: dict[str, type[SolverOptions]] = {
     "newton": NewtonOptions,
     "dual_cd": DualOptions,
@@ -135,7 +135,7 @@ OPTIONS: dict[str, type[SolverOptions]] = {
 
 
 def text() -> str:
-    """All options of all solvers, with the values that they take: for help texts."""
+    """All options of all solvers with their possible values, for help texts."""
     return "; ".join(f"{solver}: {names_and_values(options)}" for solver, options in sorted(OPTIONS.items()))
 
 
@@ -146,5 +146,5 @@ def describe_all(indent: str = "    ") -> str:
 
 
 def owners(name: str) -> list[str]:
-    """Solvers that have an option of this name."""
+    """Names of the solvers that have an option of this name."""
     return [solver for solver, options in sorted(OPTIONS.items()) if name in {field.name for field in fields(options)}]

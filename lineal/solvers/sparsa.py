@@ -1,11 +1,11 @@
-"""SpaRSA: proximal gradient steps whose length follows the curvature that the last step saw.
+"""SpaRSA: proximal gradient updates whose step size follows the curvature along the last update.
 
-    θ_{t+1} = prox_{αΩ/L}(θ_t − ∇f(θ_t)/L),   L = s'y/s's of the last step s and change of gradient y
+    θ_{t+1} = prox_{αΩ/L}(θ_t − ∇f(θ_t)/L),   L = s'y/s's for the last update s and its change y of the gradient
 
-Wright, Nowak & Figueiredo (2009). The objective may rise now and then: a step is taken when it ends sufficiently below
-the largest of the last few objectives, else L is doubled.
+Wright, Nowak & Figueiredo (2009). The objective can increase in some iterations: an update is accepted if its objective
+is sufficiently below the largest of the last few objectives, otherwise L is doubled.
 
-Memory: five θ and six times the scores.
+Memory: five parameter arrays, and six arrays of n·k numbers as row state.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from lineal.problem.objective import Objective, check_finite
 from lineal.problem.solution import Solution
 from lineal.problem.solver import Start, solver
 
-#: Objectives before the last that a new one is compared with.
+#: Number of objectives before the last one with which a new one is compared.
 REMEMBERED = 5
 
-#: Share of ½L‖step‖² by which it must be lower.
+#: Smallest decrease, relative to ½L‖s‖² of the update s.
 DECREASE = 0.01
 
-#: How far L may fall at once: where f is flat along a step, many doublings would have to bring it back.
-LARGEST_FALL = 1e3
+#: Largest factor by which L decreases at once. If f is flat along an update, it would take many doublings to recover.
+MAX_DECREASE = 1e3
 
-#: How far L may be from the first guess, as a factor.
+#: Largest factor between L and its first value.
 CURVATURE_RANGE = 1e12
 
 
 def check(loss: Any, penalty: Any) -> None:
-    """Refuse, by name, what this solver cannot honour."""
+    """Raise an error that names a loss that this solver cannot handle."""
     check_smooth_loss("sparsa", loss)
 
 
 def memory(n: int, d: int, k: int, size: int) -> int:
-    """Bytes besides X."""
+    """Number of bytes that a fit needs besides X."""
     return (5 * d + 6 * n) * k * size
 
 
@@ -52,7 +52,7 @@ def memory(n: int, d: int, k: int, size: int) -> int:
 def solve(objective: Objective, budget: Budget, start: Start) -> Solution:
     """Minimise the objective to a relative duality gap of `tol`.
 
-    The objective need not fall at every iteration; the answer is the best iterate.
+    The objective can increase in some iterations; the result is the best iterate.
     """
     with Monitor(budget) as monitor:
         composite = Composite(objective, budget.threads)
@@ -60,7 +60,7 @@ def solve(objective: Objective, budget: Budget, start: Start) -> Solution:
 
 
 class _Descent:
-    """The iterate θ with its scores, objective and gradient, and the curvature L."""
+    """Iterate θ with its scores, objective and gradient, and the curvature L."""
 
     def __init__(self, composite: Composite, theta: np.ndarray) -> None:
         self.composite, self.theta = composite, composite.inside(theta)
@@ -71,29 +71,29 @@ class _Descent:
         check_finite(self.value, "the objective at the starting point")
         self.recent = deque([self.value], maxlen=REMEMBERED + 1)
         self.noise = 4.0 * float(np.finfo(self.theta.dtype).eps)
-        self.curvature = first = composite.least_curvature()
+        self.curvature = first = composite.typical_curvature()
         self.bounds = (first / CURVATURE_RANGE, first * CURVATURE_RANGE)
 
     def advance(self) -> bool:
-        """One step; False where none can be had in this precision."""
+        """Do one iteration; returns False if no progress is possible in this precision."""
         composite = self.composite
         while True:
-            found = composite.step(self.theta, self.gradient, self.curvature, self.theta)
-            if found.square == 0.0:
+            update = composite.update(self.theta, self.gradient, self.curvature, self.theta)
+            if update.square == 0.0:
                 return False
-            scores = composite.scores(found.theta, found.shift)
-            value = composite.loss(scores) + found.penalty
-            enough = max(self.recent) - 0.5 * DECREASE * self.curvature * found.square
-            if value <= enough + self.noise * abs(self.value):
+            scores = composite.scores(update.theta, update.shift)
+            value = composite.loss(scores) + update.penalty
+            largest = max(self.recent) - 0.5 * DECREASE * self.curvature * update.square
+            if value <= largest + self.noise * abs(self.value):
                 break
             self.curvature *= 2.0
             if not self.curvature <= self.bounds[1]:
                 return False
         gradient = composite.gradient(scores)
-        seen = composite.change_along(self.scores, scores) / found.square
-        least = max(self.bounds[0], self.curvature / LARGEST_FALL)
-        self.curvature = min(max(seen, least), self.bounds[1]) if math.isfinite(seen) else self.bounds[1]
-        self.theta, self.shift = found.theta, found.shift
+        curvature = composite.change_along(self.scores, scores) / update.square
+        least = max(self.bounds[0], self.curvature / MAX_DECREASE)
+        self.curvature = min(max(curvature, least), self.bounds[1]) if math.isfinite(curvature) else self.bounds[1]
+        self.theta, self.shift = update.theta, update.shift
         self.scores, self.gradient, self.value = scores, gradient, value
         self.recent.append(value)
         return True

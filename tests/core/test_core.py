@@ -152,7 +152,7 @@ def test_largest_and_live_rows():
         assert maths.largest(x, np.uintp(k)) == x[:k].max()
     W = np.zeros((4, 3), np.float32)
     W[1, 2] = W[3, 0] = -1e-30
-    assert maths.count_live_rows(W) == 2
+    assert maths.count_nonzero_rows(W) == 2
 
 
 def test_ranges_cover_once():

@@ -312,9 +312,9 @@ def test_conjugate_gradients_solve_every_column_and_respect_the_border():
         residual = H[r] @ free.direction[:, r] + g[:, r]
         assert np.linalg.norm(residual) <= forcing[r] * np.linalg.norm(g[:, r]) * (1 + 1e-6)
         model = g[:, r] @ free.direction[:, r] + 0.5 * free.direction[:, r] @ H[r] @ free.direction[:, r]
-        assert free.model[r] == pytest.approx(model)
+        assert free.model_change[r] == pytest.approx(model)
     bound = truncated_cg(system(np.arange(4)), g, column_dots, forcing, np.array([np.inf, 0.1, np.inf, 0.2]))
-    assert bound.on_border.tolist() == [False, True, False, True]
+    assert bound.on_boundary.tolist() == [False, True, False, True]
     np.testing.assert_allclose(np.linalg.norm(bound.direction[:, [1, 3]], axis=0), [0.1, 0.2])
     np.testing.assert_allclose(np.linalg.norm(bound.direction, axis=0), bound.norm)
 

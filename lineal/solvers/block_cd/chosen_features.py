@@ -46,18 +46,18 @@ class ChosenFeatures:
 
     def value(self, length: float, theta: np.ndarray) -> float:
         """F at θ, which is `length` along the direction looked at; the rows are then seen from there."""
-        losses, _ = self.rows.trial(np.full(self.rows.groups, length))
+        losses, _ = self.rows.trial(np.full(self.rows.n_problems, length))
         return float(losses.sum()) + self.regulariser.value(np.ascontiguousarray(theta[: self.d]))
 
     def search(self, direction: np.ndarray, decrease: float, value: float, lengths: Iterable[float]) -> float | None:
         """Go the first of the lengths at which F falls by this much a unit; F there, or None where it never does."""
-        self.rows.look_along(direction)
+        self.rows.set_direction(direction)
         noise = 4.0 * float(np.finfo(direction.dtype).eps) * abs(value)
         for length in lengths:
             theta = self.theta + direction.dtype.type(length) * direction
             found = self.value(length, theta)
             if math.isfinite(found) and found <= value + length * decrease + noise:
-                self.rows.accept(np.full(self.rows.groups, length), theta)
+                self.rows.accept(np.full(self.rows.n_problems, length), theta)
                 self.theta = theta
                 return found
         self.value(0.0, self.theta)

@@ -1,11 +1,11 @@
 """L-BFGS for smooth losses with the l2 penalty: min_{W,b} F(W, b) by limited-memory quasi-Newton steps.
 
-Nocedal (1980), with the two-loop recursion of Nocedal & Wright (2006), Algorithm 7.4, in the metric of
-`parts/precondition.py`, and weak Wolfe steps. For the l2 penalty the duality gap of u = ∇ℓ is ‖∇_W F‖²/(2α), up to the
-balance of the intercept, so every gradient comes with an estimate of the gap; the certificate is computed when that
-looks good enough.
+Nocedal (1980), with the two-loop recursion of Nocedal & Wright (2006), Algorithm 7.4, an initial Hessian from
+`lineal/numerics/precondition.py`, and step sizes that meet the weak Wolfe conditions. With the l2 penalty every
+gradient gives an estimate of the duality gap (`lineal/numerics/gap_estimate.py`), and the certificate is computed when
+the estimate is small enough.
 
-Memory: (2·memory + 4) parameter arrays, two blocks of scores, and d² numbers where the Gram metric is used.
+Memory: 2·MEMORY + 4 parameter arrays and two blocks of scores; with the Gram preconditioner also 2d² numbers.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from lineal.problem.solution import Solution
 from lineal.problem.solver import Start, solver
 from lineal.solvers.lbfgs.line_search import Trial, wolfe_search
 
-#: Pairs of steps and gradient changes that are remembered.
+#: Number of pairs (update, gradient change) that are kept.
 MEMORY = 10
 
 
 def check(loss: Any, penalty: Any) -> None:
-    """Refuse, by name, what this solver cannot honour."""
+    """Raise an error that names a loss or a penalty that this solver cannot handle."""
     check_smooth("lbfgs", loss, penalty)
 
 
 def memory(n: int, d: int, k: int, size: int) -> int:
-    """Bytes besides X."""
+    """Number of bytes that a fit needs besides X."""
     return (2 * MEMORY + 4) * d * k * size
 
 
@@ -51,7 +51,7 @@ def solve(objective: Objective, budget: Budget, start: Start) -> Solution:
 
 
 def descend(objective: Objective, budget: Budget, start: Start, metric: Callable[[Centred], Metric]) -> Solution:
-    """The same with a given metric, which makes what stands in for the Hessian at first."""
+    """L-BFGS with an initial Hessian that the function `metric` makes for the centred objective."""
     threads = budget.threads
     centred = Centred(objective)
     theta = centred.inside(objective.theta_of(start))
@@ -69,18 +69,18 @@ def descend(objective: Objective, budget: Budget, start: Start, metric: Callable
         iteration, status = 0, record(0)
         while not gap.is_reached(theta, gap.estimate(value, gradient)) and status is None:
             direction = _two_loops(gradient, pairs, H, threads)
-            slope = dot(direction, gradient, threads)
-            if not slope < 0.0:  # curvature lost to rounding: forget it
+            derivative = dot(direction, gradient, threads)
+            if not derivative < 0.0:  # rounding has spoilt the kept pairs: drop them
                 pairs.clear()
                 direction = -H.solve(gradient)
-                slope = dot(direction, gradient, threads)
+                derivative = dot(direction, gradient, threads)
             must_end = partial(monitor.must_end, iteration)
-            found = _search(centred, theta, direction, value, slope, noise, threads, must_end)
-            if found is None:
+            trial = _search(centred, theta, direction, value, derivative, noise, threads, must_end)
+            if trial is None:
                 status = must_end() or ("stalled" if not pairs else None)
                 pairs.clear()
                 continue
-            _step, value, _, (theta_new, gradient_new) = found
+            _step, value, _, (theta_new, gradient_new) = trial
             _remember(pairs, H, theta_new - theta, gradient_new - gradient, threads)
             theta, gradient = theta_new, gradient_new
             iteration += 1
@@ -92,7 +92,7 @@ def descend(objective: Objective, budget: Budget, start: Start, metric: Callable
 def _two_loops(
     gradient: np.ndarray, pairs: deque[tuple[np.ndarray, np.ndarray, float]], H: Metric, threads: int
 ) -> np.ndarray:
-    """−H_t·gradient, where H_t is the inverse Hessian that the remembered pairs suggest."""
+    """Direction −H_t·gradient, where H_t is the approximation of the inverse Hessian by the kept pairs."""
     q = gradient.copy()
     factors = []
     for s, y, rho in reversed(pairs):
@@ -110,25 +110,28 @@ def _search(
     theta: np.ndarray,
     direction: np.ndarray,
     value: float,
-    slope: float,
+    derivative: float,
     noise: float,
     threads: int,
     must_end: Callable[[], str | None],
 ) -> Trial | None:
+    """Trial point along the direction that meets the weak Wolfe conditions; None if there is none."""
+
     def evaluate(step: float) -> Trial:
         point = theta.copy()
         add_scaled(point, step, direction, threads)
-        here, gradient = centred.value_and_gradient(point)
-        if not math.isfinite(here):
+        trial_value, gradient = centred.value_and_gradient(point)
+        if not math.isfinite(trial_value):
             return Trial(step, math.inf, math.inf, None)
-        return Trial(step, here, dot(gradient, direction, threads), (point, gradient))
+        return Trial(step, trial_value, dot(gradient, direction, threads), (point, gradient))
 
-    return wolfe_search(evaluate, value, slope, 1.0, noise * abs(value), must_end)
+    return wolfe_search(evaluate, value, derivative, 1.0, noise * abs(value), must_end)
 
 
 def _remember(
     pairs: deque[tuple[np.ndarray, np.ndarray, float]], H: Metric, s: np.ndarray, y: np.ndarray, threads: int
 ) -> None:
+    """Keep an update s with gradient change y, if the curvature along s is clearly positive."""
     curvature = dot(s, y, threads)
     if curvature > 1e-10 * math.sqrt(dot(s, s, threads) * dot(y, y, threads)):
         pairs.append((s, y, 1.0 / curvature))

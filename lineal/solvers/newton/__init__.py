@@ -1,4 +1,11 @@
-"""Truncated Newton for smooth losses with the l2 penalty: min_{W,b} F(W, b) by conjugate gradients on ∇²F·s = −∇F."""
+"""Truncated Newton method for smooth losses with the l2 penalty.
+
+Lives here: `newton.py` is the algorithm, `globalise.py` chooses step sizes (line search or trust region), and
+`small_hessian.py` factorises the Hessians of few features.
+May import: `lineal.numerics`, `lineal.problem` and everything below, and `lineal.solvers.options`.
+To add a way to choose step sizes: write a class like `LineSearch` in `globalise.py`, and add its name to
+`GLOBALISATIONS` and to `NewtonOptions`.
+"""
 
 from lineal.solvers.newton.newton import check, memory, solve
 

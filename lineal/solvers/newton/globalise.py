@@ -1,7 +1,7 @@
-"""How far to go along Newton's direction: a line search, or a trust region. Both see only scores, never X.
+"""Globalisation of Newton's method: a line search or a trust region. Both need only scores, never X.
 
-Every problem (column) of the rows has its own step. `Line` holds what a trial needs: value and slope at zero, and the
-penalty, which is a parabola along the line.
+Each problem (column) has its own step size. `Line` contains what a trial needs: objective and derivative at zero, and
+the penalty, which is quadratic along the line.
 """
 
 from __future__ import annotations
@@ -10,98 +10,106 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lineal.numerics.cg import Step
+from lineal.numerics.cg import NewtonDirection
 from lineal.numerics.score_rows import ScoreRows
 
-#: Share of the decrease that the first slope promises.
+#: Smallest decrease of the objective, relative to the one that the derivative at zero (or the model) predicts.
 DECREASE = 1e-4
 
-#: Share of the first slope that may be left, of either sign.
+#: Largest absolute derivative at the end, relative to that at zero.
 FLAT = 0.5
 
 MAX_TRIALS = 20
 
 
 class Line(NamedTuple):
-    """Objective and slope at zero; slope and bend of the penalty; rounding error of the objective."""
+    """Objective of each problem along its direction.
+
+    Attributes
+    ----------
+    values, derivatives : objective and its derivative at zero.
+    penalties, penalty_derivatives, penalty_curvatures : penalty at zero and its derivatives.
+    noise : rounding error of the objective.
+    """
 
     values: np.ndarray
     penalties: np.ndarray
-    slopes: np.ndarray
-    penalty_slopes: np.ndarray
-    penalty_bends: np.ndarray
+    derivatives: np.ndarray
+    penalty_derivatives: np.ndarray
+    penalty_curvatures: np.ndarray
     noise: np.ndarray
 
     def at(self, rows: ScoreRows, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Objective and slope of every problem."""
-        values, slopes = rows.trial(steps)
-        values = values + self.penalties + steps * (self.penalty_slopes + 0.5 * steps * self.penalty_bends)
-        return np.where(np.isfinite(values), values, np.inf), slopes + self.penalty_slopes + steps * self.penalty_bends
+        """Objective and its derivative of each problem at these step sizes."""
+        values, derivatives = rows.trial(steps)
+        values = values + self.penalties + steps * (self.penalty_derivatives + 0.5 * steps * self.penalty_curvatures)
+        derivatives = derivatives + self.penalty_derivatives + steps * self.penalty_curvatures
+        return np.where(np.isfinite(values), values, np.inf), derivatives
 
 
 class LineSearch:
-    """Steps near the minimum along the direction, by secants on the slope; one is tried first, and mostly taken."""
+    """Step sizes near the minimum along the direction, by the secant method; a step size of one is tried first."""
 
-    def __init__(self, groups: int) -> None:
-        self.radius = np.full(groups, np.inf)
+    def __init__(self, n_problems: int) -> None:
+        self.radius = np.full(n_problems, np.inf)
 
     def keep(self, kept: np.ndarray) -> None:
-        """Go on with some of the problems only."""
+        """Keep only some of the problems active."""
         self.radius = self.radius[kept]
 
-    def choose(self, rows: ScoreRows, line: Line, step: Step) -> tuple[np.ndarray, np.ndarray]:
-        """Steps (zero where nothing helps) and the objective there; R and D of the rows are those of that point."""
-        t = np.where(line.slopes < 0.0, 1.0, 0.0)
+    def choose(self, rows: ScoreRows, line: Line, newton: NewtonDirection) -> tuple[np.ndarray, np.ndarray]:
+        """Step sizes (zero if none helps) and their objectives; R and D of the rows are those at this point."""
+        t = np.where(line.derivatives < 0.0, 1.0, 0.0)
         low, high = np.zeros_like(t), np.full_like(t, np.inf)
-        low_slopes, high_slopes = line.slopes, np.full_like(t, np.inf)
+        low_derivatives, high_derivatives = line.derivatives, np.full_like(t, np.inf)
         for trial in range(MAX_TRIALS):
-            values, slopes = line.at(rows, t)
-            is_low = values <= line.values + DECREASE * t * line.slopes + line.noise
-            is_done = (t == 0.0) | (is_low & (np.abs(slopes) <= -FLAT * line.slopes))
+            values, derivatives = line.at(rows, t)
+            is_low = values <= line.values + DECREASE * t * line.derivatives + line.noise
+            is_done = (t == 0.0) | (is_low & (np.abs(derivatives) <= -FLAT * line.derivatives))
             if is_done.all():
                 return t, values
-            too_far, too_near = ~is_done & (~is_low | (slopes > 0.0)), ~is_done & is_low & (slopes <= 0.0)
-            high, high_slopes = np.where(too_far, t, high), np.where(too_far, slopes, high_slopes)
-            low, low_slopes = np.where(too_near, t, low), np.where(too_near, slopes, low_slopes)
+            too_far, too_near = ~is_done & (~is_low | (derivatives > 0.0)), ~is_done & is_low & (derivatives <= 0.0)
+            high, high_derivatives = np.where(too_far, t, high), np.where(too_far, derivatives, high_derivatives)
+            low, low_derivatives = np.where(too_near, t, low), np.where(too_near, derivatives, low_derivatives)
             with np.errstate(all="ignore"):
-                share = low_slopes / (low_slopes - high_slopes)  # where the secant of the slopes is zero
-                share = np.where(np.isfinite(share), np.clip(share, 0.05, 0.95), 0.1)
-                # Slopes bend: a secant may creep from one side, so that every third trial halves the interval.
-                inner = low + (0.5 if trial % 3 == 2 else share) * (high - low)
-                outer = np.clip(t * line.slopes / (line.slopes - slopes), 1.5 * t, 4.0 * t)
+                fraction = low_derivatives / (low_derivatives - high_derivatives)  # where the secant is zero
+                fraction = np.where(np.isfinite(fraction), np.clip(fraction, 0.05, 0.95), 0.1)
+                # Secants can converge slowly from one side, so every third trial halves the interval.
+                inner = low + (0.5 if trial % 3 == 2 else fraction) * (high - low)
+                outer = np.clip(t * line.derivatives / (line.derivatives - derivatives), 1.5 * t, 4.0 * t)
             outer = np.where(np.isfinite(outer), outer, 4.0 * t)
             t = np.where(is_done, t, np.where(np.isfinite(high), inner, outer))
-        t = np.where(is_done, t, low)  # the last point known to be lower
+        t = np.where(is_done, t, low)  # the last point with a lower objective
         return t, line.at(rows, t)[0]
 
 
 class TrustRegion:
-    """Lin & Moré (1999): a whole step or none, and a radius that follows how well the model foretold it."""
+    """Trust region of Lin & Moré (1999): step size one or zero, and a radius that depends on how good the model is."""
 
-    def __init__(self, groups: int) -> None:
-        self.radius = np.full(groups, np.inf)
+    def __init__(self, n_problems: int) -> None:
+        self.radius = np.full(n_problems, np.inf)
         self.is_first = True
 
     def keep(self, kept: np.ndarray) -> None:
-        """Go on with some of the problems only."""
+        """Keep only some of the problems active."""
         self.radius = self.radius[kept]
 
-    def choose(self, rows: ScoreRows, line: Line, step: Step) -> tuple[np.ndarray, np.ndarray]:
-        """Steps of one or zero and the objective there; R and D of the rows are those of that point."""
-        t = np.ones_like(line.slopes)
+    def choose(self, rows: ScoreRows, line: Line, newton: NewtonDirection) -> tuple[np.ndarray, np.ndarray]:
+        """Step sizes of one or zero and their objectives; R and D of the rows are those at this point."""
+        t = np.ones_like(line.derivatives)
         values, _ = line.at(rows, t)
-        decrease, foretold = line.values - values, -step.model
+        decrease, predicted = line.values - values, -newton.model_change
         if self.is_first:
-            self.radius, self.is_first = np.minimum(self.radius, step.norm), False
-        bend = -decrease - line.slopes
+            self.radius, self.is_first = np.minimum(self.radius, newton.norm), False
+        curvature = -decrease - line.derivatives
         with np.errstate(all="ignore"):
-            factor = np.where(bend > 0.0, np.maximum(0.25, -0.5 * line.slopes / bend), 4.0)
+            factor = np.where(curvature > 0.0, np.maximum(0.25, -0.5 * line.derivatives / curvature), 4.0)
         factor = np.where(np.isfinite(factor), factor, 0.25)
-        natural, radius = factor * step.norm, self.radius
-        is_noise = np.abs(decrease) <= line.noise  # too small to judge the model by
-        share = np.where(is_noise, 1.0, decrease / np.maximum(foretold, np.finfo(np.float64).tiny))
+        natural, radius = factor * newton.norm, self.radius
+        is_noise = np.abs(decrease) <= line.noise  # too small to judge the model
+        ratio = np.where(is_noise, 1.0, decrease / np.maximum(predicted, np.finfo(np.float64).tiny))
         self.radius = np.select(
-            [share < DECREASE, share < 0.25, share < 0.75, step.on_border],
+            [ratio < DECREASE, ratio < 0.25, ratio < 0.75, newton.on_boundary],
             [
                 np.minimum(natural, 0.5 * radius),
                 np.maximum(0.25 * radius, np.minimum(natural, 0.5 * radius)),
@@ -110,9 +118,9 @@ class TrustRegion:
             ],
             np.maximum(radius, np.minimum(natural, 4.0 * radius)),
         )
-        t = np.where(share > DECREASE, 1.0, 0.0)
+        t = np.where(ratio > DECREASE, 1.0, 0.0)
         return (t, values) if t.all() else (t, line.at(rows, t)[0])
 
 
-#: By name, the default first.
+#: Globalisations by name, the default first.
 GLOBALISATIONS: dict[str, Any] = {"line_search": LineSearch, "trust_region": TrustRegion}

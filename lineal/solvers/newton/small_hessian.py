@@ -1,10 +1,10 @@
-"""Hessians of few features, kept whole and factorised: H_r = X̃' diag(D_r) X̃ + αF for every column r.
+"""Full Hessians for few features, factorised: H_r = X̃' diag(D_r) X̃ + αF for every column r.
 
-Built once, then only corrected by the rows whose curvature has changed by more than a given share: a squared hinge pays
-for the rows that crossed the margin, a logistic loss for those whose D moved. A matrix whose every D is within a share
-δ of the truth is within δ of it as a quadratic form too, so a step with it takes off all but about δ of the error.
+They are computed once, and then corrected only for the rows whose curvature has changed by more than a given fraction.
+For a squared hinge these are the rows that have crossed the margin. If every curvature in D has a relative error of at
+most δ, so has the matrix as a quadratic form, and a Newton update removes all but about a fraction δ of the error.
 
-Memory: k·(d + 1)² numbers, and n·k curvatures that the matrices hold.
+Memory: 2k·(d + 1)² numbers in float64, and n·k curvatures as row state.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from lineal.engine.base import Block
 from lineal.engine.state import Piece
 from lineal.numerics.score_rows import RowFacts, ScoreRows, derivatives
 
-#: Features up to which a Hessian is kept whole: of sparse and of dense rows (whose products are cheaper by CG).
+#: Largest number of features for sparse rows and for dense rows (for which products with the Hessian are cheaper).
 MAX_SPARSE, MAX_DENSE = 600, 96
 
-#: Stored numbers of a sparse row, in the mean of squares, beyond which products cost less than the matrix.
+#: Largest root mean square of the number of stored entries per sparse row; with more, products cost less.
 MAX_STORED = 80
 
-#: Numbers in all matrices together.
+#: Largest number of entries of all matrices together.
 MAX_SIZE = 4_000_000
 
-#: Rows of a dense block.
+#: Number of dense rows that are multiplied at once.
 DENSE_ROWS = 2048
 
 _U = np.uintp
@@ -52,10 +52,10 @@ def is_worthwhile(rows: ScoreRows) -> bool:
 
 
 class SmallHessian:
-    """The Hessians of the columns that take part in `rows`.
+    """Hessians of the active columns of `rows`.
 
-    Each block keeps the curvatures that its part of the matrices was made with. One that has lost them (`is_new`)
-    cannot correct its part: then the matrices are made anew.
+    Each block keeps the curvatures from which its part of the matrices was computed. If a block has lost them
+    (`is_new`), it cannot correct its part, and the matrices are computed from scratch.
     """
 
     def __init__(self, rows: ScoreRows, ridge: np.ndarray) -> None:
@@ -64,34 +64,34 @@ class SmallHessian:
         self._begin()
 
     def _begin(self) -> None:
-        size, k = len(self.ridge), self.rows.groups
+        size, k = len(self.ridge), self.rows.n_problems
         self.held = self.rows.engine.state(_NothingHeld(self.rows.engine.dtype), k)
         self.sums, self.is_made = np.zeros((k, size, size)), False
 
     def keep(self, kept: np.ndarray) -> None:
-        """Go on with some of the columns only."""
+        """Keep only some of the columns active."""
         self.rows.engine.update(_keep_held, kept, states=(self.held.to(len(kept)),))
         self.sums = self.sums[kept]
 
     def update(self, accuracy: np.ndarray) -> None:
         """Correct the matrices for the rows whose curvature has changed by more than a fraction, one per column."""
-        if self.is_made and self._add(accuracy):  # some blocks had forgotten their curvatures
+        if self.is_made and self._add(accuracy):  # some blocks have lost their curvatures
             self._begin()
         if not self.is_made:
             self._add(accuracy)
             self.is_made = True
 
     def _add(self, accuracy: np.ndarray) -> bool:
-        """Add the changes to the matrices; whether there were blocks that held nothing."""
+        """Add the changes to the matrices; returns whether some blocks had no curvatures."""
         rows, means = self.rows, self.rows.centred.means
         centre = None if means is None else means[:, 0]
-        states = (rows.state, self.held.to(rows.groups))
+        states = (rows.state, self.held.to(rows.n_problems))
         changes, new = rows.engine.sum(self.step, accuracy, rows.columns, centre, states=states)
         self.sums += changes
         return bool(new > 0)
 
     def solve(self, gradient: np.ndarray) -> np.ndarray | None:
-        """H⁻¹·gradient, column by column; None where rounding leaves a matrix without a factorisation."""
+        """Product of H⁻¹ with the gradient of each column; None if rounding makes a factorisation impossible."""
         out = np.empty_like(gradient)
         for r in range(gradient.shape[1]):
             factor = _factor(self._matrix(r))
@@ -101,20 +101,20 @@ class SmallHessian:
         return out
 
     def _matrix(self, r: int) -> np.ndarray:
-        """Lower triangle of H_r by W and b̃."""
+        """Lower triangle of H_r, with respect to W and b̃."""
         matrix = self.sums[r].copy()
         means = self.rows.centred.means
         if means is not None and not self.rows.engine.is_dense:
             mean, cross, weight = means[:, 0].astype(np.float64), matrix[-1, :-1].copy(), matrix[-1, -1]
-            moved = cross - 0.5 * weight * mean
-            matrix[:-1, :-1] -= np.outer(mean, moved) + np.outer(moved, mean)
+            shifted = cross - 0.5 * weight * mean
+            matrix[:-1, :-1] -= np.outer(mean, shifted) + np.outer(shifted, mean)
             matrix[-1, :-1] = cross - weight * mean
         matrix[np.diag_indices_from(matrix)] += self.ridge
         return matrix
 
 
 def _row_lengths(block: Block) -> tuple[int, float]:
-    """Whether the block has rows that are not sorted CSR, and the sum of the squares of their lengths."""
+    """Step: 1 if the rows are not sorted CSR, else 0, and the sum of the squared numbers of entries per row."""
     layout = block.X.layout
     if not (isinstance(layout, CSR) and block.X.is_sorted):
         return 1, 0.0
@@ -123,7 +123,7 @@ def _row_lengths(block: Block) -> tuple[int, float]:
 
 @dataclass(frozen=True)
 class _NothingHeld:
-    """Rebuilds what a block holds: nothing, since nobody knows any more what its part was made with."""
+    """Rebuild the state of a block without curvatures, because the ones it was computed from are not known."""
 
     dtype: Any
 
@@ -138,7 +138,7 @@ def _keep_held(block: Block, held: Piece, kept: np.ndarray) -> tuple[()]:
 
 @dataclass(frozen=True)
 class AddChanges:
-    """Σ change·xx' over the rows whose curvature has changed, per column, and whether the block held nothing before."""
+    """Step: Σ change·xx' over the rows whose curvature has changed, per column, and whether the block had none."""
 
     facts: RowFacts
     fit_intercept: bool
@@ -176,7 +176,7 @@ class AddChanges:
 def _add_dense(
     values: np.ndarray, centre: np.ndarray | None, total: np.ndarray, where: np.ndarray, change: np.ndarray
 ) -> None:
-    """Dense rows are centred before they are squared: large means cost no digits."""
+    """Add Σ change·xx' of dense rows. They are centred first, so that large means do not cost precision."""
     d = values.shape[1]
     for start in range(0, len(where), DENSE_ROWS):
         rows = values[where[start : start + DENSE_ROWS]]
@@ -190,9 +190,10 @@ def _add_dense(
 
 
 def _factor(matrix: np.ndarray) -> tuple[np.ndarray, bool] | None:
+    """Cholesky factorisation, with a small multiple of the diagonal added if needed; None if that does not help."""
     at = np.diag_indices_from(matrix)
     diagonal = np.maximum(matrix[at], 0.0)
-    floor = np.where(diagonal > 0.0, diagonal, 1.0)  # a column without entries and penalty: its gradient is zero
+    floor = np.where(diagonal > 0.0, diagonal, 1.0)  # empty columns without a penalty, whose gradient is zero
     for jitter in (1e-14, 1e-11, 1e-8):
         matrix[at] = diagonal + jitter * floor + (diagonal == 0.0)
         try:
@@ -203,10 +204,10 @@ def _factor(matrix: np.ndarray) -> tuple[np.ndarray, bool] | None:
 
 
 @kernel
-def _changes(D, held, r, share):
-    """Rows whose curvature in column r has changed by more than its share, by how much, and `held` brought up to date.
+def _changes(D, held, r, fraction):
+    """Rows whose curvature in column r has changed by more than a fraction, and by how much; updates `held`.
 
-    A change that is small beside the mean curvature does not count either.
+    Changes that are small compared to the mean curvature are ignored as well.
     """
     n = D.shape[0]
     mean = 0.0
@@ -217,7 +218,7 @@ def _changes(D, held, r, share):
     count = _U(0)
     for i in range(_U(n)):
         now, before = np.float64(D[i, r]), np.float64(held[i, r])
-        if abs(now - before) > share * (max(now, before) + mean):
+        if abs(now - before) > fraction * (max(now, before) + mean):
             rows[count] = i
             change[count] = now - before
             held[i, r] = D[i, r]
@@ -227,9 +228,10 @@ def _changes(D, held, r, share):
 
 @kernel
 def _add_outer(layout, rows, change, has_intercept, total, start, stop):
-    """Lower triangle of total += Σ change·xx' over listed rows with ascending indices, the intercept's 1 at the end.
+    """Add Σ change·xx' over the listed rows to the lower triangle of `total`; the intercept is the last feature.
 
-    (An index twice in a row makes its diagonal entry smaller than it is: still a Hessian to step with.)
+    Indices are ascending. If an index occurs twice in a row, its diagonal entry is too small, which only makes the
+    update less accurate.
     """
     last = total.shape[0] - 1
     for p in range(_U(start), _U(stop)):
