@@ -147,7 +147,7 @@ def open_bytes(path: str) -> io.BufferedReader:
     if kind == "gzip":
         stream = gzip.GzipFile(fileobj=source)
     elif kind == "bzip2":
-        stream = bz2.BZ2File(source)
+        stream = _Bzip2(source)
     else:
         import pyarrow as pa  # only zstd needs it here: the standard library has none before Python 3.14
 
