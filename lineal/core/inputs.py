@@ -7,7 +7,9 @@ refused here, before anything else touches the values. NumPy and SciPy only: mod
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 from itertools import chain
@@ -74,8 +76,13 @@ class Checked(NamedTuple):
 def checked_numbers(values: Any, name: str) -> Any:
     """`checked`, for what must be real numbers: NumPy would take dates for some, and drop imaginary parts."""
     values = checked(values, name)
+    if isinstance(values, list | tuple):
+        with contextlib.suppress(ValueError):  # rows of different lengths, which others refuse
+            values = np.asarray(values)
     if isinstance(values, np.ndarray) or sparse.issparse(values):
         kind = values.dtype.kind
+        if kind == "O":
+            _check_range(values, name)
         if kind == "c":
             raise DataError(f"Complex data not supported: {name} must hold real numbers, found {values.dtype}")
         if kind in "mMV":
@@ -86,13 +93,23 @@ def checked_numbers(values: Any, name: str) -> Any:
     return values
 
 
+def _check_range(cells: np.ndarray, name: str) -> None:
+    """Refuse whole numbers of Python that no double holds; what is no number is for others to refuse."""
+    try:
+        cells.astype(np.float64)
+    except OverflowError:
+        raise DataError(f"{name} has a whole number that is too large for a double: scale its column") from None
+    except (TypeError, ValueError):
+        pass
+
+
 def checked_labels(y: Any) -> Any:
     """Labels after the checks of `checked`; lists become arrays, unless that would change some of the labels.
 
     NumPy turns a list of texts and numbers into texts, and whole numbers beyond 64 bits next to others into rounded
     floating-point numbers: two labels could become one.
     """
-    y = checked(y.to_numpy() if is_frame(y) else y, "y")
+    y = checked(y.to_numpy() if hasattr(y, "to_numpy") else y, "y")  # scikit-learn would round pandas' Int64 to doubles
     if isinstance(y, np.ndarray) and y.dtype.kind == "V":
         raise DataError(f"y holds records, of type {y.dtype}: give one label per row")
     if not isinstance(y, list | tuple):
@@ -103,9 +120,12 @@ def checked_labels(y: Any) -> Any:
         raise DataError("y is neither a vector of labels nor a matrix: its rows have different lengths") from None
     if values.ndim != 1:
         return values
-    if values.dtype.kind == "U" and not all(isinstance(label, str) for label in y):
-        kinds = sorted({type(label).__name__ for label in y})
-        raise DataError(f"y mixes labels of types {', '.join(kinds)}: convert them to one type")
+    if values.dtype.kind == "U":
+        if not all(isinstance(label, str) for label in y):
+            kinds = sorted({type(label).__name__ for label in y})
+            raise DataError(f"y mixes labels of types {', '.join(kinds)}: convert them to one type")
+        if bad := next((label for label in y if label.endswith("\0")), None):
+            raise DataError(f"y holds {bad!r}, which ends with a zero byte that NumPy drops: remove the byte")
     if values.dtype.kind == "f":
         for row, label in enumerate(y):
             if isinstance(label, int | np.integer) and abs(int(label)) > EXACT:
@@ -274,11 +294,10 @@ def is_missing(value: Any) -> bool:
 
 def check_frame(frame: Any) -> None:
     """A DataError names the first column of a table that is not made of finite numbers, and the row."""
-    seen = set()
-    for name in frame.columns:
-        if name in seen:
-            raise DataError(f"the table has the column {name!r} twice: rename one of them")
-        seen.add(name)
+    counts = Counter(frame.columns)
+    for name, count in counts.items():
+        if count > 1:
+            raise DataError(f"the table has the column {name!r} {count} times: rename them")
         values = np.asarray(frame[name].to_numpy())
         if values.dtype.kind in "biu":
             continue

@@ -69,6 +69,33 @@ def _has_more(stream: BinaryIO) -> bool:
     return True
 
 
+class _Bzip2:
+    """The decompressed bytes of one or more bzip2 streams. What follows them is an error: `bz2.BZ2File` drops it, and
+    with it every further stream whose first bytes are damaged."""
+
+    def __init__(self, source: BinaryIO) -> None:
+        self._source, self._part = source, bz2.BZ2Decompressor()
+
+    def read(self, count: int) -> bytes:
+        """Some bytes, at most `count`; none at the end."""
+        while True:
+            raw = b""
+            if self._part.eof:
+                raw = self._part.unused_data or self._source.read(BUFFER_BYTES)
+                if not raw:
+                    return b""
+                self._part = bz2.BZ2Decompressor()
+            elif self._part.needs_input:
+                raw = self._source.read(BUFFER_BYTES)
+                if not raw:
+                    raise EOFError("it ends before its end mark")
+            if got := self._part.decompress(raw, count):
+                return got
+
+    def close(self) -> None:
+        """Nothing: the source is closed by whoever opened it."""
+
+
 class _Decompressed(io.RawIOBase):
     """A decompressing stream whose errors name the file and what is wrong with it."""
 
@@ -147,7 +174,7 @@ def open_bytes(path: str) -> io.BufferedReader:
     if kind == "gzip":
         stream = gzip.GzipFile(fileobj=source)
     elif kind == "bzip2":
-        stream = bz2.BZ2File(source)
+        stream = _Bzip2(source)
     else:
         import pyarrow as pa  # only zstd needs it here: the standard library has none before Python 3.14
 

@@ -23,6 +23,7 @@ from lineal.design import wrap
 from lineal.errors import DataError
 from lineal.linear.fit import Problem, assemble, blas_threads
 from lineal.linear.options import TrainOptions
+from lineal.models.predictor import finite_scores
 from lineal.problem.progress import Progress
 from lineal.problem.solution import Certificate, Solution
 from lineal.problem.targets import Encoded, encode
@@ -34,8 +35,8 @@ class ChecksInput(ScoresChecked):
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores: (n,) for two classes, else (n, k). All other predictions of scikit-learn are made from these."""
-        with explained(X):
-            return super().decision_function(checked_numbers(X, "X"))  # type: ignore[misc]
+        with explained(X), np.errstate(over="ignore", invalid="ignore"):
+            return finite_scores(super().decision_function(checked_numbers(X, "X")))  # type: ignore[misc]
 
 
 #: `tol` is raised to this relative gap: smaller ones are below rounding errors.

@@ -36,7 +36,7 @@ from lineal.dropin.problem import ChecksInput, checked_weights
 from lineal.errors import DataError, OptionError
 from lineal.numerics.cg import System, column_dots, truncated_cg
 from lineal.numerics.second_moment import Factor, without_constants
-from lineal.problem.labels import has_columns, label_sets
+from lineal.problem.labels import check_present, has_columns, label_sets
 from lineal.problem.solution import Certificate
 from lineal.problem.validation import explained
 from lineal.system import memory
@@ -68,6 +68,8 @@ class RidgeClassifier(ChecksInput, linear_model.RidgeClassifier):
         sample_weight = checked_numbers(sample_weight, "sample_weight")
         if has_columns(y):
             y = label_sets(y).toarray().astype(np.int64)
+        elif isinstance(y, np.ndarray) and y.dtype.kind in "OmM":
+            check_present(y.ravel())
         name = self._checked_solver(sparse.issparse(X))
         with explained(X):
             X, y, sample_weight, Y = self._prepare_data(X, y, sample_weight, self.solver)

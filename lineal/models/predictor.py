@@ -143,12 +143,9 @@ class Predictor(abc.ABC):
         if X.shape[1] != self.n_features:
             raise DataError(f"X has {X.shape[1]} features, the model knows {self.n_features}")
         scores = self.raw_scores(X)
-        if not _all_finite(scores):
-            row = first_row + int(np.flatnonzero(~np.isfinite(scores).all(axis=1))[0])
-            raise DataError(f"row {row} of X has NaN, infinite or too large values")
         if self.is_binary:
-            return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
-        return scores
+            scores = scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
+        return finite_scores(scores, first_row)
 
     def as_matrix(self, X: Any) -> Any:
         """A matrix of numbers; the columns of a DataFrame are picked by name, one row may come as a vector."""
@@ -200,7 +197,7 @@ class Predictor(abc.ABC):
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # numbers that become infinite are refused as such
                 return np.asarray(frame.to_numpy(), dtype=self.dtype)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             check_frame(frame)
             raise DataError(f"the table has columns that are not numeric ({error})") from None
 
@@ -222,6 +219,14 @@ class Predictor(abc.ABC):
             parts.append(view(self.scores(batch, row)))
             row += batch.shape[0]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def finite_scores(scores: np.ndarray, first_row: int = 0) -> np.ndarray:
+    """Scores as they are; a DataError names the first row where they are not finite."""
+    if not _all_finite(scores):
+        row = first_row + int(np.flatnonzero(~np.isfinite(scores.reshape(len(scores), -1)).all(axis=1))[0])
+        raise DataError(f"row {row} of X has NaN, infinite or too large values")
+    return scores
 
 
 def _all_finite(values: np.ndarray) -> bool:

@@ -63,7 +63,10 @@ class Regulariser:
         self.groups: Groups = rows_as_groups() if groups is None else parse_groups(groups, n_features)
         self.n_groups: int = n_features if groups is None else len(self.groups.offsets) - 1
         self.factors: np.ndarray = _check_factors(factors, self.n_groups, "feature" if groups is None else "group")
-        self.strengths: np.ndarray = self.alpha * self.factors
+        with np.errstate(over="ignore"):
+            self.strengths: np.ndarray = self.alpha * self.factors
+        if not np.isfinite(self.strengths).all():
+            raise OptionError(f"alpha={alpha!r} times the largest of penalty_factors overflows: use smaller numbers")
         if centre is not None:
             if not penalty.is_smooth:
                 raise OptionError(f"penalty {penalty.name!r} does not take a centre: 'l2' does")

@@ -143,7 +143,12 @@ def _needs(objective: Objective) -> tuple[np.ndarray, float]:
     is_ordinary = not 0.0 < size < math.inf or 1.0 / ORDINARY <= size <= ORDINARY
     if is_ordinary or not objective.regulariser.has_units:
         return far, 1.0
-    return far, 2.0 ** min(max(round(math.log2(size)), -MAX_EXPONENT), MAX_EXPONENT)
+    unit = 2.0 ** min(max(round(math.log2(size)), -MAX_EXPONENT), MAX_EXPONENT)
+    with np.errstate(over="ignore", invalid="ignore"):
+        before, after = objective.regulariser.strengths, objective.regulariser.in_unit(unit).strengths
+        is_finite = bool(np.isfinite(after.astype(objective.engine.dtype)).all())
+    is_kept = is_finite and np.array_equal(after > 0.0, before > 0.0)
+    return far, unit if is_kept else 1.0  # extreme strengths would overflow, or vanish
 
 
 def _rows(X: Design, far: np.ndarray, means: np.ndarray, unit: float) -> Rows:

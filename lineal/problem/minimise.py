@@ -71,7 +71,10 @@ def _finite(fit: _Fit, budget: Budget) -> Solution:
         if solution.status != "converged" or solution.certificate.kind == "violation":
             solution = _no_worse_than_start(fit.objective, solution, budget.tol, fit.start)
         if _needs_float64(fit.objective, solution, budget.tol):
-            solution = _continued(fit, budget, solution)
+            further = _continued(fit, budget, solution)
+            if further is not solution and further.status != "converged":  # a smaller gap, but maybe a higher objective
+                further = _no_worse_than_start(fit.objective, further, budget.tol, solution)
+            solution = further
         if is_at_infinity(fit.objective, solution):
             return replace(solution, message=f"{solution.message}; {AT_INFINITY}", has_minimum=False)
     return solution
@@ -104,8 +107,8 @@ def _best_finite(fit: _Fit, budget: Budget, broken: Solution) -> Solution:
     again = fit.run(replace(budget, callbacks=[best], max_time=None))
     if best.theta is None:
         raise DataError(
-            "the objective at the starting point is not finite: X has values too large for its precision; scale the "
-            "features"
+            "the objective at the starting point is not finite: X or the offsets have values too large for their "
+            "precision; scale the features"
         )
     theta = best.theta[: objective.shape[0]]
     certificate = objective.certificate(theta, tol)
@@ -127,8 +130,11 @@ def _no_worse_than_start(objective: Objective, solution: Solution, tol: float, s
     """The solution, or the starting point if that has a lower objective, as can happen with dual methods."""
     if not objective.has_values:
         return solution
-    theta = objective.theta_of(start)
-    value = objective.value(theta, np.float64)
+    starts = [objective.theta_of(start)]
+    if start is None:
+        starts.append(np.zeros_like(starts[0]))  # the intercepts of the first one do not take offsets into account
+    value, at = min((objective.value(theta, np.float64), at) for at, theta in enumerate(starts))
+    theta = starts[at]
     if not value < solution.certificate.primal:
         return solution
     W, b = objective.split(theta)

@@ -25,6 +25,8 @@ def validated(estimator: Any, X: Any, y: Any = NO_Y, **options: Any) -> Any:
     """scikit-learn's `validate_data`, which trusts sparse matrices and drops masks, of data that were checked."""
     found = checked_numbers(X, "X")
     y = y if isinstance(y, str) and y == NO_Y else checked_labels(y)
+    if isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1:
+        check_present(y)  # what scikit-learn does to find NaN fails on pandas' NA
     is_matrix = type(found) is np.ndarray or sparse.issparse(found)
     if is_matrix and found.dtype in _AS_THEY_ARE:  # nothing to convert, no columns to name
         return validate_data(estimator, found, y, **options)
@@ -37,7 +39,7 @@ def explained(X: Any) -> Iterator[None]:
     """What scikit-learn refuses of a table, in terms of its columns and rows."""
     try:
         yield
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         if is_frame(X) and not isinstance(error, LinealError):
             check_frame(X)
         raise

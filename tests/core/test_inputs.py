@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
 import lineal
-from lineal import features
+from lineal import dropin, features
 from lineal.core.inputs import checked, checked_labels, checked_numbers
 from lineal.errors import DataError
 
@@ -193,3 +194,60 @@ def test_limits_of_the_address_space_count_as_memory(monkeypatch):
     if available_memory() is not None and not hasattr(resource, "RLIMIT_AS"):
         pytest.skip("this system does not limit the address space")
     assert available_memory() == 0
+
+
+@pytest.mark.parametrize("make", [
+    lambda y: pd.Series(y, dtype="Int64"), lambda y: pd.Series(y, dtype="int64[pyarrow]"),
+    lambda y: pd.array(y, dtype="Int64"),
+])  # fmt: skip
+def test_labels_of_pandas_beyond_2_to_53_stay_apart(make):
+    labels = [2**53, 2**53 + 1, 5, 2**53]
+    assert checked_labels(make(labels)).tolist() == labels
+    assert dropin.RidgeClassifier().fit(X, make(labels)).classes_.tolist() == [5, 2**53, 2**53 + 1]
+    assert lineal.OnlineClassifier().fit(X, make(labels)).classes_.tolist() == [5, 2**53, 2**53 + 1]
+
+
+def test_missing_labels_of_pandas_are_named():
+    missing = pd.Series(["a", pd.NA, "b", "a"], dtype="string")
+    for classifier in (lineal.LinearClassifier(), lineal.OnlineClassifier(), dropin.RidgeClassifier()):
+        with pytest.raises(DataError, match="missing or infinite label at row 1"):
+            classifier.fit(X, missing)
+
+
+def test_labels_that_differ_in_a_last_zero_byte_are_not_merged():
+    with pytest.raises(DataError, match=r"y holds 'a\\x00', which ends with a zero byte"):
+        lineal.LinearClassifier().fit(X, ["a", "a\0", "b", "a"])
+
+
+def test_whole_numbers_beyond_doubles_are_refused():
+    rows, y = [[10**400, 1, 2], [1, 2, 3], [0, 1, 0], [1, 0, 1]], [0, 1, 0, 1]
+    for given in (rows, np.array(rows, object), pd.DataFrame(rows)):
+        with pytest.raises(DataError, match=r"too large for a double|has 1000"):
+            lineal.LinearClassifier().fit(given, y)
+    for name in ("sample_weight", "offsets"):
+        with pytest.raises(DataError, match=f"{name} has a whole number that is too large"):
+            lineal.LinearClassifier().fit(X, y, **{name: [10**400, 1, 1, 1]})
+
+
+def test_a_table_with_a_column_twice_is_named_as_such():
+    frame = pd.DataFrame(X, columns=["a", "b", "a"])
+    frame["c"] = "text"
+    with pytest.raises(DataError, match="the table has the column 'a' 2 times"):
+        lineal.LinearClassifier().fit(frame, [0, 1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    "make", [dropin.LinearSVC, dropin.LogisticRegression, lambda: dropin.SGDClassifier(random_state=0, tol=1.0)]
+)
+def test_scores_of_drop_ins_are_finite(make):
+    fitted = make().fit(100.0 * X, [0, 1, 0, 1])
+    fitted.coef_[:] = 10.0
+    with pytest.raises(DataError, match="row 1 of X has NaN, infinite or too large values"):
+        fitted.predict(np.array([[1.0, 2.0, 3.0], [1e308, 1e308, 1e308]]))
+
+
+def test_scores_of_two_columns_are_finite():
+    fitted = lineal.LinearClassifier("softmax", alpha=1e-2).fit(X, [0, 1, 0, 1])
+    fitted.model_.weights[:] = [[-1.0, 1.0]] * 3
+    with pytest.raises(DataError, match="row 0 of X has NaN, infinite or too large values"):
+        fitted.decision_function(np.array([[1e308, 0.0, 0.0]]))

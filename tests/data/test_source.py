@@ -96,6 +96,14 @@ def test_corrupt(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", ["gzip", "bzip2", "zstd"])
+def test_a_damaged_later_member_loses_no_lines(tmp_path, kind):
+    pack = COMPRESSORS[kind]
+    path = write(tmp_path, "data", pack(TEXT) + b"X" + pack(TEXT)[1:])
+    with pytest.raises(DataError, match=rf"data: the {kind} data is corrupt"), open_bytes(path) as stream:
+        stream.read()
+
+
+@pytest.mark.parametrize("kind", ["gzip", "bzip2", "zstd"])
 def test_garbage_after_the_magic(tmp_path, kind):
     head = COMPRESSORS[kind](b"x")[:4]
     path = write(tmp_path, "data", head + b"this was never compressed" * 10)

@@ -335,6 +335,26 @@ def test_json_lines(tmp_path):
     np.testing.assert_array_equal(data.y, ["p", "q"])
 
 
+@pytest.mark.parametrize("depth", [1_500, 100_000])
+@pytest.mark.parametrize(("opens", "closes"), [("[", "]"), ('{"b":', "}"), ('{"b":\n', "}"), ('{"b":\n', "")])
+def test_json_that_is_too_deep(tmp_path, depth, opens, closes):
+    """pyarrow calls itself for every level: so many would end the process without a word."""
+    text = '{"a":' + depth * opens + "1" + depth * closes + ',"label":"x"}\n{"a":1,"label":"y"}\n'
+    with pytest.raises(ParseError, match=r"t.jsonl:\d+:\d+: found (lists or objects nested|invalid JSON)"):
+        lineal.read(write(tmp_path, "t.jsonl", text), label="label")
+    if "\n" not in opens:
+        data = lineal.read(tmp_path / "t.jsonl", label="label", max_bad_lines=1)
+        assert data.y.tolist() == ["y"]
+
+
+def test_json_with_brackets_in_texts(tmp_path):
+    texts = ["[" * (i % 5) for i in range(3_000)]
+    lines = "".join(f'{{"a":{i},"t":"x{text}","label":{i % 2}}}\n' for i, text in enumerate(texts))
+    data = lineal.read(write(tmp_path, "t.jsonl", lines), label="label")
+    assert data.feature_names == ["a", "t=x", "t=x[", "t=x[[", "t=x[[[", "t=x[[[["]
+    assert data.X.shape == (3_000, 6)
+
+
 def test_json_fields_that_come_and_go(tmp_path):
     text = '{"a": 1, "label": 0}\n{"b": 2, "label": 1}\n'
     path = write(tmp_path, "t.jsonl", text)

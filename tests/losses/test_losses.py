@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import judge_objective
 import numpy as np
 import pytest
 import twin
@@ -77,6 +78,21 @@ def test_values_and_gradients_agree_with_the_twin(name):
     only = np.empty(len(Z))
     all_values(losses.get(name), targets, Z, only)
     np.testing.assert_allclose(only, values, rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_values_that_are_tiny_are_exact(name):
+    """A value next to nothing counts where hardly any loss is left: no terms of size one are added and taken off."""
+    y = np.zeros(3, np.int32)
+    size = 40.0 if name in ("logistic", "softmax") else 1.0 - 2.0**-30
+    Z = np.array([[0.25 + size, 0.25], [size, 0.0], [0.5, 0.5 - size]])
+    if not losses.get(name).is_direct:
+        Z = Z[:, :1] - Z[:, 1:]
+    values, from_gradient = np.empty(3), gradients(name, OneLabel(y), Z)[0]
+    all_values(losses.get(name), OneLabel(y), Z, values)
+    exact = judge_objective.row_losses(name, np.arange(Z.shape[1]) == y[:, None], Z.astype(np.longdouble))
+    np.testing.assert_allclose(values, exact.astype(float), rtol=1e-6)
+    np.testing.assert_allclose(from_gradient, exact.astype(float), rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", MULTILABEL)

@@ -256,3 +256,8 @@ def test_features_of_blocks():
     rows = Regulariser(penalties.get("l1"), 0.6, D)
     np.testing.assert_array_equal(np.flatnonzero(rows.nonzero_features(W)), [5])
     assert Regulariser(penalties.get("l2"), 0.6, D).nonzero_features(W).all()
+
+
+def test_strengths_that_overflow_are_refused():
+    with pytest.raises(OptionError, match=r"alpha=1e\+200 times the largest of penalty_factors overflows"):
+        Regulariser(penalties.get("l2"), 1e200, 2, factors=[1.0, 1e200])

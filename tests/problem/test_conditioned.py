@@ -166,3 +166,18 @@ def test_rounded_rows_have_the_certificate_of_the_given_ones():
     found = minimise(lbfgs.solve, outside, tol=1e-4)
     theta = np.vstack([found.weights, found.intercept[None, :]]).astype(np.float64)
     assert found.certificate.primal == pytest.approx(outside.value(theta, np.float64), rel=1e-12)
+
+
+@pytest.mark.parametrize("penalty", ["l1", "l2"])
+@pytest.mark.parametrize(("dtype", "scale", "alpha"), [
+    ("f8", 2.0**-60, 1e300), ("f8", 2.0**60, 1e-300), ("f4", 2.0**-60, 1e20),
+])  # fmt: skip
+def test_a_unit_leaves_the_strength_of_the_penalty_finite_and_positive(penalty, dtype, scale, alpha):
+    X, y = rows()
+    outside = objective((scale * X).astype(dtype), y, "squared", penalty, alpha)
+    moved = conditioned(outside)
+    strengths = outside.regulariser.strengths if moved is None else moved.inside.regulariser.strengths
+    assert np.isfinite(strengths.astype(dtype)).all() or moved is None
+    assert (strengths > 0.0).all()
+    found = minimise(fista, outside, tol=1e-3, max_iter=10)
+    assert np.isfinite(found.certificate.primal)

@@ -26,6 +26,12 @@ KIND_NAMES = {
     "object": "an object",
 }
 
+#: Lists and objects within each other, at most.
+MAX_DEPTH = 100
+
+#: Levels that are safe for pyarrow, which calls itself once for each: 50,000 of them end the process.
+SAFE_DEPTH = 1000
+
 
 def _none(name: str) -> bool:
     return False
@@ -88,13 +94,13 @@ def parse(chunk: Chunk, path: str, allowed: int, state: JsonState | None = None)
     starts, ends, lines = _lines(view)
     if not len(lines):
         return None, 0
-    if _all_open_an_object(view, starts[lines], ends[lines]):
+    if _all_open_an_object(view, starts[lines], ends[lines]) and _is_shallow(view, ends):
         try:
             batch = _read(view)
             # pyarrow accepts objects that span lines, and several per line; with other chunks, the same file would fail
             if len(batch) == len(lines) and state.contradiction(list(_kinds_of_batch(batch, state))) is None:
                 return _with_exact_label(batch, (bytes(view[starts[i] : ends[i]]) for i in lines), state), 0
-        except pa.ArrowInvalid:
+        except (pa.ArrowInvalid, RecursionError):
             pass
     spans = [(int(line), bytes(view[starts[line] : ends[line]])) for line in lines]
     good, bad = _classify(spans, state)
@@ -163,20 +169,24 @@ def _classify(spans: list[tuple[int, bytes]], state: JsonState) -> tuple[list[tu
         )  # other encodings are refused later, with the name of the column
         try:
             value = json.loads(text, object_pairs_hook=_object, parse_float=_finite, parse_int=_finite_int)
+            useless = [name for name in value if state.ignored(name)] if isinstance(value, dict) else []
+            for name in useless:
+                value[name] = None
+            kinds = list(_kinds_of_value(value))
         except json.JSONDecodeError as error:
             column = 1 + len(text[: error.pos].encode("utf-8", "surrogateescape"))
             bad.append(_Bad(number, column, f"invalid JSON ({error.msg})"))
             continue
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             bad.append(_Bad(number, 1, f"invalid JSON ({error})"))
+            continue
+        except RecursionError:
+            bad.append(_Bad(number, 1, f"lists or objects nested more than {MAX_DEPTH} deep", "a table"))
             continue
         if not isinstance(value, dict):
             bad.append(_Bad(number, 1, "null" if value is None else KIND_NAMES[_kind(value)]))
             continue
-        useless = [name for name in value if state.ignored(name)]
-        for name in useless:
-            value[name] = None
-        if odd := state.contradiction(list(_kinds_of_value(value))):
+        if odd := state.contradiction(kinds):
             name, kind, expected = odd
             bad.append(
                 _Bad(number, 1, f"{KIND_NAMES[kind]} in column {name!r}", f"{KIND_NAMES[expected]}, as in other lines")
@@ -214,16 +224,18 @@ def _kind(value: Any) -> str:
     return names.get(type(value), "number")
 
 
-def _kinds_of_value(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+def _kinds_of_value(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
     """(column, kind) of everything in a JSON value that is not null."""
+    if depth > MAX_DEPTH:
+        raise RecursionError
     if name and value is not None:
         yield name, _kind(value)
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from _kinds_of_value(inner, f"{name}.{key}" if name else key)
+            yield from _kinds_of_value(inner, f"{name}.{key}" if name else key, depth + 1)
     elif isinstance(value, list):
         for inner in value:
-            yield from _kinds_of_value(inner, f"{name}[]")
+            yield from _kinds_of_value(inner, f"{name}[]", depth + 1)
 
 
 def _kinds_of_batch(batch: Any, state: JsonState) -> Iterator[tuple[str, str]]:
@@ -280,3 +292,17 @@ def _all_open_an_object(view: memoryview, starts: np.ndarray, ends: np.ndarray) 
     """Whether each line begins like an object: pyarrow accepts "null" as one, and crashes on it in the first line."""
     odd = np.flatnonzero(np.frombuffer(view, np.uint8)[starts] != ord("{"))
     return all(bytes(view[starts[i] : ends[i]]).lstrip()[:1] == b"{" for i in odd)
+
+
+def _is_shallow(view: memoryview, ends: np.ndarray) -> bool:
+    """Whether pyarrow, which goes on over the end of a line within an object, comes to no more than SAFE_DEPTH levels.
+
+    Brackets within texts count as well: where many of them have no counterpart, lines are looked at one by one.
+    """
+    data = np.frombuffer(view, np.uint8)
+    folded = data | 0x20  # makes "[" and "{" the same, as well as "]" and "}"
+    opens, closes = folded == ord("{"), folded == ord("}")
+    if np.count_nonzero(opens) == np.count_nonzero(closes) == len(ends) and (data[ends - 2] == ord("}")).all():
+        return True  # the usual table: each line opens one object, and its end closes that
+    opened, closed = (np.diff(np.searchsorted(np.flatnonzero(found), ends), prepend=0) for found in (opens, closes))
+    return int(opened.max() + np.maximum(opened - closed, 0).sum()) <= SAFE_DEPTH
