@@ -21,7 +21,6 @@ from lineal.problem.minimise import minimise
 from lineal.problem.monitor import Callback, checked_callbacks
 from lineal.problem.progress import Progress
 from lineal.problem.solution import Solution
-from lineal.problem.targets import zeros_and_ones
 from lineal.solvers import calibrated, least_squares
 from lineal.system import memory
 
@@ -105,9 +104,8 @@ def _calibrated(
     basis = functions(options.calibration)
     onto = "cube" if encoded.is_multilabel or encoded.n_columns == 1 else "simplex"
     found = calibrated.solve(
-        engine.X, zeros_and_ones(encoded, engine.dtype), engine.weights, alpha=options.alpha, basis=basis, onto=onto,  # type: ignore[attr-defined]
-        fit_intercept=options.fit_intercept, max_iter=50 if options.max_iter is None else options.max_iter,
-        max_time=options.max_time, callbacks=callbacks, n_jobs=options.n_jobs,
+        engine, alpha=options.alpha, basis=basis, onto=onto, fit_intercept=options.fit_intercept,
+        max_iter=50 if options.max_iter is None else options.max_iter, max_time=options.max_time, callbacks=callbacks,
     )  # fmt: skip
     model = CalibratedModel(
         found.weights, found.intercepts, found.maps, basis, onto, encoded.classes, encoded.is_multilabel,

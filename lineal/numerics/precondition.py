@@ -180,7 +180,7 @@ def second_moment(centred: Centred, sample: int | None = None, seed: int = 0) ->
     stride = stride if stride > 1.5 else 1.0  # else there is little to save
 
     matrix = np.zeros((size, size))
-    matrix[:d, :d] = objective.engine.sum(_SecondMoment(stride, seed), centre, rows=max(1, round(stride * d)))[0]
+    matrix[:d, :d] = objective.engine.sum(SecondMoment(stride, seed), centre, rows=max(1, round(stride * d)))[0]
     if stride > 1.0:  # a column that the sample has missed has its curvature all the same
         at = np.arange(d)
         matrix[at, at] = np.maximum(matrix[at, at], _squares(centred)[:d])
@@ -192,11 +192,11 @@ def second_moment(centred: Centred, sample: int | None = None, seed: int = 0) ->
 
 
 @dataclass(frozen=True)
-class _SecondMoment:
+class SecondMoment:
     """Σ s(x − centre)(x − centre)' of the rows, or of one in `stride` of them where they are dense."""
 
-    stride: float
-    seed: int
+    stride: float = 1.0
+    seed: int = 0
 
     def __call__(self, block: Block, centre: np.ndarray | None) -> tuple[np.ndarray]:
         is_thinned = block.X.is_dense and self.stride > 1.0 and block.n > 0

@@ -22,6 +22,7 @@ import numpy as np
 from lineal.engine.state import RowState
 from lineal.numerics.best_iterate import descend
 from lineal.numerics.composite import Composite, Step
+from lineal.numerics.momentum import Momentum
 from lineal.numerics.smooth_only import check_smooth_loss
 from lineal.numerics.vectors import beyond
 from lineal.problem.budget import Budget
@@ -58,7 +59,7 @@ class _Descent:
         self.theta = self.y = composite.inside(theta)
         self.shift = composite.shift(self.theta)
         self.scores = self.scores_of_y = composite.scores(self.theta, self.shift)
-        self.value, self.momentum = composite.loss(self.scores) + composite.penalty(self.theta), 1.0
+        self.value, self.momentum = composite.loss(self.scores) + composite.penalty(self.theta), Momentum()
         check_finite(self.value, "the objective at the starting point")
         self.noise = 4.0 * float(np.finfo(self.theta.dtype).eps)
         if self.searches:
@@ -92,14 +93,12 @@ class _Descent:
         return True
 
     def _extrapolate(self, found: Step, scores: RowState, may_flatten: bool) -> None:
-        if self.restarts and found.uphill > 0.0:  # there is where the momentum leads
-            self.momentum = 1.0
-            if may_flatten:
-                self.curvature *= 0.5
-        following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * self.momentum**2))
-        length = (self.momentum - 1.0) / following
+        is_uphill = self.restarts and found.uphill > 0.0
+        if is_uphill and may_flatten:
+            self.curvature *= 0.5
+        length = self.momentum.following(is_uphill)
         self.y, self.scores_of_y = found.theta, scores
         if length > 0.0:
             self.y = beyond(self.theta, found.theta, length, self.composite.threads)
             self.scores_of_y = self.composite.scores_beyond(self.scores, scores, length, self.y)
-        self.theta, self.shift, self.scores, self.momentum = found.theta, found.shift, scores, following
+        self.theta, self.shift, self.scores = found.theta, found.shift, scores

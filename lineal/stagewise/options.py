@@ -8,7 +8,7 @@ from typing import Any
 
 from lineal import features
 from lineal.errors import OptionError, unknown_value
-from lineal.solvers.stagewise.updates import UPDATES
+from lineal.solvers.stagewise import UPDATES
 from lineal.system.options import Options, option
 
 #: Columns of a dense X beyond which the automatic generator projects to principal components first.
