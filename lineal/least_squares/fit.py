@@ -1,4 +1,4 @@
-"""From labelled rows to a model of (generalized or calibrated) least squares."""
+"""From labelled rows to a model of (generalised or calibrated) least squares."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fit_least_squares(
     class_names: list[Any] | None = None,
     callbacks: Iterable[Callback] = (),
 ) -> tuple[Model | CalibratedModel, Any]:
-    """Train on X (dense or sparse) and labels y: the model, and how it came about (`Solution` or `Calibrated`).
+    """Train on X (dense or sparse) and labels y: the model, and how the fit went (`Solution` or `Calibrated`).
 
     Dense X may be of any numeric type: it is converted some rows at a time.
     """
@@ -49,7 +49,7 @@ def fit_least_squares(
         shown = (*progress.callbacks, *callbacks)
         if options.calibration is not None:
             return _calibrated(problem, options, shown)
-        return _generalized(problem, options, tol, shown)
+        return _generalised(problem, options, tol, shown)
 
 
 def _problem(X: Any, y: Any, options: LeastSquaresOptions, sample_weight: Any, class_names: Any) -> Problem:
@@ -84,7 +84,7 @@ def _check_border(link: Link, problem: Problem) -> None:
             )
 
 
-def _generalized(
+def _generalised(
     problem: Problem, options: LeastSquaresOptions, tol: float, callbacks: tuple[Callback, ...]
 ) -> tuple[Model, Solution]:
     method = METHODS[options.accelerated]

@@ -1,4 +1,4 @@
-"""`Link`: a user's own generalized linear model E[y | x] = g(W'x), and its objective.
+"""`Link`: a user's own generalised linear model E[y | x] = g(W'x), and its objective.
 
 With a convex Φ of which g is the gradient, ℓ(y, z) = Φ(z) − y'z is a convex loss that its true weights minimise. Only g
 and its Lipschitz constant are needed to minimise it; Φ gives it a value.

@@ -1,4 +1,4 @@
-"""Generalized least squares: smooth losses with the l2 penalty, by one d × d matrix and no step size.
+"""Generalised least squares: smooth losses with the l2 penalty, by one d × d matrix and no step size.
 
     θ ← θ − (L·Σ̂ + αI)⁻¹ ∇F(θ),   Σ̂ = X̃'SX̃,   X̃ = [X − x̄, 1]
 

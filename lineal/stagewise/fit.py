@@ -42,7 +42,7 @@ def fit_stagewise(
 ) -> tuple[StagewiseModel, Run]:
     """Train on X, a dense array of any numeric type or a CSR matrix, and labels y.
 
-    `start` is a model to which blocks are added, up to `n_blocks` in all; its generator goes on.
+    `start` is a model to which stages are added, up to `n_blocks` in all; its generator goes on.
     Memory: that of `solvers/stagewise.py`, and X in float32 where it is float64 and the precision is not.
     """
     options = options.checked()
@@ -55,18 +55,18 @@ def fit_stagewise(
         start = None
     limit = nullcontext() if options.n_jobs is None else blas_limit(thread_count(options.n_jobs))
     total = int(options.n_models) * int(options.n_blocks)
-    with limit, Steps(options.verbose, "blocks", total) as steps:
+    with limit, Steps(options.verbose, "stages", total) as steps:
         generator = start.generator if start is not None else _generator(options, X, seed)
         data = _Data.of(X, encoded, weights, options)
         _check_memory(maker_of(generator), X.shape[0], options)
         model = start if start is not None else _empty(generator, data, encoded, options)
 
-        blocks = 0
+        stages = 0
 
         def show(snapshot: Snapshot) -> None:
-            nonlocal blocks
-            blocks += snapshot.iteration > 0  # a member's first record is of none
-            steps.done = blocks
+            nonlocal stages
+            stages += snapshot.iteration > 0  # a member's first record comes before its first stage
+            steps.done = stages
             steps.step(f"loss {snapshot.objective:.5g}")
 
         return _members(model, data, options, (show, *callbacks))
@@ -132,10 +132,10 @@ def _members(
 
 
 def _first_free(maker: Any, taken: list[Stage], size: int) -> int:
-    """Number of the first block of a size that stages have not taken.
+    """Number of the first batch of features, of a size, that stages have not used.
 
     Blocks of a generator whose features come to an end are slices of them: those of another size go on where the last
-    one ended, or less than a block before. Numbers of others are seeds.
+    one ended, or less than a batch before. Numbers of others are seeds.
     """
     is_sliced = not getattr(maker, "needs_residual", False) and hasattr(maker, "width_of")
     if is_sliced and maker.width_of(1 << 40, size) == 0:
@@ -184,14 +184,14 @@ def _generator(options: StagewiseOptions, X: Any, seed: int) -> Any:
 
 
 def _check_memory(maker: Any, n: int, options: StagewiseOptions) -> None:
-    """Refuse blocks whose matrices do not fit into the memory that there is."""
+    """Refuse stages whose matrices do not fit into the available memory."""
     size = int(options.block_size)
     p = maker.width_of(0, size) if hasattr(maker, "width_of") else size
     needed = 24 * p * p + min(n * p * np.dtype(options.precision).itemsize, int(options.block_memory))
     available = memory.available_memory() if needed >= memory.WORTH_ASKING else None
     if available is not None and needed > available:
         raise DataError(
-            f"blocks of {p} features need {memory.size(needed)} of memory, but {memory.size(available)} are "
+            f"stages of {p} features need {memory.size(needed)} of memory, but {memory.size(available)} are "
             "available: lower block_size or block_memory"
         )
 
@@ -209,7 +209,7 @@ def _empty(generator: Any, data: _Data, encoded: Encoded, options: StagewiseOpti
 
 
 def _goes_on(start: StagewiseModel, encoded: Encoded, X: Any, options: StagewiseOptions) -> bool:
-    """Whether blocks can be added to a model: it must be what these options would have begun with."""
+    """Whether stages can be added to a model: it must be what these options would have begun with."""
     seed = int(options.random_state or 0)
     return (
         np.array_equal(start.classes, encoded.classes)
@@ -236,7 +236,7 @@ def _are_alike(one: Any, other: Any) -> bool:
 
 
 def _held_out(fraction: float | None, weights: np.ndarray, seed: int) -> np.ndarray:
-    """Rows to measure on, ascending: a share of those that have weight."""
+    """Rows to measure on, ascending: a fraction of those that have weight."""
     if fraction is None:
         return np.zeros(0, np.int64)
     order = np.flatnonzero(weights > 0.0)

@@ -81,16 +81,16 @@ class StagewiseModel(Predictor):
 
     @property
     def has_probabilities(self) -> bool:
-        """Of raw scores that were fitted by their likelihood."""
+        """Whether scores are raw scores that were fitted by their likelihood."""
         return self.update == "softmax"
 
     @property
     def why_no_probabilities(self) -> str:
-        """What to say where there are none."""
+        """Why there are no probabilities, and what to do."""
         return f"update {self.update!r} gives scores, not probabilities: train with update='softmax'"
 
     def summary(self) -> dict[str, Any]:
-        """What is peculiar to it, in plain values."""
+        """What distinguishes this model from others, in plain values."""
         return {
             "update": self.update,
             "generator": repr(self.generator),
@@ -210,7 +210,7 @@ class StagewiseModel(Predictor):
     def check_blocks(self) -> None:
         """A ValueError where the generator would not make as many features as there are weights.
 
-        Only blocks that hold their own features are made: no number in a file takes memory.
+        Only stages that hold their own features are made: no number in a file takes memory.
         """
         if getattr(self.generator, "n_columns_", self.n_features) != self.n_features:
             raise ValueError("the generator takes another number of features")

@@ -308,7 +308,7 @@ def test_an_interrupted_fit_of_several_models_goes_on():
 
 
 def test_blocks_that_do_not_fit_into_memory_are_refused():
-    with pytest.raises(DataError, match=r"blocks of 10000000 features need .* lower block_size"):
+    with pytest.raises(DataError, match=r"stages of 10000000 features need .* lower block_size"):
         classifier(generator=RandomFourier(), block_size=10**7).fit(IRIS, SPECIES)
     classifier(generator=features.FrequencyOrdered(), block_size=10**7).fit(IRIS, SPECIES)  # which has four
 

@@ -58,7 +58,8 @@ def moments_of(
     if sums.is_far:
         shift = _shift(sums.first).astype(features.dtype)
         sums = FeatureSums(*engine.sum(SumFeatures(update), features, shift, states=states))
-    square = sums.square - np.outer(sums.means, sums.means)
+    square = np.outer(sums.means, sums.means)
+    np.subtract(sums.square, square, out=square)
     product = sums.product - np.outer(sums.means, sums.target_means)
     means = sums.means if shift is None else sums.means + shift
     moments = Moments.of(means, square, features.dtype)

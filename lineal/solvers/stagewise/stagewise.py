@@ -121,7 +121,7 @@ def solve(
     if held_out is not None and math.isfinite(best):
         del result.stages[at_best:]
     result.history, result.status = monitor.history, _ENDS[status or "max_iter"][0]
-    result.message = _ENDS[status or "max_iter"][1].format(blocks=len(result.stages))
+    result.message = _ENDS[status or "max_iter"][1].format(stages=len(result.stages))
     return result
 
 
@@ -172,8 +172,9 @@ class _Fit:
         return features.kept_if(needed <= self.feature_memory)
 
     def _made(self, number: int, size: int) -> Any:
-        if not (isinstance(self.maker, NeedsResidual) and self.maker.needs_residual):
-            return self.maker.make(number, size)
+        maker: Any = self.maker
+        if not (isinstance(maker, NeedsResidual) and maker.needs_residual):
+            return maker.make(number, size)
         left = LeftToFit(self.update, self.is_independent)
         if isinstance(self.maker, ChoosesByProducts):
             step = replace(left, n_columns=self.maker.n_columns_)
@@ -196,10 +197,10 @@ def _stacked(parts: list[tuple[Any, np.ndarray]]) -> tuple[Any, np.ndarray]:
 
 #: How a fit may end: its status, and what to say.
 _ENDS = {
-    "max_iter": ("converged", "fitted all {blocks} blocks"),
-    "exhausted": ("converged", "the generator had features for {blocks} blocks"),
-    "early": ("converged", "the held-out rows gained nothing more: the {blocks} blocks up to the best are kept"),
-    "max_time": ("max_time", "stopped by max_time after {blocks} blocks"),
-    "stopped": ("stopped", "stopped by a callback after {blocks} blocks"),
-    "interrupted": ("interrupted", "interrupted: the {blocks} blocks so far are kept"),
+    "max_iter": ("converged", "fitted all {stages} stages"),
+    "exhausted": ("converged", "the generator had features for {stages} stages"),
+    "early": ("converged", "the error of held-out rows no longer fell: the {stages} stages up to the best are kept"),
+    "max_time": ("max_time", "stopped by max_time after {stages} stages"),
+    "stopped": ("stopped", "stopped by a callback after {stages} stages"),
+    "interrupted": ("interrupted", "interrupted: the {stages} stages so far are kept"),
 }
