@@ -13,8 +13,8 @@ from benchmarks.least_squares.problems import COMPONENTS, SCALE, STRESS, Plan, S
 from lineal import LeastSquaresClassifier, StagewiseClassifier
 from lineal.errors import DataError
 from lineal.features import Chain, PrincipalComponents, RandomFourier
-from lineal.solvers.stagewise.stages import add_stage
-from lineal.solvers.stagewise.stagewise import through
+from lineal.solvers.stagewise.features import maker_of, through
+from lineal.solvers.stagewise.running import add_stage
 
 #: Rows of which features are made at a time, to measure errors.
 CHUNK = 4096
@@ -113,7 +113,7 @@ def error_of(model: Any, sets: Sets) -> float:
 
 def scores_by_block(model: Any, X: Any, member: int = 0) -> Any:
     """Running scores before the first block and after every block; one array, changed in place."""
-    maker, seen = through(model.generator, X)
+    maker, seen = maker_of(model.generator), through(model.generator, X)
     scores = np.tile(model.start, (X.shape[0], 1))
     yield scores
     for stage in model.members[member]:

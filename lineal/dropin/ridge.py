@@ -35,7 +35,8 @@ from lineal.design.products import column_moments, gram, matmul, rmatmul
 from lineal.dropin.problem import ChecksInput, checked_weights
 from lineal.errors import DataError, OptionError
 from lineal.numerics.cg import System, column_dots, truncated_cg
-from lineal.numerics.second_moment import Factor, without_constants
+from lineal.numerics.factorisation import Factor
+from lineal.numerics.ridge import Moments
 from lineal.problem.labels import check_present, has_columns, label_sets
 from lineal.problem.solution import Certificate
 from lineal.problem.validation import explained
@@ -174,11 +175,12 @@ class _Rows:
 
     def by_columns(self, alphas: np.ndarray) -> np.ndarray:
         """Solution by a factorisation of the d × d matrix."""
-        moment = gram(self.X, self.weights, thread_count(None), self.means if self.is_centred else None)
+        means = self.means if self.is_centred else None
+        square = gram(self.X, self.weights, thread_count(None), means)
+        moments = Moments.of(means, square, self.X.dtype, not self.X.is_dense)
         products = self.correlations()
-        if self.is_centred:
-            products[without_constants(moment, self.means, self.X.dtype, not self.X.is_dense)] = 0.0
-        return _factorised(moment, products, alphas, self.rounding)
+        products[moments.constant] = 0.0
+        return _factorised(moments.square, products, alphas, self.rounding)
 
     def by_rows(self, alphas: np.ndarray) -> np.ndarray:
         """Solution by a factorisation of the n × n matrix."""

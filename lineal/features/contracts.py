@@ -83,6 +83,16 @@ class NeedsResidual(Protocol):
 
 
 @runtime_checkable
+class ChoosesByProducts(Protocol):
+    """A generator that chooses features by a residual R, and needs no more of the rows than the sum X'R."""
+
+    n_columns_: int
+
+    def make_by_products(self, number: int, size: int, products: np.ndarray) -> FeatureBatch:
+        """Batch `number` of at most `size` features, for products X'R, (d, k)."""
+
+
+@runtime_checkable
 class Restorable(Named, KeepsState, HasParameters, Protocol):
     """A generator that model files can hold."""
 

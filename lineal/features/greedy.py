@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from lineal.errors import DataError, OptionError
 from lineal.features import rows
@@ -75,7 +74,12 @@ class GreedyResidual(ColumnGenerator):
         X, R = residual
         if X.shape[1] != self.n_columns_ or len(R) != X.shape[0]:
             raise DataError(f"greedy features: X of shape {X.shape} and a residual of {len(R)} rows do not fit")
-        scores = residual_scores(rows.sliceable(X), np.asarray(R).reshape(len(R), -1), self.norms_)
+        R = np.asarray(R).reshape(len(R), -1)
+        return self.make_by_products(number, size, rows.correlations(rows.sliceable(X), R))
+
+    def make_by_products(self, number: int, size: int, products: np.ndarray) -> FeatureBatch:
+        """The batch that `make` chooses, from X'R, which is a sum over rows, instead of X and the residual R."""
+        scores = column_scores(products, self.norms_)
         others = self.numbers_ != number
         scores[self.columns_[others]] = -1.0
         best = np.argsort(-scores, kind="stable")[:size]
@@ -94,11 +98,7 @@ class GreedyResidual(ColumnGenerator):
         return ColumnBatch(columns, has_state=True)
 
 
-def residual_scores(X: Any, R: np.ndarray, norms: np.ndarray) -> np.ndarray:
+def column_scores(products: np.ndarray, norms: np.ndarray) -> np.ndarray:
     """‖X_j'R‖/‖X_j‖, −1 for columns of zeros."""
-    products = np.zeros((X.shape[1], R.shape[1]))
-    for start, stop in rows.chunks(X, R.shape[1]):
-        part = X[start:stop] if sparse.issparse(X) else rows.dense(X[start:stop])
-        products += part.T @ R[start:stop].astype(rows.precision(X), copy=False)
     size = np.sqrt(np.einsum("jr,jr->j", products, products))
     return np.where(norms > 0.0, size / np.where(norms > 0.0, norms, 1.0), -1.0)

@@ -9,6 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from lineal.core import rng
+from lineal.design.csr import CSR
+from lineal.design.dense import Dense
+from lineal.design.matrix import Design
 from lineal.errors import DataError
 
 #: Most numbers in a chunk of rows, and in its features.
@@ -33,6 +36,31 @@ def sliceable(X: Any) -> Any:
     if sparse.issparse(X):
         return X if X.format == "csr" else X.tocsr()
     return X if isinstance(X, np.ndarray) else np.asarray(X)
+
+
+def design_of(X: Any) -> Design:
+    """X, dense of any numeric type or CSR, as an engine holds it; its precision is that of its features. No copy."""
+    if sparse.issparse(X):
+        return Design(CSR(X.data, X.indices, X.indptr, X.shape[1]), X.shape, precision(X))
+    return Design(Dense(X), X.shape, precision(X))
+
+
+def matrix_of(design: Design) -> Any:
+    """Rows that an engine holds, as generators take them: an array or a CSR matrix, without a copy of the entries."""
+    if isinstance(design.layout, Dense):
+        return design.layout.values
+    data, indices, indptr = design.layout.data, design.layout.indices, design.layout.indptr
+    entries = slice(int(indptr[0]), int(indptr[-1]))
+    return sparse.csr_array((data[entries], indices[entries], indptr - indptr[0]), shape=design.shape)
+
+
+def correlations(X: Any, R: np.ndarray) -> np.ndarray:
+    """X'R, (d, k) in float64: a sum over rows."""
+    products = np.zeros((X.shape[1], R.shape[1]))
+    for start, stop in chunks(X, R.shape[1]):
+        part = X[start:stop] if sparse.issparse(X) else dense(X[start:stop])
+        products += part.T @ R[start:stop].astype(precision(X), copy=False)
+    return products
 
 
 def chunks(X: Any, width: int, made_dense: bool = False) -> Iterator[tuple[int, int]]:

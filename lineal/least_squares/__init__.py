@@ -1,1 +1,5 @@
-""""""
+"""The family of least-squares models: generalised (Algorithm 1) and calibrated (Algorithm 2) least squares.
+
+Options, fit, model and estimator, and `links.py` for link functions that users write. It may import `linear`, `models`,
+`solvers` and what is below. The algorithms themselves are in `lineal.solvers`.
+"""

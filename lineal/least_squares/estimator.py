@@ -1,4 +1,4 @@
-"""`LeastSquaresClassifier`: generalized and calibrated least squares."""
+"""`LeastSquaresClassifier`: generalised and calibrated least squares."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class LeastSquaresClassifier(ModelClassifier):
     coef_, intercept_ : (1, d) and (1,) for two classes, else (k, d) and (k,); not for calibrated models, which replay
         their iterations.
     certificate_ : how far the objective can be from its minimum; of kind "none" for calibrated models.
-    history_ : one dict an iteration; objectives are mean squared errors for calibrated models.
+    history_ : one dict per iteration; objectives are mean squared errors for calibrated models.
     n_iter_, status_, model_ : number of iterations, how the fit ended, the model.
     """
 
@@ -78,12 +78,12 @@ class LeastSquaresClassifier(ModelClassifier):
 
     @property
     def coef_(self) -> np.ndarray:
-        """Weights, a row a class; one row for two classes."""
+        """Weights, one row per class; one row for two classes."""
         return np.asarray(self._linear().weights).T
 
     @property
     def intercept_(self) -> np.ndarray:
-        """Intercepts, one a class; one for two classes."""
+        """Intercepts, one per class; one for two classes."""
         return self._linear().intercept
 
     def _linear(self) -> Any:

@@ -1,4 +1,4 @@
-"""From labelled rows to a model of (generalized or calibrated) least squares."""
+"""From labelled rows to a model of (generalised or calibrated) least squares."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from lineal.problem.minimise import minimise
 from lineal.problem.monitor import Callback, checked_callbacks
 from lineal.problem.progress import Progress
 from lineal.problem.solution import Solution
-from lineal.problem.targets import zeros_and_ones
 from lineal.solvers import calibrated, least_squares
 from lineal.system import memory
 
@@ -35,7 +34,7 @@ def fit_least_squares(
     class_names: list[Any] | None = None,
     callbacks: Iterable[Callback] = (),
 ) -> tuple[Model | CalibratedModel, Any]:
-    """Train on X (dense or sparse) and labels y: the model, and how it came about (`Solution` or `Calibrated`).
+    """Train on X (dense or sparse) and labels y: the model, and how the fit went (`Solution` or `Calibrated`).
 
     Dense X may be of any numeric type: it is converted some rows at a time.
     """
@@ -50,7 +49,7 @@ def fit_least_squares(
         shown = (*progress.callbacks, *callbacks)
         if options.calibration is not None:
             return _calibrated(problem, options, shown)
-        return _generalized(problem, options, tol, shown)
+        return _generalised(problem, options, tol, shown)
 
 
 def _problem(X: Any, y: Any, options: LeastSquaresOptions, sample_weight: Any, class_names: Any) -> Problem:
@@ -85,7 +84,7 @@ def _check_border(link: Link, problem: Problem) -> None:
             )
 
 
-def _generalized(
+def _generalised(
     problem: Problem, options: LeastSquaresOptions, tol: float, callbacks: tuple[Callback, ...]
 ) -> tuple[Model, Solution]:
     method = METHODS[options.accelerated]
@@ -105,9 +104,8 @@ def _calibrated(
     basis = functions(options.calibration)
     onto = "cube" if encoded.is_multilabel or encoded.n_columns == 1 else "simplex"
     found = calibrated.solve(
-        engine.X, zeros_and_ones(encoded, engine.dtype), engine.weights, alpha=options.alpha, basis=basis, onto=onto,  # type: ignore[attr-defined]
-        fit_intercept=options.fit_intercept, max_iter=50 if options.max_iter is None else options.max_iter,
-        max_time=options.max_time, callbacks=callbacks, n_jobs=options.n_jobs,
+        engine, alpha=options.alpha, basis=basis, onto=onto, fit_intercept=options.fit_intercept,
+        max_iter=50 if options.max_iter is None else options.max_iter, max_time=options.max_time, callbacks=callbacks,
     )  # fmt: skip
     model = CalibratedModel(
         found.weights, found.intercepts, found.maps, basis, onto, encoded.classes, encoded.is_multilabel,

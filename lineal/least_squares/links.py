@@ -1,4 +1,4 @@
-"""`Link`: a user's own generalized linear model E[y | x] = g(W'x), and its objective.
+"""`Link`: a user's own generalised linear model E[y | x] = g(W'x), and its objective.
 
 With a convex Φ of which g is the gradient, ℓ(y, z) = Φ(z) − y'z is a convex loss that its true weights minimise. Only g
 and its Lipschitz constant are needed to minimise it; Φ gives it a value.
@@ -25,7 +25,7 @@ from lineal.problem import row_sums
 from lineal.problem.objective import Objective
 from lineal.problem.solution import Certificate
 from lineal.problem.steps import parameter_gradient
-from lineal.problem.targets import OneLabel
+from lineal.problem.targets import label_entries
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class _LinkGradient:
         if link.potential is not None:
             potentials = _checked(link.potential(Z), Z.shape[:1], f"potential of {link.name}")
             value = float(block.weights @ (potentials - _label_sums(block.targets, Z)))
-        _subtract_labels(block.targets, R)
+        R[label_entries(block.targets)] -= 1.0
         R *= block.weights[:, None].astype(R.dtype)
         return value, parameter_gradient(block, R, self.fit_intercept)
 
@@ -155,20 +155,7 @@ def _checked(values: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
     return values
 
 
-def _entries(targets: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and columns of the labels."""
-    if isinstance(targets, OneLabel):
-        rows = np.flatnonzero(targets.columns >= 0)
-        return rows, targets.columns[rows]
-    return np.repeat(np.arange(len(targets.starts) - 1), np.diff(targets.starts)), targets.columns
-
-
-def _subtract_labels(targets: Any, R: np.ndarray) -> None:
-    rows, columns = _entries(targets)
-    R[rows, columns] -= 1.0
-
-
 def _label_sums(targets: Any, Z: np.ndarray) -> np.ndarray:
     """y'z of every row."""
-    rows, columns = _entries(targets)
+    rows, columns = label_entries(targets)
     return np.bincount(rows, Z[rows, columns].astype(np.float64), minlength=len(Z))

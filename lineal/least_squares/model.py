@@ -63,7 +63,7 @@ class CalibratedModel(Predictor):
         return True
 
     def summary(self) -> dict[str, Any]:
-        """What is peculiar to it, in plain values."""
+        """What distinguishes this model from others, in plain values."""
         names = [name_of(function) or "a function of its own" for function in self.basis]
         return {"iterations": len(self.weights), "calibration": names, "weights": int(self.weights.size)}
 
@@ -76,7 +76,7 @@ class CalibratedModel(Predictor):
         return P - P.dtype.type(0.5) if self.onto == "cube" else P
 
     def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
-        """What `predict_proba` gives for these scores. Zero and one are among them: that is what the method says."""
+        """What `predict_proba` gives for these scores. Zero and one are possible: the method predicts them."""
         wide = scores.astype(np.float64)
         if self.is_multilabel:
             return wide + 0.5

@@ -17,11 +17,15 @@ from lineal.problem.objective import Objective
 class Centred:
     """Value and gradient of an objective with respect to W and b̃. Without an intercept nothing is centred."""
 
-    def __init__(self, objective: Objective) -> None:
+    def __init__(self, objective: Objective, known: tuple[np.ndarray, np.ndarray] | None = None) -> None:
+        """`known` are the means, (d, 1), and the constant columns, where they are known better than by the moments."""
         self.objective = objective
-        self.means: np.ndarray | None = objective.moments[0] if objective.fit_intercept else None
+        self.means: np.ndarray | None = None
         self.constant: np.ndarray = np.empty(0, np.int64)
-        if self.means is not None:
+        if known is not None:
+            self.means, self.constant = known
+        elif objective.fit_intercept:
+            self.means = objective.moments[0]
             variances = objective.moments[1] - self.means**2
             self.constant = np.flatnonzero(is_constant(variances[:, 0], self.means[:, 0]))
 

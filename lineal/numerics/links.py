@@ -13,11 +13,18 @@ def sigmoid(z: np.ndarray) -> np.ndarray:
     return np.where(z >= 0.0, 1.0, e) / (1.0 + e)
 
 
+def softmax(z: np.ndarray) -> np.ndarray:
+    """exp(z_r) / Σ_q exp(z_q) of every row, without overflow."""
+    e = np.exp(z - z.max(axis=1, keepdims=True))
+    e /= e.sum(axis=1, keepdims=True)
+    return e
+
+
 def probabilities(link: str, scores: np.ndarray, is_multiclass: bool, slopes: Any = 1.0) -> np.ndarray:
     """P(second class) for (n,) scores of two classes, P(label) for label sets, else (n, k) that add up to one.
 
-    `link` is "logistic" (a sigmoid a column, normalised over classes) or "softmax". The likeliest class is that of the
-    largest score, also where probabilities round to the same number.
+    `link` is "logistic" (a sigmoid per column, normalised over classes) or "softmax". The likeliest class is that of
+    the largest score, also where probabilities round to the same number.
     """
     wide = scores.astype(np.float64)
     if not is_multiclass:
@@ -25,10 +32,11 @@ def probabilities(link: str, scores: np.ndarray, is_multiclass: bool, slopes: An
         # A score too small to move ½ in this precision still decides.
         return np.where((wide > 0.0) & (positive <= 0.5), np.nextafter(0.5, 1.0), positive)
     if link == "logistic":
-        raised = np.maximum(sigmoid(wide), np.finfo(np.float64).tiny)  # a row that all classes refuse
+        P = np.maximum(sigmoid(wide), np.finfo(np.float64).tiny)  # a row that all classes refuse
+        P /= P.sum(axis=1, keepdims=True)
     else:
-        raised = np.exp(slopes * (wide - wide.max(axis=1, keepdims=True)))
-    return with_largest(raised / raised.sum(axis=1, keepdims=True), np.argmax(wide, axis=1))
+        P = softmax(slopes * (wide - wide.max(axis=1, keepdims=True)))
+    return with_largest(P, np.argmax(wide, axis=1))
 
 
 def with_largest(P: np.ndarray, best: np.ndarray) -> np.ndarray:

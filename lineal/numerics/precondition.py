@@ -181,7 +181,7 @@ def second_moment(centred: Centred, sample: int | None = None, seed: int = 0) ->
     stride = stride if stride > 1.5 else 1.0  # a sample of most rows saves little
 
     matrix = np.zeros((size, size))
-    matrix[:d, :d] = objective.engine.sum(_SecondMoment(stride, seed), centre, rows=max(1, round(stride * d)))[0]
+    matrix[:d, :d] = objective.engine.sum(SecondMoment(stride, seed), centre, rows=max(1, round(stride * d)))[0]
     if stride > 1.0:  # the sample may miss a rare column, whose diagonal entry is known exactly
         at = np.arange(d)
         matrix[at, at] = np.maximum(matrix[at, at], _squares(centred)[:d])
@@ -193,11 +193,11 @@ def second_moment(centred: Centred, sample: int | None = None, seed: int = 0) ->
 
 
 @dataclass(frozen=True)
-class _SecondMoment:
+class SecondMoment:
     """Step: Σ s(x − centre)(x − centre)' over all rows or, if they are dense, over one in `stride` rows."""
 
-    stride: float
-    seed: int
+    stride: float = 1.0
+    seed: int = 0
 
     def __call__(self, block: Block, centre: np.ndarray | None) -> tuple[np.ndarray]:
         is_sampled = block.X.is_dense and self.stride > 1.0 and block.n > 0

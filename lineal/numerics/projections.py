@@ -9,7 +9,7 @@ def onto_simplex(V: np.ndarray) -> np.ndarray:
     """The nearest point with entries ≥ 0 that add up to one, for every row.
 
     It is max(v − τ, 0): the τ that makes it add up to one is found among the partial means of the sorted entries
-    (Held, Wolfe & Crowder 1974). O(k log k) a row; memory: four arrays like V in float64.
+    (Held, Wolfe & Crowder 1974). O(k log k) per row; memory: four arrays like V in float64.
     """
     # Counted from the largest entry, to which one would be lost by rounding where it is huge; nothing more than one
     # below it stays positive.

@@ -93,14 +93,18 @@ def true_labels(targets: OneLabel | LabelSets, k: int) -> np.ndarray | sparse.cs
     return indicator(targets, k) if isinstance(targets, LabelSets) else class_numbers(targets, k)
 
 
-def zeros_and_ones(encoded: Encoded, dtype: Any) -> np.ndarray:
-    """Labels as a dense (n, k) array: one where a row has the label of the column."""
-    if encoded.is_multilabel:
-        return indicator(encoded.targets, encoded.n_columns).toarray().astype(dtype)
-    columns = encoded.targets.columns
-    Y = np.zeros((len(columns), encoded.n_columns), dtype)
-    rows = np.flatnonzero(columns >= 0)
-    Y[rows, columns[rows]] = 1.0
+def label_entries(targets: OneLabel | LabelSets) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of all labels."""
+    if isinstance(targets, OneLabel):
+        rows = np.flatnonzero(targets.columns >= 0)
+        return rows, targets.columns[rows]
+    return np.repeat(np.arange(len(targets.starts) - 1), np.diff(targets.starts)), targets.columns
+
+
+def zeros_and_ones(targets: OneLabel | LabelSets, n: int, k: int, dtype: Any) -> np.ndarray:
+    """Labels of n rows as a dense (n, k) array: one where a row has the label of the column."""
+    Y = np.zeros((n, k), dtype)
+    Y[label_entries(targets)] = 1.0
     return Y
 
 

@@ -1,32 +1,36 @@
-"""Calibrated least squares: weights and the link function learnt together, by two least-squares fits an iteration.
+"""Calibrated least squares: weights and the link function learnt together, by two least-squares fits per iteration.
 
     W_t = argmin_W Σ s_i‖y_i − ŷ_i − W'x_i‖² + α‖W‖²,   ỹ = ŷ + W_t'x      (fit the residual)
     V_t = argmin_V Σ s_i‖y_i − V'u_i‖²,   u = [g₁(ỹ), …, g_m(ỹ)],   ŷ ← Π(V_t'u)      (calibrate)
 
 Agarwal, Kakade, Karampatziakis, Song & Valiant (2014), Algorithm 2. V_t is a whole mk × k matrix: the prediction for
-a class may draw on those for all others; Π projects onto the simplex (one label a row) or the cube (label sets, two
-classes). Predictions depend on those before: a model replays all iterations. No convex objective is minimised, hence
-there is no certificate; iterations end when one of them decreases the mean squared error by less than `min_gain` of it,
-or when next to nothing of the error is left: predictions that are labels, but for rounding, have nothing to calibrate.
+a class may depend on those for all others. Π projects onto the simplex (one label per row) or the cube (label sets, two
+classes). Predictions depend on the previous ones, so a model replays all iterations. No convex objective is minimised,
+hence there is no certificate. Iterations end when one of them decreases the mean squared error by less than `min_gain`
+of it, or when almost none of the first error is left.
 
-Memory: 16d² bytes for Σ̂ and its factor, T·(d + mk)·k weights after T iterations, three n × k arrays.
+The predictions ŷ are row state, which the iterations so far rebuild; everything else is a sum over rows.
+
+Memory: 16d² bytes for Σ̂ and its factor, T·(d + mk)·k weights after T iterations; two n × k arrays where the rows are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from lineal.core.threads import thread_count
-from lineal.design import Design
-from lineal.design.products import column_moments, gram, matmul, rmatmul
+from lineal.design.products import matmul, rmatmul
+from lineal.engine.base import Block, Engine
+from lineal.engine.state import Piece
 from lineal.errors import DataError
 from lineal.numerics.basis import Function, expand
+from lineal.numerics.factorisation import Factor
+from lineal.numerics.label_residuals import labels_of, residuals, squared_error
 from lineal.numerics.projections import PROJECTIONS
-from lineal.numerics.second_moment import Factor, without_constants
+from lineal.numerics.ridge import Moments, Ridge
+from lineal.problem import steps
 from lineal.problem.budget import Budget
 from lineal.problem.monitor import Callback, Monitor
 from lineal.problem.solution import Run
@@ -34,7 +38,7 @@ from lineal.problem.solution import Run
 #: Relative decrease of the mean squared error that is worth another iteration.
 MIN_GAIN = 1e-4
 
-#: Share of the first error that is as good as none.
+#: Iterations end when the error is at most this much of the first one.
 NOTHING_LEFT = 1e-10
 
 #: Entries of u at a time.
@@ -43,7 +47,7 @@ CHUNK_ENTRIES = 1 << 20
 
 @dataclass(frozen=True)
 class Calibrated(Run):
-    """T iterations: weights (T, d, k), intercepts (T, k), maps (T, mk, k), and how they came about."""
+    """T iterations: weights (T, d, k), intercepts (T, k), maps (T, mk, k), and how the fit went."""
 
     weights: np.ndarray
     intercepts: np.ndarray
@@ -51,9 +55,7 @@ class Calibrated(Run):
 
 
 def solve(
-    X: Design,
-    Y: np.ndarray,
-    weights: np.ndarray,
+    engine: Engine,
     *,
     alpha: float,
     basis: Sequence[Function],
@@ -63,106 +65,158 @@ def solve(
     min_gain: float = MIN_GAIN,
     max_time: float | None = None,
     callbacks: Iterable[Callback] = (),
-    n_jobs: int | None = None,
 ) -> Calibrated:
-    """Learn to predict Y, (n, k) in the precision of X; `weights` of the rows add up to one."""
-    step = _Residual(X, weights, alpha, fit_intercept, thread_count(n_jobs))
-    predictions = np.zeros_like(Y)
-    error = first = _error(Y, predictions, weights)
-    kept: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    """Learn to predict the labels of the rows of an engine."""
+    (d, k), dtype = (engine.shape[1], engine.n_columns), engine.dtype
+    replayed = Replayed(Calibration(tuple(basis), onto), k)
+    ridge = Ridge(Moments.of_rows(engine, fit_intercept), alpha, rounding=float(np.finfo(dtype).eps))
+    W_all: tuple[np.ndarray, ...] = ()
+    b_all: tuple[np.ndarray, ...] = ()
+    V_all: tuple[np.ndarray, ...] = ()
+    predictions = engine.state(replayed, W_all, b_all, V_all)
+    error = first = float(engine.sum(error_of, states=(predictions,))[0])
     with Monitor(Budget(max_iter=max_iter, max_time=max_time, callbacks=tuple(callbacks))) as monitor:
-        status = monitor.record(0, error, np.nan, np.zeros((X.shape[1], Y.shape[1])), np.zeros(Y.shape[1]))
+        status = monitor.record(0, error, np.nan, np.zeros((d, k)), np.zeros(k))
         while status is None and error > NOTHING_LEFT * first:
-            W, b = step.fit(Y - predictions)
-            predictions += matmul(X, W, threads=step.threads)
-            predictions += b
-            V = _calibrate(predictions, Y, weights, basis, onto)
-            before, error = error, _error(Y, predictions, weights)
-            if not error < before:  # the ridge has had its say: this iteration is not kept
+            W, b = ridge.solve(*engine.sum(residual_products, states=(predictions,)))
+            moved = predictions.to((*W_all, W), (*b_all, b), V_all)
+            squares, products = engine.sum(AddScores(replayed.calibration), W, b, states=(moved,))
+            V = best_map(squares, products, dtype)
+            moved = predictions.to((*W_all, W), (*b_all, b), (*V_all, V))
+            before, (error,) = error, engine.sum(Project(replayed.calibration), V, states=(moved,))
+            if not error < before:  # the ridge prevents any further gain: this iteration is not kept
                 break
-            kept.append((W, b, V))
-            status = monitor.record(len(kept), error, np.nan, W, b)
+            W_all, b_all, V_all = (*W_all, W), (*b_all, b), (*V_all, V)
+            status = monitor.record(len(W_all), float(error), np.nan, W, b)
             if before - error < min_gain * before:
                 break
     status = status or "converged"
-    if not kept:
-        kept.append((np.zeros((X.shape[1], Y.shape[1]), Y.dtype), *_constant(Y, weights, len(basis))))
-    W_all, b_all, V_all = (np.stack(parts) for parts in zip(*kept))
-    return Calibrated(monitor.history, status, _explain(status, max_iter, min_gain), W_all, b_all, V_all)
+    if not W_all:
+        W_all, b_all, V_all = _constant(engine, len(basis))
+    message = _explain(status, max_iter, min_gain)
+    return Calibrated(monitor.history, status, message, np.stack(W_all), np.stack(b_all), np.stack(V_all))
+
+
+def best_map(squares: np.ndarray, products: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """V of Σ s·u·u' and Σ s·u·y'."""
+    if not np.isfinite(squares).all():
+        raise DataError("the calibrated predictions overflow: scale the features or raise alpha")
+    return Factor(squares, 0.0).solve(products).astype(dtype)
 
 
 def replay(
     XW: np.ndarray, intercepts: np.ndarray, maps: np.ndarray, basis: Sequence[Function], onto: str
 ) -> np.ndarray:
     """Predictions of rows whose products with the weights of all iterations are XW, (n, T, k)."""
-    predictions = np.zeros_like(XW[:, 0])
+    predictions, calibration = np.zeros_like(XW[:, 0]), Calibration(tuple(basis), onto)
     for t in range(XW.shape[1]):
-        tilde = predictions + XW[:, t] + intercepts[t]
-        predictions = PROJECTIONS[onto](expand(basis, tilde) @ maps[t])
+        predictions += XW[:, t]
+        predictions += intercepts[t]
+        calibration.project(predictions, maps[t])
     return predictions
 
 
-class _Residual:
-    """Ridge regression on X, with a free intercept, for one target after another."""
+@dataclass(frozen=True)
+class Calibration:
+    """The functions g of predictions, and the set onto which Π projects."""
 
-    def __init__(self, X: Design, weights: np.ndarray, alpha: float, fit_intercept: bool, threads: int) -> None:
-        self.X, self.row_weights, self.threads = X, weights, threads
-        self.means = column_moments(X, weights)[:, 0] if fit_intercept else None
-        moment = gram(X, weights, threads, self.means)
-        self.constant = np.zeros(0, np.intp)
-        if self.means is not None:
-            self.constant = without_constants(moment, self.means, X.dtype, not X.is_dense)
-        self.factor = Factor(moment, alpha, rounding=float(np.finfo(X.dtype).eps))
+    basis: tuple[Function, ...]
+    onto: str
 
-    def fit(self, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Weights and intercept for targets R, which are overwritten."""
-        R *= self.row_weights[:, None].astype(R.dtype)
-        products, totals = rmatmul(self.X, R, threads=self.threads), R.sum(axis=0, dtype=np.float64)
-        if self.means is None:
-            return self.factor.solve(products), np.zeros(R.shape[1], R.dtype)
-        products -= np.outer(self.means, totals).astype(R.dtype)
-        products[self.constant] = 0.0
-        W = self.factor.solve(products)
-        return W, (totals - self.means @ W).astype(R.dtype)
+    def expanded(self, P: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """Chunks of the rows of P, with their u."""
+        rows = max(1, CHUNK_ENTRIES // max(len(self.basis) * P.shape[1], 1))
+        for start in range(0, len(P), rows):
+            part = slice(start, start + rows)
+            yield part, expand(self.basis, P[part])
+
+    def project(self, P: np.ndarray, V: np.ndarray) -> None:
+        """Replace ỹ by Π(V'u)."""
+        for part, U in self.expanded(P):
+            P[part] = PROJECTIONS[self.onto](U @ V)
 
 
-def _calibrate(P: np.ndarray, Y: np.ndarray, weights: np.ndarray, basis: Sequence[Function], onto: str) -> np.ndarray:
-    """The map V of ỹ = P; P becomes Π(V'u)."""
-    size = len(basis) * P.shape[1]
-    squares, products = np.zeros((size, size)), np.zeros((size, P.shape[1]))
-    for rows in _chunks(P, size):
-        U = expand(basis, P[rows]).astype(np.float64)
-        scaled = U * weights[rows, None]
-        squares += scaled.T @ U
-        products += scaled.T @ Y[rows]
-    if not np.isfinite(squares).all():
-        raise DataError("the calibrated predictions overflow: scale the features or raise alpha")
-    V = Factor(squares, 0.0).solve(products).astype(P.dtype)
-    for rows in _chunks(P, size):
-        P[rows] = PROJECTIONS[onto](expand(basis, P[rows]) @ V)
-    return V
+# --- steps over rows. A piece has the predictions P: ŷ, or ỹ between the two fits of an iteration.
 
 
-def _chunks(P: np.ndarray, width: int) -> Iterator[slice]:
-    rows = max(1, CHUNK_ENTRIES // max(width, 1))
-    for start in range(0, len(P), rows):
-        yield slice(start, start + rows)
+@dataclass(frozen=True)
+class Replayed:
+    """Rebuilds the predictions from all iterations; the last one may still be without its map."""
+
+    calibration: Calibration
+    k: int
+
+    def __call__(
+        self,
+        block: Block,
+        weights: tuple[np.ndarray, ...],
+        intercepts: tuple[np.ndarray, ...],
+        maps: tuple[np.ndarray, ...],
+    ) -> Piece:
+        P = np.zeros((block.n, self.k), block.X.dtype)
+        for t, (W, b) in enumerate(zip(weights, intercepts, strict=True)):
+            _add_scores(block, P, W, b)
+            if t < len(maps):
+                self.calibration.project(P, maps[t])
+        return {"P": P}
 
 
-def _error(Y: np.ndarray, P: np.ndarray, weights: np.ndarray) -> float:
-    total = 0.0
-    for rows in _chunks(P, P.shape[1]):
-        difference = Y[rows] - P[rows]
-        total += float(weights[rows] @ np.einsum("ir,ir->i", difference, difference, dtype=np.float64))
-    return total
+def error_of(block: Block, piece: Piece) -> tuple[float]:
+    """Σ s‖y − ŷ‖²."""
+    return (squared_error(block, piece["P"]),)
 
 
-def _constant(Y: np.ndarray, weights: np.ndarray, m: int) -> tuple[Any, Any]:
-    """Intercept and map of the model that predicts the mean of Y."""
-    k = Y.shape[1]
-    V = np.zeros((m * k, k), Y.dtype)
+def residual_products(block: Block, piece: Piece) -> tuple[np.ndarray, np.ndarray]:
+    """Σ s·x·r' and Σ s·r of the residuals r = y − ŷ."""
+    R = residuals(block, piece["P"])
+    R *= block.weights[:, None].astype(R.dtype)
+    return rmatmul(block.X, R, threads=block.threads), R.sum(axis=0, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class AddScores:
+    """Moves the predictions to ỹ = ŷ + W'x + b; Σ s·u·u' and Σ s·u·y' there."""
+
+    calibration: Calibration
+
+    def __call__(self, block: Block, piece: Piece, W: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        P = piece["P"]
+        _add_scores(block, P, W, b)
+        k = P.shape[1]
+        size = len(self.calibration.basis) * k
+        Y = labels_of(block, k, P.dtype)
+        squares, products = np.zeros((size, size)), np.zeros((size, k))
+        for part, U in self.calibration.expanded(P):
+            wide = U.astype(np.float64)
+            scaled = wide * block.weights[part, None]
+            squares += scaled.T @ wide
+            products += scaled.T @ Y[part]
+        return squares, products
+
+
+@dataclass(frozen=True)
+class Project:
+    """Moves the predictions from ỹ to Π(V'u); Σ s‖y − ŷ‖² there."""
+
+    calibration: Calibration
+
+    def __call__(self, block: Block, piece: Piece, V: np.ndarray) -> tuple[float]:
+        self.calibration.project(piece["P"], V)
+        return error_of(block, piece)
+
+
+def _add_scores(block: Block, P: np.ndarray, W: np.ndarray, b: np.ndarray) -> None:
+    P += matmul(block.X, W, threads=block.threads)
+    P += b
+
+
+def _constant(engine: Engine, m: int) -> tuple[tuple[np.ndarray], tuple[np.ndarray], tuple[np.ndarray]]:
+    """The iteration of the model that predicts the mean of the labels."""
+    d, k, dtype = engine.shape[1], engine.n_columns, engine.dtype
+    V = np.zeros((m * k, k), dtype)
     V[:k] = np.eye(k)
-    return (weights @ Y).astype(Y.dtype), V
+    (means,) = engine.sum(steps.LabelWeights(k))
+    return (np.zeros((d, k), dtype),), (means.astype(dtype),), (V,)
 
 
 def _explain(status: str, max_iter: int, min_gain: float) -> str:

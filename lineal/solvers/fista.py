@@ -23,6 +23,7 @@ import numpy as np
 from lineal.engine.state import RowState
 from lineal.numerics.best_iterate import descend
 from lineal.numerics.composite import Composite, Update
+from lineal.numerics.momentum import Momentum
 from lineal.numerics.smooth_only import check_smooth_loss
 from lineal.numerics.vectors import extrapolated
 from lineal.problem.budget import Budget
@@ -59,7 +60,7 @@ class _Descent:
         self.theta = self.y = composite.inside(theta)
         self.shift = composite.shift(self.theta)
         self.scores = self.scores_of_y = composite.scores(self.theta, self.shift)
-        self.value, self.momentum = composite.loss(self.scores) + composite.penalty(self.theta), 1.0
+        self.value, self.momentum = composite.loss(self.scores) + composite.penalty(self.theta), Momentum()
         check_finite(self.value, "the objective at the starting point")
         self.noise = 4.0 * float(np.finfo(self.theta.dtype).eps)
         if self.searches:
@@ -94,14 +95,12 @@ class _Descent:
 
     def _extrapolate(self, update: Update, scores: RowState, may_decrease: bool) -> None:
         """Accept an update and compute the next y; `may_decrease` allows a smaller L after a restart."""
-        if self.restarts and update.restart_test > 0.0:
-            self.momentum = 1.0
-            if may_decrease:
-                self.curvature *= 0.5
-        following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * self.momentum**2))
-        length = (self.momentum - 1.0) / following
+        is_uphill = self.restarts and update.restart_test > 0.0
+        if is_uphill and may_decrease:
+            self.curvature *= 0.5
+        length = self.momentum.following(is_uphill)
         self.y, self.scores_of_y = update.theta, scores
         if length > 0.0:
             self.y = extrapolated(self.theta, update.theta, length, self.composite.threads)
             self.scores_of_y = self.composite.extrapolated_scores(self.scores, scores, length, self.y)
-        self.theta, self.shift, self.scores, self.momentum = update.theta, update.shift, scores, following
+        self.theta, self.shift, self.scores = update.theta, update.shift, scores

@@ -29,9 +29,10 @@ import numpy as np
 
 from lineal.design.products import gram_rounding
 from lineal.numerics.centred import Centred
+from lineal.numerics.factorisation import Factor
 from lineal.numerics.gap_estimate import GapEstimate
+from lineal.numerics.momentum import Momentum
 from lineal.numerics.precondition import ridge_of, second_moment
-from lineal.numerics.second_moment import Factor
 from lineal.numerics.smooth_only import check_smooth
 from lineal.numerics.vectors import dot, extrapolated
 from lineal.problem.budget import Budget
@@ -67,37 +68,62 @@ def solve(objective: Objective, budget: Budget, start: Start, options: LeastSqua
     """
     if options.method == "quasi_newton":
         return lbfgs.descend(objective, budget, start, partial(_Adaptive, seed=budget.seed))
-    threads = budget.threads
     centred = Centred(objective)
     point = centred.inside(objective.theta_of(start))
     with Monitor(budget) as monitor:
-        value, gradient = centred.value_and_gradient(point)
-        if not math.isnan(value):  # NaN for a link whose loss is not known
-            check_finite(value, "the objective at the starting point")
+        descent = Descent(centred, point, options.method == "accelerated", budget.threads)
+        if not math.isnan(descent.value):  # NaN for a link whose potential is not given
+            check_finite(descent.value, "the objective at the starting point")
         factor, gap = _majorant(centred), GapEstimate(centred, budget.tol)
 
-        def record(iteration: int) -> str | None:
-            estimate = gap.estimate(value, gradient)
-            return monitor.record(iteration, value, estimate, *objective.split(centred.outside(point)))
+        def record(iteration: int, estimate: float) -> str | None:
+            return monitor.record(
+                iteration, descent.value, estimate, *objective.split(centred.outside(descent.point))
+            )  # fmt: skip
 
-        iteration, status = 0, record(0)
-        reached, age = point, 1.0
-        while not gap.is_reached(point, gap.estimate(value, gradient)) and status is None:
-            landed = point - factor.solve(gradient)
-            if not np.isfinite(landed).all():
+        iteration, estimate = 0, gap.estimate(descent.value, descent.gradient)
+        status = record(0, estimate)
+        while not gap.is_reached(descent.point, estimate) and status is None:
+            if not descent.advance(factor):
                 status = "stalled"
                 break
-            if options.method == "plain":
-                point = landed
-            else:
-                age = 1.0 if dot(gradient, landed - reached, threads) > 0.0 else age
-                older, age = age, 0.5 + math.sqrt(0.25 + age * age)
-                point, reached = extrapolated(reached, landed, (older - 1.0) / age, threads), landed
-            value, gradient = centred.value_and_gradient(point)
-            iteration += 1
-            status = record(iteration)
-        certificate = gap.certificate(point)
-    return monitor.finish(*objective.split(centred.outside(point)), certificate, status)
+            descent.evaluate()
+            iteration, estimate = iteration + 1, gap.estimate(descent.value, descent.gradient)
+            status = record(iteration, estimate)
+        certificate = gap.certificate(descent.point)
+    return monitor.finish(*objective.split(centred.outside(descent.point)), certificate, status)
+
+
+class Descent:
+    """The iterations of Algorithm 1 by W and b̃, plain or accelerated.
+
+    Attributes
+    ----------
+    point : where F and its gradient are taken.
+    reached : where the last update led, before momentum was added.
+    value, gradient : F and its gradient at `point`.
+    """
+
+    def __init__(self, centred: Centred, point: np.ndarray, is_accelerated: bool, threads: int) -> None:
+        self.centred, self.threads = centred, threads
+        self.momentum = Momentum() if is_accelerated else None
+        self.point = self.reached = point
+        self.evaluate()
+
+    def evaluate(self) -> None:
+        """Compute F and its gradient at the point."""
+        self.value, self.gradient = self.centred.value_and_gradient(self.point)
+
+    def advance(self, factor: Factor) -> bool:
+        """Move the point by one update; False where the update is not finite."""
+        landed = self.point - factor.solve(self.gradient)
+        if not np.isfinite(landed).all():
+            return False
+        before, self.point, self.reached = self.reached, landed, landed
+        if self.momentum is not None:
+            length = self.momentum.following(dot(self.gradient, landed - before, self.threads) > 0.0)
+            self.point = extrapolated(before, landed, length, self.threads)
+        return True
 
 
 class _Matrix:

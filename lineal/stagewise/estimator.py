@@ -1,4 +1,4 @@
-"""`StagewiseClassifier`: blocks of generated features, each fitted to what those before have left."""
+"""`StagewiseClassifier`: stages of generated features, each fitted to the residual of those before."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from lineal.system.options import describe
 
 
 class StagewiseClassifier(ModelClassifier):
-    __doc__ = f"""Classifier by stagewise regression: near a kernel machine, at the price of some least-squares solves.
+    __doc__ = f"""Classifier by stagewise regression: close to a kernel machine, for a few least-squares fits.
 
     Takes binary and multi-class labels of any type and (n, k) indicator matrices; dense X of any numeric type
-    (converted a chunk of rows at a time; float64 as a whole) or sparse X. Features are made block by block and never
-    stored; the model keeps seeds and weights.
+    (converted a chunk of rows at a time; float64 as a whole) or sparse X. Features are generated stage by stage and
+    never stored; the model keeps seeds and weights.
 
     Parameters
     ----------
 {describe(StagewiseOptions)}
     warm_start : default False
-        Add blocks to the last fit, up to n_blocks in all, where labels, columns, update, precision, seed and the
+        Add stages to the last fit, up to n_blocks in all, where labels, columns, update, precision, seed and the
         generator's parameters are the same; else the fit begins anew.
     callbacks : default ()
-        Functions called with a `Snapshot` after each block; returning True ends the fit.
+        Functions called with a `Snapshot` after each stage; returning True ends the fit.
 
     Attributes
     ----------
     classes_ : the labels.
     generator_ : the generator, prepared.
-    history_ : one dict a block: iteration, seconds, objective (mean squared error, or mean logistic loss), validation
+    history_ : one dict per stage: iteration, seconds, objective (mean squared error, or mean logistic loss), validation
         (error of the held-out rows), member.
     certificate_ : of kind "none": no single convex objective is minimised.
-    n_iter_, status_, model_ : number of blocks, how the fit ended, the model.
+    n_iter_, status_, model_ : number of stages, how the fit ended, the model.
     """
 
     _dtypes = "numeric"
@@ -98,7 +98,7 @@ class StagewiseClassifier(ModelClassifier):
 
     @classmethod
     def search(cls, X: Any, y: Any, **options: Any) -> StagewiseClassifier:
-        """An estimator, not fitted, whose bandwidth, ridge and block size were chosen on a sample of the rows.
+        """An estimator, not fitted, whose bandwidth, ridge and stage size were chosen on a sample of the rows.
 
         `sample_weight` and `sample_rows` (12,000 by default) are for the search; all else are parameters of the
         estimator, which stay as given: of alpha, block_size and the bandwidth or scale of the generator, those that

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -14,14 +14,17 @@ from scipy import sparse
 from lineal import features
 from lineal.core import rng
 from lineal.core.threads import blas_limit, thread_count
+from lineal.engine.local import LocalEngine
 from lineal.errors import DataError, OptionError
+from lineal.features.rows import design_of
 from lineal.problem.monitor import Callback, checked_callbacks
 from lineal.problem.progress import Steps
 from lineal.problem.row_weights import row_weights
 from lineal.problem.solution import NO_CERTIFICATE, Run, Snapshot
-from lineal.problem.targets import Encoded, encode, zeros_and_ones
+from lineal.problem.steps import LabelWeights
+from lineal.problem.targets import Encoded, encode
 from lineal.solvers.stagewise import stagewise
-from lineal.solvers.stagewise.stages import Labelled
+from lineal.solvers.stagewise.features import Stage, maker_of
 from lineal.stagewise.model import StagewiseModel
 from lineal.stagewise.options import StagewiseOptions, automatic
 from lineal.system import memory
@@ -39,7 +42,7 @@ def fit_stagewise(
 ) -> tuple[StagewiseModel, Run]:
     """Train on X, a dense array of any numeric type or a CSR matrix, and labels y.
 
-    `start` is a model to which blocks are added, up to `n_blocks` in all; its generator goes on.
+    `start` is a model to which stages are added, up to `n_blocks` in all; its generator goes on.
     Memory: that of `solvers/stagewise.py`, and X in float32 where it is float64 and the precision is not.
     """
     options = options.checked()
@@ -52,65 +55,52 @@ def fit_stagewise(
         start = None
     limit = nullcontext() if options.n_jobs is None else blas_limit(thread_count(options.n_jobs))
     total = int(options.n_models) * int(options.n_blocks)
-    with limit, Steps(options.verbose, "blocks", total) as steps:
+    with limit, Steps(options.verbose, "stages", total) as steps:
         generator = start.generator if start is not None else _generator(options, X, seed)
-        maker, seen = stagewise.through(generator, X)
-        data = _Data.of(X, seen, encoded, weights, options)
-        _check_memory(maker, data.Y.shape, options)
+        data = _Data.of(X, encoded, weights, options)
+        _check_memory(maker_of(generator), X.shape[0], options)
         model = start if start is not None else _empty(generator, data, encoded, options)
 
-        blocks = 0
+        stages = 0
 
         def show(snapshot: Snapshot) -> None:
-            nonlocal blocks
-            blocks += snapshot.iteration > 0  # a member's first record is of none
-            steps.done = blocks
+            nonlocal stages
+            stages += snapshot.iteration > 0  # a member's first record comes before its first stage
+            steps.done = stages
             steps.step(f"loss {snapshot.objective:.5g}")
 
-        return _members(model, maker, data, options, (show, *callbacks))
+        return _members(model, data, options, (show, *callbacks))
 
 
 @dataclass(frozen=True)
 class _Data:
-    """Rows as they came and as blocks see them, their labels, and weights: all, and those of the rows not held out."""
+    """The rows with their labels and weights; `held_out` are the weights of held-out rows, which the engine has not."""
 
-    X: Any
-    seen: Any
-    Y: np.ndarray
-    weights: np.ndarray
-    training: np.ndarray
-    held: np.ndarray
+    engine: LocalEngine
+    held_out: np.ndarray | None
     is_independent: bool
 
     @staticmethod
-    def of(X: Any, seen: Any, encoded: Encoded, weights: np.ndarray, options: StagewiseOptions) -> _Data:
+    def of(X: Any, encoded: Encoded, weights: np.ndarray, options: StagewiseOptions) -> _Data:
         held = _held_out(options.validation_fraction, weights, int(options.random_state or 0))
-        training = weights.copy()
-        training[held] = 0.0
+        training, held_out = weights.copy(), None
+        if len(held):
+            held_out = np.zeros_like(weights)
+            held_out[held] = weights[held] / weights[held].sum()
+            training[held] = 0.0
         training /= training.sum()
-        Y = zeros_and_ones(encoded, np.dtype(options.precision))
-        return _Data(X, seen, Y, weights, training, held, encoded.is_multilabel or Y.shape[1] == 1)
-
-    def error_of(self, running: np.ndarray, border: float) -> Callable[[], float] | None:
-        """Measures the share of the held-out weight with a wrong label; of wrong labels for label sets."""
-        if not len(self.held):
-            return None
-        held, share = self.held, self.weights[self.held] / self.weights[self.held].sum()
-
-        def measure() -> float:
-            true, found = self.Y[held], running[held]
-            if self.is_independent:
-                return float(share @ ((found > border) != (true > 0.5)).mean(axis=1))
-            return float(share @ (found.argmax(axis=1) != true.argmax(axis=1)))
-
-        return measure
+        k, threads = encoded.n_columns, thread_count(options.n_jobs)
+        # One block: chunks of features bound the memory.
+        engine = LocalEngine(design_of(X), encoded.targets, training, k, None, threads, block_rows=X.shape[0])
+        return _Data(engine, held_out, encoded.is_multilabel or k == 1)
 
 
 def _members(
-    model: StagewiseModel, maker: Any, data: _Data, options: StagewiseOptions, callbacks: tuple[Callback, ...]
+    model: StagewiseModel, data: _Data, options: StagewiseOptions, callbacks: tuple[Callback, ...]
 ) -> tuple[StagewiseModel, Run]:
     """Fit the members one after the other."""
-    members: list[list[stagewise.Stage]] = []
+    members: list[list[Stage]] = []
+    maker = maker_of(model.generator)
     history: list[dict[str, float]] = []
     status, message, seconds = "converged", "", 0.0
     free = _first_free(maker, [stage for member in model.members for stage in member], int(options.block_size))
@@ -120,18 +110,13 @@ def _members(
         if status != "converged" or (left is not None and left <= 0.0):
             members.append(member)
             continue
-        running = model.running(data.X, member)
         missing = max(0, int(options.n_blocks) - len(member))
         found = stagewise.solve(
-            Labelled(
-                data.seen, data.Y, running, data.training, data.is_independent, behind=len(member),
-                threads=thread_count(options.n_jobs),
-            ), maker,
-            update=options.update, alpha=options.alpha, block_size=int(options.block_size), n_blocks=missing,
-            first_block=free, inner_iter=50 if options.inner_iter is None else int(options.inner_iter),
-            measure=data.error_of(running, 0.0 if options.update == "softmax" else 0.5),
-            patience=5 if options.patience is None else int(options.patience), block_memory=int(options.block_memory),
-            max_time=left, callbacks=callbacks,
+            data.engine, model.generator, model.start, before=member, is_independent=data.is_independent,
+            update=options.update, alpha=options.alpha, stage_size=int(options.block_size), n_stages=missing,
+            first_stage=free, inner_iter=50 if options.inner_iter is None else int(options.inner_iter),
+            held_out=data.held_out, patience=5 if options.patience is None else int(options.patience),
+            feature_memory=int(options.block_memory), max_time=left, callbacks=callbacks,
         )  # fmt: skip
         free += missing
         members.append([*member, *found.stages])
@@ -146,11 +131,11 @@ def _members(
     return model, Run(history, status, message)
 
 
-def _first_free(maker: Any, taken: list[stagewise.Stage], size: int) -> int:
-    """Number of the first block of a size that stages have not taken.
+def _first_free(maker: Any, taken: list[Stage], size: int) -> int:
+    """Number of the first batch of features, of a size, that stages have not used.
 
     Blocks of a generator whose features come to an end are slices of them: those of another size go on where the last
-    one ended, or less than a block before. Numbers of others are seeds.
+    one ended, or less than a batch before. Numbers of others are seeds.
     """
     is_sliced = not getattr(maker, "needs_residual", False) and hasattr(maker, "width_of")
     if is_sliced and maker.width_of(1 << 40, size) == 0:
@@ -198,32 +183,33 @@ def _generator(options: StagewiseOptions, X: Any, seed: int) -> Any:
     return made
 
 
-def _check_memory(maker: Any, shape: tuple[int, ...], options: StagewiseOptions) -> None:
-    """Refuse blocks whose matrices do not fit into the memory that there is."""
+def _check_memory(maker: Any, n: int, options: StagewiseOptions) -> None:
+    """Refuse stages whose matrices do not fit into the available memory."""
     size = int(options.block_size)
     p = maker.width_of(0, size) if hasattr(maker, "width_of") else size
-    needed = 24 * p * p + min(shape[0] * p * np.dtype(options.precision).itemsize, int(options.block_memory))
+    needed = 24 * p * p + min(n * p * np.dtype(options.precision).itemsize, int(options.block_memory))
     available = memory.available_memory() if needed >= memory.WORTH_ASKING else None
     if available is not None and needed > available:
         raise DataError(
-            f"blocks of {p} features need {memory.size(needed)} of memory, but {memory.size(available)} are "
+            f"stages of {p} features need {memory.size(needed)} of memory, but {memory.size(available)} are "
             "available: lower block_size or block_memory"
         )
 
 
 def _empty(generator: Any, data: _Data, encoded: Encoded, options: StagewiseOptions) -> StagewiseModel:
-    """The model before the first block: the means of the labels, or their logarithms."""
-    means = np.clip(data.training @ data.Y, 1e-9, 1.0 - 1e-9)
+    """The model before the first stage: the means of the labels, or their logarithms."""
+    k = encoded.n_columns
+    means = np.clip(data.engine.sum(LabelWeights(k))[0], 1e-9, 1.0 - 1e-9)
     if options.update == "softmax":
         means = np.log(means) - (np.log1p(-means) if data.is_independent else np.log(means).mean())
     return StagewiseModel(
-        generator, [[] for _ in range(int(options.n_models))], means.astype(data.Y.dtype), options.update,
-        encoded.classes, data.X.shape[1], encoded.is_multilabel,
+        generator, [[] for _ in range(int(options.n_models))], means.astype(options.precision), options.update,
+        encoded.classes, data.engine.shape[1], encoded.is_multilabel,
     )  # fmt: skip
 
 
 def _goes_on(start: StagewiseModel, encoded: Encoded, X: Any, options: StagewiseOptions) -> bool:
-    """Whether blocks can be added to a model: it must be what these options would have begun with."""
+    """Whether stages can be added to a model: it must be what these options would have begun with."""
     seed = int(options.random_state or 0)
     return (
         np.array_equal(start.classes, encoded.classes)
@@ -250,7 +236,7 @@ def _are_alike(one: Any, other: Any) -> bool:
 
 
 def _held_out(fraction: float | None, weights: np.ndarray, seed: int) -> np.ndarray:
-    """Rows to measure on, ascending: a share of those that have weight."""
+    """Rows to measure on, ascending: a fraction of those that have weight."""
     if fraction is None:
         return np.zeros(0, np.int64)
     order = np.flatnonzero(weights > 0.0)

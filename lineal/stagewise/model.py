@@ -1,4 +1,4 @@
-"""A model of stagewise regression: a generator with its seeds, and the weights of every block."""
+"""A model of stagewise regression: a generator with its seeds, and the weights of every stage."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from lineal.data.dataset import Schema
 from lineal.models.predictor import Predictor, score_columns
 from lineal.numerics.links import probabilities, sigmoid
 from lineal.problem.solution import Certificate
-from lineal.solvers.stagewise.stages import Features, add_stage
-from lineal.solvers.stagewise.stagewise import Stage, through
-from lineal.solvers.stagewise.updates import UPDATES
+from lineal.solvers.stagewise import UPDATES
+from lineal.solvers.stagewise.features import Stage, StageFeatures, maker_of, remade, through
+from lineal.solvers.stagewise.running import after_stages
 
-#: Blocks whose makings (frequencies, filters) a model keeps from one prediction to the next.
-KEPT_BLOCKS = 64
+#: Stages of which a model keeps what makes the features (frequencies, filters) from one prediction to the next.
+KEPT_STAGES = 64
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class StagewiseModel(Predictor):
     columns : d, of the rows that it takes.
     classes, is_multilabel, feature_names, schema, options, status : as for `Model`.
 
-    Memory: (p + 1)·k numbers a block and what the generator learnt. Predictions of m rows add CHUNK_BYTES of features
-    and m·k numbers; of up to KEPT_BLOCKS blocks, what makes their features (d·p numbers for dense random frequencies)
+    Memory: (p + 1)·k numbers per stage and what the generator learnt. Predictions of m rows add CHUNK_BYTES of features
+    and m·k numbers; of up to KEPT_STAGES stages, what makes their features (d·p numbers for dense random frequencies)
     stays in memory for the next call.
     """
 
@@ -55,7 +55,7 @@ class StagewiseModel(Predictor):
     kind = "stagewise"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the blocks, which seeds make again."""
+        """Without what makes the features, which seeds make again."""
         return {**self.__dict__, "_made": {}}
 
     @property
@@ -81,16 +81,16 @@ class StagewiseModel(Predictor):
 
     @property
     def has_probabilities(self) -> bool:
-        """Of raw scores that were fitted by their likelihood."""
+        """Whether scores are raw scores that were fitted by their likelihood."""
         return self.update == "softmax"
 
     @property
     def why_no_probabilities(self) -> str:
-        """What to say where there are none."""
+        """Why there are no probabilities, and what to do."""
         return f"update {self.update!r} gives scores, not probabilities: train with update='softmax'"
 
     def summary(self) -> dict[str, Any]:
-        """What is peculiar to it, in plain values."""
+        """What distinguishes this model from others, in plain values."""
         return {
             "update": self.update,
             "generator": repr(self.generator),
@@ -110,33 +110,24 @@ class StagewiseModel(Predictor):
 
     def running(self, X: Any, member: list[Stage]) -> np.ndarray:
         """Predictions or raw scores of all rows after the stages of a member."""
-        scores = np.tile(self.start, (X.shape[0], 1))
         if not member:
-            return scores
+            return np.tile(self.start, (X.shape[0], 1))
         if X.dtype.kind == "f" and X.dtype != self.dtype and max(X.dtype.itemsize, self.dtype.itemsize) > 4:
             X = X.astype(self.dtype)  # as it was for training; halves are converted with the features
-        maker, X = through(self.generator, X)
-        for stage in member:
-            block = self._block(maker, stage)
-            features = Features(block, f"block {stage.number} of {type(self.generator).__name__}", 0)
-            for part, F in features.chunks(X):
-                add_stage(
-                    scores[part], F.astype(self.dtype, copy=False), stage.weights, stage.intercept, self.update
-                )  # fmt: skip
-        return scores
+        maker = maker_of(self.generator)
+        fitted = ((StageFeatures.of(maker, s.number, s.size, self._made_by(maker, s), self.dtype), s) for s in member)
+        return after_stages(through(self.generator, X), self.start, fitted, self.update)
 
-    def _block(self, maker: Any, stage: Stage) -> Any:
+    def _made_by(self, maker: Any, stage: Stage) -> Any:
+        """What makes the features of a stage, kept for the next prediction."""
         place = stage.number, stage.size
         if place in self._made:
             return self._made[place]
-        if hasattr(maker, "remake"):
-            block = maker.remake(stage.number, stage.size, stage.state)
-        else:
-            block = maker.make(stage.number, stage.size)
-        self._check_width(stage, block.width)
-        if len(self._made) < KEPT_BLOCKS:
-            self._made[place] = block
-        return block
+        made = remade(maker, stage.number, stage.size, stage.state)
+        self._check_width(stage, made.width)
+        if len(self._made) < KEPT_STAGES:
+            self._made[place] = made
+        return made
 
     def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
         """What `predict_proba` gives for these scores."""
@@ -153,7 +144,7 @@ class StagewiseModel(Predictor):
     # --- on disk
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """JSON values and tensors besides what all models have: weights of all blocks below each other."""
+        """JSON values and tensors besides what all models have: weights of all stages below each other."""
         from lineal.features.serial import pack, to_parts
 
         generator, tensors = to_parts(self.generator)
@@ -219,16 +210,16 @@ class StagewiseModel(Predictor):
     def check_blocks(self) -> None:
         """A ValueError where the generator would not make as many features as there are weights.
 
-        Only blocks that hold their own features are made: no number in a file takes memory.
+        Only stages that hold their own features are made: no number in a file takes memory.
         """
         if getattr(self.generator, "n_columns_", self.n_features) != self.n_features:
             raise ValueError("the generator takes another number of features")
-        maker = getattr(self.generator, "last", self.generator)
+        maker = maker_of(self.generator)
         for stage in (stage for member in self.members for stage in member):
             if stage.size < 1:
                 raise ValueError(f"block {stage.number} has a size of {stage.size}")
             if stage.state:
-                self._block(maker, stage)
+                self._made_by(maker, stage)
             elif hasattr(maker, "width_of"):
                 self._check_width(stage, maker.width_of(stage.number, stage.size))
 

@@ -8,15 +8,15 @@ from typing import Any
 
 from lineal import features
 from lineal.errors import OptionError, unknown_value
-from lineal.solvers.stagewise.updates import UPDATES
+from lineal.solvers.stagewise import UPDATES
 from lineal.system.options import Options, option
 
 #: Columns of a dense X beyond which the automatic generator projects to principal components first.
 MANY_COLUMNS = 64
 
 #: Generators where none is given, for dense rows of many and of few columns and for sparse rows. Chosen on held-out
-#: rows of MNIST's training set: orthogonal frequencies took the error of 8 blocks of 2048 from 1.95 to 1.91 %, a stress
-#: of 0.3 in place of 0.15 changed nothing with many blocks and helped with few.
+#: rows of MNIST's training set: orthogonal frequencies took the error of 8 stages of 2048 from 1.95 to 1.91 %, a stress
+#: of 0.3 in place of 0.15 changed nothing with many stages and helped with few.
 DENSE_MANY, DENSE_FEW, SPARSE = "pca:stress=0.3+fourier:variant=orthogonal", "fourier:variant=orthogonal", "frequency"
 
 
@@ -34,18 +34,22 @@ class StagewiseOptions(Options):
         f"{', '.join(features.names())}; None means pca+fourier for dense rows (fourier for up to {MANY_COLUMNS} "
         "columns), frequency for sparse ones",
     )  # fmt: skip
-    update: str = option("linear", f"how a block is fitted: {', '.join(UPDATES)}")
-    block_size: int = option(2048, "features of a block")
-    n_blocks: int = option(20, "blocks at most")
-    alpha: float = option(1e-7, "ridge of a block, alpha/2 times the squares of its weights beside the mean loss")
-    inner_iter: int | None = option(None, "iterations within a block of update 'softmax'; None means 50")
-    validation_fraction: float | None = option(None, "share of the rows to hold out, to stop when they gain no more")
-    patience: int | None = option(None, "blocks without a gain of the held-out rows that end the fit; None means 5")
-    n_models: int = option(1, "models over disjoint blocks of features, whose scores are averaged")
+    update: str = option("linear", f"how a stage is fitted: {', '.join(UPDATES)}")
+    block_size: int = option(2048, "features per stage")
+    n_blocks: int = option(20, "stages at most")
+    alpha: float = option(1e-7, "ridge of a stage, alpha/2 times the squares of its weights beside the mean loss")
+    inner_iter: int | None = option(None, "iterations per stage of update 'softmax'; None means 50")
+    validation_fraction: float | None = option(
+        None, "fraction of rows held out, to stop when their error falls no more"
+    )
+    patience: int | None = option(None, "stages without a lower error of held-out rows that end the fit; None means 5")
+    n_models: int = option(1, "models with different features, whose scores are averaged")
     class_weight: str | dict[Any, float] | None = option(None, "None, 'balanced', or a dict of weights of the classes")  # noqa: RUF009
     precision: str = option("float32", "precision of features and weights: float32 or float64")
-    block_memory: int = option(1 << 30, "bytes in which the features of one block may be kept; beyond, they are remade")
-    max_time: float | None = option(None, "seconds at most; the blocks so far are kept")
+    block_memory: int = option(
+        1 << 30, "bytes of features of a stage that may be kept; more are made again for each pass"
+    )
+    max_time: float | None = option(None, "seconds at most; the stages so far are kept")
     n_jobs: int | None = option(None, "threads; None or -1 means all cores")
     random_state: int | None = option(None, "seed of the features and of the rows held out")
     verbose: int = option(0, "1 shows progress: a bar on a terminal, lines elsewhere")

@@ -1,9 +1,9 @@
-"""Bandwidth, ridge and block size of a stagewise model, chosen on a sample of the rows.
+"""Bandwidth, ridge and stage size of a stagewise model, chosen on a sample of the rows.
 
-One after the other, since each hardly depends on the others once it is near its best: the bandwidth among multiples of
-the median distance, by the error of held-out rows of the sample after a few small blocks; then the ridge; then the
-largest block size whose last block still earned its cubic price: sizes are compared at equal numbers of features, and a
-larger one must gain more than the noise of the error. What is given stays.
+They are chosen one after the other, since each hardly depends on the others once they are near their best. First the
+bandwidth, among multiples of the median distance, by the error of held-out rows of the sample after a few small stages.
+Then the ridge. Then the largest stage size that is worth its cubic cost: sizes are compared at equal numbers of
+features, and a larger one must gain more than the noise of the error. What is given stays as it is.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BANDWIDTHS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.5)
 #: Ridges that are tried.
 RIDGES = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
 
-#: Block sizes that are tried, and features of all blocks of a try.
+#: Stage sizes that are tried, and features of all stages of a try.
 SIZES = (512, 1024, 2048)
 FEATURES = 2048
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 import signal
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -15,8 +16,10 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_mu
 
 import lineal
 from lineal.design import wrap
+from lineal.engine.local import LocalEngine
 from lineal.errors import DataError, ModelFileError, OptionError
 from lineal.least_squares.estimator import LeastSquaresClassifier
+from lineal.numerics import label_residuals
 from lineal.numerics.basis import functions
 from lineal.numerics.projections import PROJECTIONS, onto_cube, onto_simplex
 from lineal.solvers import calibrated
@@ -32,6 +35,30 @@ def one_hot(y):
 
 def even(n):
     return np.full(n, 1.0 / n)
+
+
+class Values(NamedTuple):
+    """Targets that are no labels: any numbers."""
+
+    Y: np.ndarray
+
+    def rows(self, start, stop):
+        return Values(self.Y[start:stop])
+
+
+@pytest.fixture(autouse=True)
+def _values(monkeypatch):
+    """Targets of `rows` are taken as they are."""
+    whole = label_residuals.zeros_and_ones
+
+    def zeros_and_ones(targets, n, k, dtype):
+        return targets.Y.astype(dtype) if isinstance(targets, Values) else whole(targets, n, k, dtype)
+
+    monkeypatch.setattr(label_residuals, "zeros_and_ones", zeros_and_ones)
+
+
+def rows(X, Y, s):
+    return LocalEngine(wrap(X), Values(Y), s, Y.shape[1])
 
 
 # --- projections
@@ -113,7 +140,7 @@ def check_theorem_2():
     X, Y, condition = affine()
     constant = 22 * Y.shape[1] * condition**2
     found = calibrated.solve(
-        wrap(X), Y, even(len(X)), alpha=0.0, basis=IDENTITY, onto="simplex", fit_intercept=False,
+        rows(X, Y, even(len(X))), alpha=0.0, basis=IDENTITY, onto="simplex", fit_intercept=False,
         max_iter=10 * int(constant), min_gain=0.0,
     )  # fmt: skip
     errors = np.array([row["objective"] for row in found.history])
@@ -134,20 +161,16 @@ def _without_projection(monkeypatch):
 
 
 def _without_calibration(monkeypatch):
-    monkeypatch.setattr(calibrated, "_calibrate", lambda P, Y, *more: np.eye(Y.shape[1]))
+    monkeypatch.setattr(calibrated, "best_map", lambda squares, products, dtype: np.eye(len(squares)))
+    _without_projection(monkeypatch)
 
 
 def _with_the_residual_turned_around(monkeypatch):
     """Calibration turns it back: without, nothing does."""
-    fit = calibrated._Residual.fit
-    monkeypatch.setattr(calibrated._Residual, "fit", lambda self, R: tuple(-part for part in fit(self, R)))
+    solve = calibrated.Ridge.solve
+    monkeypatch.setattr(calibrated.Ridge, "solve", lambda self, *sums: tuple(-part for part in solve(self, *sums)))
     check_theorem_2()
-    monkeypatch.setattr(calibrated, "_calibrate", lambda P, Y, *more: onto_simplex_in_place(P))
-
-
-def onto_simplex_in_place(P):
-    P[:] = onto_simplex(P)
-    return np.eye(P.shape[1])
+    monkeypatch.setattr(calibrated, "best_map", lambda squares, products, dtype: np.eye(len(squares)))
 
 
 @pytest.mark.parametrize(
@@ -193,7 +216,7 @@ def check_against_the_twin(k=3, onto="simplex", fit_intercept=True, basis=POLYNO
     s = np.random.default_rng(1).random(len(X)) + 0.2
     s /= s.sum()
     options = {"alpha": alpha, "basis": basis, "onto": onto, "fit_intercept": fit_intercept}
-    found = calibrated.solve(wrap(X), Y, s, max_iter=iterations, min_gain=0.0, **options)
+    found = calibrated.solve(rows(X, Y, s), max_iter=iterations, min_gain=0.0, **options)
     P, errors, maps = twin(X, Y, s, alpha, basis, onto, iterations, fit_intercept)
     assert len(found.weights) == iterations
     np.testing.assert_allclose([row["objective"] for row in found.history[1:]], errors, atol=1e-8)
@@ -223,15 +246,8 @@ def test_maps_couple_the_classes(monkeypatch):
     found = check_against_the_twin()
     off = ~np.tile(np.eye(3, dtype=bool), (3, 1))
     assert np.abs(found.maps[:, off]).max() > 1e-2
-    whole = calibrated._calibrate
-
-    def diagonal(P, Y, weights, basis, onto):
-        before = P.copy()
-        V = np.where(off, 0.0, whole(P, Y, weights, basis, onto))
-        P[:] = onto_simplex(np.hstack([function(before) for function in basis]) @ V)
-        return V
-
-    monkeypatch.setattr(calibrated, "_calibrate", diagonal)
+    whole = calibrated.best_map
+    monkeypatch.setattr(calibrated, "best_map", lambda *sums: np.where(off, 0.0, whole(*sums)))
     with pytest.raises(AssertionError):
         check_against_the_twin()
 

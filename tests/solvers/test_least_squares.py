@@ -23,7 +23,7 @@ from lineal.least_squares.links import Link, LinkObjective
 from lineal.linear.estimator import LinearClassifier
 from lineal.linear.fit import prepare
 from lineal.linear.options import TrainOptions
-from lineal.numerics.second_moment import Factor
+from lineal.numerics.factorisation import Factor
 from lineal.solvers import least_squares
 
 LIPSCHITZ = {"squared": 1.0, "softmax": 0.5, "logistic": 0.25}

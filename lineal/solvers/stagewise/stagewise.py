@@ -1,52 +1,51 @@
-"""Stagewise regression: block after block of generated features, each fitted to what those before have left.
+"""Stagewise regression: stage after stage of generated features, each fitted to what those before have left.
 
 Agarwal, Kakade, Karampatziakis, Song & Valiant (2014), Algorithm 3. A generator makes p features x̃ of every row; one
-p × p factorisation fits them; the running predictions move; the features are forgotten. Three ways to fit a block:
+p × p factorisation fits them; the running predictions move; the features are forgotten. Three ways to fit a stage:
 
 linear : ridge regression of the residual y − ŷ on x̃, then ŷ ← ŷ + W'x̃ + b.
 calibrated : the same with y, y², y³ of the running predictions among the features, with a ridge of their own that
-    grows with every block.
-softmax : generalized least squares (`least_squares.py`, with momentum) on the labels themselves, from the running raw
+    grows with every stage.
+softmax : generalised least squares (`least_squares.py`, accelerated) on the labels themselves, from the running raw
     scores z: minimise ℓ(y, z + W'x̃ + b), then z ← z + W'x̃ + b. A sigmoid for two classes and for label sets.
 
-Features are made a chunk of rows at a time. Those of one block are kept while it is fitted where `block_memory` allows
-it, and made again for each pass over the rows where not.
+Running predictions are row state. Features are made where the rows are, a chunk of rows at a time. Those of one stage
+are kept while it is fitted if `feature_memory` allows it, else they are made again for each pass over the rows.
 
-Memory: X, 2·n·k numbers of labels and predictions, 24·p² bytes, min(n·p·size, block_memory) bytes of features, of 4
-bytes each or 8 where X is float64, and three chunks of CHUNK_BYTES; the model has (p + 1)·k weights a block.
+Memory: X, n·k numbers of predictions, 24·p² bytes, min(n·p·size, feature_memory) bytes of features, of 4 bytes each or
+8 where X is float64, and three chunks of CHUNK_BYTES; the model has (p + 1)·k weights per stage.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
+from lineal import losses
+from lineal.engine.base import Engine
 from lineal.errors import unknown_value
-from lineal.features.base import checked_block
+from lineal.features.contracts import ChoosesByProducts, NeedsResidual
+from lineal.features.rows import sample
 from lineal.problem.budget import Budget
 from lineal.problem.monitor import Callback, Monitor
-from lineal.solvers.stagewise.stages import FITS, Features, Labelled, loss_of
-from lineal.solvers.stagewise.updates import UPDATES
+from lineal.solvers.stagewise import UPDATES
+from lineal.solvers.stagewise.features import Stage, StageFeatures, maker_of, nothing_kept, seen_rows
+from lineal.solvers.stagewise.label_fit import fit_labels
+from lineal.solvers.stagewise.residual_fit import fit_residual
+from lineal.solvers.stagewise.running import AddStage, HeldOutError, LeftToFit, Running, RunningLoss, SampledRows
 
-
-@dataclass(frozen=True)
-class Stage:
-    """A block of features with its weights, all that prediction needs: weights (p or p + 3k, k), intercept (k,)."""
-
-    number: int
-    size: int
-    state: dict[str, Any]
-    weights: np.ndarray
-    intercept: np.ndarray
+#: Numbers of X that a user's own generator may see to choose features by the residual; of more, a sample of rows.
+SAMPLED_NUMBERS = 1 << 27
 
 
 @dataclass
 class Stagewise:
-    """The stages, and how they came about."""
+    """The stages, and how the fit went."""
 
     stages: list[Stage]
     history: list[dict[str, float]] = field(default_factory=list)
@@ -54,82 +53,154 @@ class Stagewise:
     message: str = ""
 
 
-def through(generator: Any, X: Any) -> tuple[Any, Any]:
-    """What makes the blocks, and the rows that it sees: the steps of a chain that come first are taken once."""
-    if hasattr(generator, "before") and hasattr(generator, "last"):
-        return generator.last, generator.before(X)
-    return generator, X
-
-
 def solve(
-    rows: Labelled,
+    engine: Engine,
     generator: Any,
+    start: np.ndarray,
     *,
+    before: Sequence[Stage] = (),
+    is_independent: bool = False,
     update: str = "linear",
     alpha: float = 1e-6,
-    block_size: int = 1024,
-    n_blocks: int = 20,
-    first_block: int = 0,
+    stage_size: int = 1024,
+    n_stages: int = 20,
+    first_stage: int = 0,
     inner_iter: int = 50,
-    measure: Callable[[], float] | None = None,
+    held_out: np.ndarray | None = None,
     patience: int | None = None,
-    block_memory: int = 1 << 30,
+    feature_memory: int = 1 << 30,
     max_time: float | None = None,
     callbacks: Iterable[Callback] = (),
 ) -> Stagewise:
-    """Fit blocks `first_block` … of a prepared generator; `rows.running` is where they start from.
+    """Fit stages `first_stage` … of a prepared generator to the labels of an engine.
 
-    `measure()`, of held-out rows (which have no weight), is noted after every block; smaller is better. The fit ends
-    when `patience` blocks have not improved it, and blocks after the best one are dropped.
+    `start` are the predictions (k,) without any stage, and `before` the stages that were fitted already.
+    `is_independent` says that columns do not compete: two classes (k = 1) and label sets. `held_out` are weights, (n,),
+    of rows that have no weight in the engine: their error is noted after every stage. The fit ends when `patience`
+    stages have not improved it, and stages after the best one are dropped.
     """
     if update not in UPDATES:
         raise unknown_value("update", update, UPDATES)
+    fit = _Fit(engine, generator, start, tuple(before), is_independent, update, feature_memory)
     result, best, at_best = Stagewise([]), math.inf, 0
-    with Monitor(Budget(max_iter=n_blocks, max_time=max_time, callbacks=tuple(callbacks))) as monitor:
+    with Monitor(Budget(max_iter=n_stages, max_time=max_time, callbacks=tuple(callbacks))) as monitor:
 
-        def record(W: np.ndarray, b: np.ndarray) -> str | None:
+        def record(W: np.ndarray, b: np.ndarray, loss: float) -> str | None:
             nonlocal best, at_best
-            status = monitor.record(len(result.stages), loss_of(rows, update), math.nan, W, b)
-            if measure is not None:
-                monitor.history[-1]["validation"] = error = measure()
+            status = monitor.record(len(result.stages), loss, math.nan, W, b)
+            if held_out is not None:
+                monitor.history[-1]["validation"] = error = fit.held_out_error(held_out)
                 if error < best:
                     best, at_best = error, len(result.stages)
                 elif patience is not None and len(result.stages) - at_best >= patience:
                     return status or "early"
             return status
 
-        k = rows.Y.shape[1]
-        status = record(np.zeros((0, k)), np.zeros(k))
+        def must_end() -> bool:
+            return monitor.must_end(0) is not None
+
+        k = engine.n_columns
+        status = record(np.zeros((0, k)), np.zeros(k), fit.loss_now())
         while status is None:
-            number = first_block + len(result.stages)
-            given = ((rows.X, rows.residual(update)),) if getattr(generator, "needs_residual", False) else ()
-            who = f"block {number} of {type(generator).__name__}"
-            block = checked_block(generator.make(number, block_size, *given), who)
-            if block.width == 0:
+            features = fit.make(first_stage + len(result.stages), stage_size)
+            if features.width == 0:
                 status = "exhausted"
                 break
-            features = Features(block, who, block_memory)
-            count = rows.behind + len(result.stages) + 1
-            fitted = FITS[update](features, rows, alpha, count, inner_iter, lambda: monitor.must_end(0) is not None)
-            if fitted is None:  # interrupted within the block, which is not kept
+            states, count = fit.states(), len(before) + len(result.stages) + 1
+            if update == "softmax":
+                fitted = fit_labels(engine, states, features, fit.loss, alpha, inner_iter, must_end)
+            else:
+                fitted = fit_residual(engine, states, features, update, alpha, count)
+            if fitted is None or must_end():  # within the stage, which is not kept
                 status = monitor.must_end(0)
                 break
-            W, b = fitted
-            result.stages.append(Stage(number, block_size, block.state() if hasattr(block, "state") else {}, W, b))
-            status = record(W, b)
-    if measure is not None and math.isfinite(best):
+            stage = Stage(features.number, stage_size, features.state, *fitted)
+            loss = fit.add(features, stage, states)
+            result.stages.append(stage)
+            status = record(stage.weights, stage.intercept, loss)
+    if held_out is not None and math.isfinite(best):
         del result.stages[at_best:]
     result.history, result.status = monitor.history, _ENDS[status or "max_iter"][0]
-    result.message = _ENDS[status or "max_iter"][1].format(blocks=len(result.stages))
+    result.message = _ENDS[status or "max_iter"][1].format(stages=len(result.stages))
     return result
+
+
+class _Fit:
+    """The rows as a fit sees them: their running predictions, and the features of the current stage."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        generator: Any,
+        start: np.ndarray,
+        stages: tuple[Stage, ...],
+        is_independent: bool,
+        update: str,
+        feature_memory: int,
+    ) -> None:
+        self.engine, self.generator, self.start, self.stages = engine, generator, start, stages
+        self.is_independent, self.update, self.feature_memory = is_independent, update, feature_memory
+        self.maker = maker_of(generator)
+        self.running = engine.state(Running(update), generator, start, stages)
+        self.seen = engine.state(seen_rows, generator)
+        self.loss = losses.get("logistic" if is_independent else "softmax") if update == "softmax" else None
+
+    def states(self) -> tuple[Any, ...]:
+        """Row state of a new stage: running predictions, the rows that generators see, and room for features."""
+        return self.running, self.seen, self.engine.state(nothing_kept)
+
+    def loss_now(self) -> float:
+        """Mean squared error, or mean logistic loss of raw scores."""
+        return float(self.engine.sum(RunningLoss(self.loss), states=(self.running,))[0])
+
+    def add(self, features: StageFeatures, stage: Stage, states: tuple[Any, ...]) -> float:
+        """Move the running predictions by a stage; the loss afterwards."""
+        self.stages = (*self.stages, stage)
+        moved = self.running.to(self.generator, self.start, self.stages)
+        step = AddStage(self.update, self.loss)
+        return float(self.engine.sum(step, features, stage, states=(moved, *states[1:]))[0])
+
+    def held_out_error(self, weights: np.ndarray) -> float:
+        """Share of the held-out weight with a wrong label; of wrong labels for label sets."""
+        step = HeldOutError(self.is_independent, 0.0 if self.update == "softmax" else 0.5)
+        return float(self.engine.sum(step, states=(self.running, self.engine.cut(weights)))[0])
+
+    def make(self, number: int, size: int) -> StageFeatures:
+        """The features of a stage."""
+        features = StageFeatures.of(self.maker, number, size, self._made(number, size), self.engine.dtype)
+        needed = features.width * features.dtype.itemsize * self.engine.shape[0]
+        return features.kept_if(needed <= self.feature_memory)
+
+    def _made(self, number: int, size: int) -> Any:
+        maker: Any = self.maker
+        if not (isinstance(maker, NeedsResidual) and maker.needs_residual):
+            return maker.make(number, size)
+        left = LeftToFit(self.update, self.is_independent)
+        if isinstance(self.maker, ChoosesByProducts):
+            step = replace(left, n_columns=self.maker.n_columns_)
+            (products,) = self.engine.sum(step, states=(self.running, self.seen))
+            return self.maker.make_by_products(number, size, products)
+        n, d = self.engine.shape
+        most = max(1, SAMPLED_NUMBERS // d)
+        chosen = None if n <= most else sample(n, most, 0, number)
+        parts = self.engine.gather(SampledRows(left), chosen, states=(self.running, self.seen))
+        return self.maker.make(number, size, _stacked(parts))
+
+
+def _stacked(parts: list[tuple[Any, np.ndarray]]) -> tuple[Any, np.ndarray]:
+    """Rows and residuals of all blocks."""
+    if len(parts) == 1:
+        return parts[0]
+    X, R = zip(*parts)
+    return (sparse.vstack(X, "csr") if sparse.issparse(X[0]) else np.concatenate(X)), np.concatenate(R)
 
 
 #: How a fit may end: its status, and what to say.
 _ENDS = {
-    "max_iter": ("converged", "fitted all {blocks} blocks"),
-    "exhausted": ("converged", "the generator had features for {blocks} blocks"),
-    "early": ("converged", "the held-out rows gained nothing more: the {blocks} blocks up to the best are kept"),
-    "max_time": ("max_time", "stopped by max_time after {blocks} blocks"),
-    "stopped": ("stopped", "stopped by a callback after {blocks} blocks"),
-    "interrupted": ("interrupted", "interrupted: the {blocks} blocks so far are kept"),
+    "max_iter": ("converged", "fitted all {stages} stages"),
+    "exhausted": ("converged", "the generator had features for {stages} stages"),
+    "early": ("converged", "the error of held-out rows no longer fell: the {stages} stages up to the best are kept"),
+    "max_time": ("max_time", "stopped by max_time after {stages} stages"),
+    "stopped": ("stopped", "stopped by a callback after {stages} stages"),
+    "interrupted": ("interrupted", "interrupted: the {stages} stages so far are kept"),
 }

@@ -1,9 +1,9 @@
-"""The one d × d matrix of least squares: M = c·Σ̂ + diag(ridge), factorised once and solved with many times.
+"""Factorisation of the d × d matrix of least squares, M = c·Σ̂ + diag(ridge): made once, solved with many times.
 
 Σ̂ is the (centred, weighted) second moment of the features, X̃'SX̃. M is scaled to a unit diagonal and factorised by
-Cholesky in float64. Where that fails, or where its condition leaves nothing of the precision (duplicate or constant
-columns without a ridge), the eigenvectors serve: directions below the rounding of Σ̂ are left out, which is exact for
-right-hand sides X̃'R, since those have no part in them.
+Cholesky in float64. This fails, or leaves no correct digit, where columns are duplicates or constant and there is no
+ridge. Eigenvectors are used then, without the directions below the rounding of Σ̂. That is exact for right-hand sides
+X̃'R, which have no component in these directions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from lineal.design.constant_columns import is_constant
 from lineal.errors import DataError
 
 
@@ -41,35 +40,22 @@ class Factor:
 
     @property
     def rank(self) -> int:
-        """Number of directions that were told apart."""
+        """Number of directions that are not rounding."""
         return len(self.scale) if self.lower is not None else len(self.values)
 
     def solve(self, R: np.ndarray) -> np.ndarray:
         """M⁻¹R, in the precision of R."""
         wide = R.astype(np.float64) * self.scale[:, None]
         if self.lower is not None:
-            found = linalg.cho_solve((self.lower, True), wide, overwrite_b=True, check_finite=False)
+            solution = linalg.cho_solve((self.lower, True), wide, overwrite_b=True, check_finite=False)
         else:
-            found = self.vectors @ (self.vectors.T @ wide / self.values[:, None])
-        found *= self.scale[:, None]
-        return np.ascontiguousarray(found, R.dtype)
-
-
-def without_constants(moment: np.ndarray, means: np.ndarray, dtype: Any, is_cancelled: bool = False) -> np.ndarray:
-    """Columns whose variance is nothing but rounding of their mean; Σ̂, changed in place, has zeros there.
-
-    Their products with targets are rounding too: whoever solves with Σ̂ must leave them out, since a ridge alone would
-    turn them into weights that no prediction survives. `dtype` is what features less their means had; `is_cancelled`
-    says that means were subtracted from the second moments instead, of which little is left then. What overflows stays,
-    for `Factor` to refuse.
-    """
-    constant = np.flatnonzero(is_constant(np.diag(moment), means, dtype, from_moments=is_cancelled))
-    moment[constant] = moment[:, constant] = 0.0
-    return constant
+            solution = self.vectors @ (self.vectors.T @ wide / self.values[:, None])
+        solution *= self.scale[:, None]
+        return np.ascontiguousarray(solution, R.dtype)
 
 
 def _cholesky(M: np.ndarray, rounding: float) -> np.ndarray | None:
-    """The lower factor of a matrix with a unit diagonal, or None where little of it would be true."""
+    """The lower factor of a matrix with a unit diagonal, or None where it would have no correct digit."""
     try:
         lower = linalg.cholesky(M, lower=True, check_finite=False)
     except linalg.LinAlgError:
