@@ -112,7 +112,7 @@ class LinearClassifier(ModelClassifier):
 
     @property
     def coef_(self) -> np.ndarray:
-        """Weights, one row per class, or one row for two classes. Dense: built anew if `model_` keeps them row-sparse."""
+        """Weights, one row per class, or one row for two classes. A dense copy if `model_` keeps them row-sparse."""
         model = self._fitted()
         W = np.asarray(model.weights)
         return (W[:, 1:] - W[:, :1]).T if model.is_binary and W.shape[1] == 2 else W.T
