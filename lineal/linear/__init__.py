@@ -1,1 +1,6 @@
-""""""
+"""Linear models: any loss and penalty, by any solver that takes them.
+
+`options`, `fit`, `model` and `estimator`; what is learnt after a fit (`held_out`, `thresholds`, `calibration`); and
+`search`, which chooses the strength of the penalty. May import `models`, `solvers` and what is below. Rows are reached
+through the engine alone: what needs them is a step (`lineal.engine.base`).
+"""

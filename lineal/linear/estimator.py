@@ -36,7 +36,7 @@ class LinearClassifier(ModelClassifier):
     coef_, intercept_ : (1, d) and (1,) for two classes, else (k, d) and (k,). Always an ndarray; where `model_` keeps
         its weights row-sparse, each look at `coef_` builds one.
     certificate_ : how far the objective can be from its minimum.
-    history_ : one dict an iteration: iteration, seconds, objective, gap (running estimate; the last is certified),
+    history_ : one dict per iteration: iteration, seconds, objective, gap (running estimate; the last is certified),
         nonzero_rows.
     n_iter_ : number of iterations.
     status_ : how the fit ended.
@@ -112,14 +112,14 @@ class LinearClassifier(ModelClassifier):
 
     @property
     def coef_(self) -> np.ndarray:
-        """Weights, a row a class; one row for two classes. Dense: built anew where `model_` keeps them row-sparse."""
+        """Weights, one row per class, or one row for two classes. A dense copy if `model_` keeps them row-sparse."""
         model = self._fitted()
         W = np.asarray(model.weights)
         return (W[:, 1:] - W[:, :1]).T if model.is_binary and W.shape[1] == 2 else W.T
 
     @property
     def intercept_(self) -> np.ndarray:
-        """Intercepts, one a class; one for two classes."""
+        """Intercepts, one per class, or one for two classes."""
         model = self._fitted()
         b = model.intercept
         return b[1:] - b[:1] if model.is_binary and len(b) == 2 else b

@@ -31,7 +31,7 @@ class Model(Predictor):
     weights : (d, k): an ndarray, or a `RowSparse` where most features have no weight for any class. It is taken by
         NumPy's functions as an array would be; `np.asarray(weights)` is a dense one.
     intercept : (k,).
-    classes : the labels; two of them with k = 1 for binary problems, else one a column.
+    classes : the labels; two of them with k = 1 for binary problems, else one per column.
     loss : name of the loss it was trained with; it decides how scores become labels and probabilities.
     is_multilabel : whether rows have label sets.
     calibration : slopes that turn scores into probabilities (see `lineal.linear.calibration`): (1,), or (k,) for
@@ -43,7 +43,7 @@ class Model(Predictor):
     certificate : how good it is.
     status : how its training ended.
 
-    Memory: d·k + k numbers, or k numbers and 8 bytes a used feature with `RowSparse` weights. Predictions add
+    Memory: d·k + k numbers, or k numbers and 8 bytes per used feature with `RowSparse` weights. Predictions add
     CHUNK_ROWS·k numbers, CHUNK_ROWS times the used features with such weights, and CHUNK_ROWS·d where dense rows must
     be converted to the precision of the weights; CSC matrices and DataFrames are converted whole.
     """

@@ -3,7 +3,7 @@
 With m the shift of the columns and c a unit, W'x + b = (cW)'((x − m)/c) + b̃ for b̃ = b + m'W. A free intercept takes up
 the shift, and the penalty of weights that are c times as large is known, so this is the same problem: objective,
 certificate and dual variables stay as they are. The unit is a power of two, which rounds nothing. Solvers see these
-rows; everybody else sees weights and intercepts of the rows as they were given. Hence adding a constant to a column, or
+rows; all others see weights and intercepts of the rows as they were given. Hence adding a constant to a column, or
 another unit of all features, changes no fit by more than rounding.
 """
 
@@ -31,7 +31,7 @@ COPY = "conditioned"
 #: Largest standard deviation of a column, and its inverse, up to which features are left in their unit.
 ORDINARY = 2.0**12
 
-#: Of the unit as a power of two: α times its square must not overflow.
+#: Largest exponent of the unit, a power of two: α times its square must not overflow.
 MAX_EXPONENT = 200
 
 
@@ -46,7 +46,7 @@ class Rows:
 
     @property
     def exponent(self) -> int:
-        """Of the unit, a power of two."""
+        """Exponent of the unit, which is a power of two."""
         return round(math.log2(self.unit))
 
 
@@ -108,7 +108,7 @@ class Conditioned:
         return W, b - self._taken_up(W) if self.rows.shift.any() else b
 
     def _taken_up(self, W: np.ndarray) -> np.ndarray:
-        """m'W, by which the intercepts differ."""
+        """m'W, by which the intercepts of the given and of the conditioned rows differ."""
         taken: np.ndarray = np.einsum("j,jr->r", self.rows.shift, W, dtype=np.float64)
         return taken
 
@@ -134,7 +134,7 @@ def conditioned(objective: Objective) -> Conditioned | None:
 
 
 def _needs(objective: Objective) -> tuple[np.ndarray, float]:
-    """Far columns, and the unit that features should have; 1 where theirs will do."""
+    """Far columns, and the unit that features should have; 1 where they can keep theirs."""
     means, squares = (moment[:, 0] for moment in objective.moments)
     far = far_columns(means, squares) if objective.fit_intercept else np.empty(0, np.int64)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -22,7 +22,7 @@ _AS_THEY_ARE = (np.dtype(np.float64), np.dtype(np.float32))
 
 
 def validated(estimator: Any, X: Any, y: Any = NO_Y, **options: Any) -> Any:
-    """scikit-learn's `validate_data`, which trusts sparse matrices and drops masks, of data that were checked."""
+    """scikit-learn's `validate_data`, after checks of what it trusts: sparse structure and masks."""
     found = checked_numbers(X, "X")
     y = y if isinstance(y, str) and y == NO_Y else checked_labels(y)
     if isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1:
@@ -36,7 +36,7 @@ def validated(estimator: Any, X: Any, y: Any = NO_Y, **options: Any) -> Any:
 
 @contextmanager
 def explained(X: Any) -> Iterator[None]:
-    """What scikit-learn refuses of a table, in terms of its columns and rows."""
+    """Rewrite scikit-learn's errors about a table in terms of its columns and rows."""
     try:
         yield
     except (TypeError, ValueError, OverflowError) as error:
@@ -56,7 +56,7 @@ class ScoresChecked:
     """Base of estimators whose `score` is one of scikit-learn's: it checks what those do not."""
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """As scikit-learn's estimators have it: accuracy of a classifier, R² of a regression."""
+        """Accuracy of a classifier or R² of a regression, as scikit-learn defines them."""
         y = checked_labels(y)
         if has_columns(y):
             y = label_sets(y).astype(np.int64)

@@ -218,9 +218,13 @@ def test_an_interrupt_between_fits_leaves_a_model_without_probabilities(monkeypa
 
 
 def test_the_time_limit_holds_for_all_fits_together(monkeypatch):
-    limits = []
-    started = Monitor.__init__
-    monkeypatch.setattr(Monitor, "__init__", lambda self, *given: (limits.append(given[1]), started(self, *given))[1])
+    limits, started = [], Monitor.__init__
+
+    def noted(self, budget):
+        limits.append(budget.max_time)
+        started(self, budget)
+
+    monkeypatch.setattr(Monitor, "__init__", noted)
     fit(IRIS, SPECIES, TrainOptions(probability=True, max_time=1000.0))
     assert limits[0] == 500.0
     assert len(limits) == 6

@@ -1,11 +1,11 @@
 """Where a path of α begins and how it goes on.
 
-For a penalty that sets weights to zero there is a smallest α at which all are: the dual norm of the loss's gradient at
-W = 0 and the intercept that is best there. A path begins at it.
+A penalty that sets weights to zero has a smallest α at which all of them are zero: the dual norm of the loss's gradient
+at W = 0 and the best intercept for it. A path begins at this α.
 
 l2 has no such α. Its optimum obeys ‖w_r‖ ≤ ‖g_r‖/α, with g_r column r of the same gradient, so that the root mean
 square of the scores w_r'x, less what an intercept takes up, is at most σ‖g_r‖/α, σ² = Σ_j Var x_j. A path begins at
-the α where that bound is `NEGLIGIBLE` for every class: no smaller α is known to leave the model all but constant.
+the α where that bound is `NEGLIGIBLE` for every class, so that the model is almost constant.
 The unit of the scores is that of a margin, so the number means the same for all data; scaling X by c scales α by c².
 """
 
@@ -17,10 +17,10 @@ from lineal.design.constant_columns import is_constant
 from lineal.problem.certificate import scores_of
 from lineal.problem.objective import Objective
 
-#: Root mean square of scores that change no decision to speak of.
+#: Root mean square of scores that change hardly any decision.
 NEGLIGIBLE = 0.1
 
-#: Newton steps for the intercept of the model without features; it is quadratic near the end.
+#: Newton steps for the intercept of the model without features; near the end they converge quadratically.
 INTERCEPT_STEPS = 30
 
 #: LIBLINEAR's largest C.
@@ -45,9 +45,9 @@ def constant_model(objective: Objective) -> np.ndarray:
         for _ in range(20):
             trial = theta.copy()
             trial[-1] += step
-            there, slope = objective.loss_and_gradient(trial)
-            if there < value or np.abs(slope[-1]).max() < np.abs(gradient[-1]).max():
-                best, value, gradient = trial, there, slope
+            trial_value, trial_gradient = objective.loss_and_gradient(trial)
+            if trial_value < value or np.abs(trial_gradient[-1]).max() < np.abs(gradient[-1]).max():
+                best, value, gradient = trial, trial_value, trial_gradient
                 break
             step = 0.5 * step
         if best is theta:  # rounding
@@ -57,7 +57,7 @@ def constant_model(objective: Objective) -> np.ndarray:
 
 
 def has_critical_alpha(objective: Objective) -> bool:
-    """Whether there is an α from which on all weights are zero, and `largest_alpha` is it.
+    """Whether `largest_alpha` is the smallest α at which all weights are zero.
 
     A non-smooth loss has many subgradients at the constant model; the one at hand need not be the smallest.
     """
@@ -85,8 +85,8 @@ def largest_alpha(objective: Objective, constant: np.ndarray | None = None) -> f
         variances = np.where(np.isfinite(variances), variances, 0.0)
         # Weights √f·w with features x/√f have the plain penalty; features without a penalty have no say.
         inverse = np.divide(1.0, regulariser.factors, where=regulariser.factors > 0.0, out=np.zeros(d))
-        slopes = np.sqrt(inverse @ G**2).max(initial=0.0)
-        alpha = float(np.sqrt(inverse @ variances[:, 0])) * float(slopes) / NEGLIGIBLE
+        largest = float(np.sqrt(inverse @ G**2).max(initial=0.0))
+        alpha = float(np.sqrt(inverse @ variances[:, 0])) * largest / NEGLIGIBLE
     least = 1e-14 * float(np.sqrt(squares).max(initial=0.0))
     return alpha if alpha > least and np.isfinite(alpha) else 1.0  # features that tell nothing: any α will do
 
@@ -106,7 +106,7 @@ def quick_alphas(objective: Objective, total_weight: float, start: float | None 
     """The α of LIBLINEAR's search for C: from one that is surely too large, halved while C = 1/(αΣs) is at most 1024.
 
     Chu, Ho, Tsai, Lin & Lin, "Warm start for parameter selection of linear classifiers", KDD 2015. They start where
-    the zero model is within a known share of the optimum by a bound on the largest row; here it is `largest_alpha`.
+    the zero model is provably close to the optimum, by a bound on the largest row; here it is `largest_alpha`.
     """
     start, least = largest_alpha(objective) if start is None else start, 1.0 / (QUICK_MAX_C * total_weight)
     count = int(np.floor(np.log2(max(start / least, 1.0)))) + 1

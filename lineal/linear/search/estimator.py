@@ -59,7 +59,7 @@ class LinearClassifierCV(LinearClassifier):
     n_nonzero_ : weights that are not zero, at every α, fitted to all rows.
     n_nonzero_rows_ : features with a weight that is not zero, of the same fits.
     alpha_max_ : the smallest α at which all weights are zero; None where there is none, as for l2.
-    certificates_ : of those fits.
+    certificates_ : certificates of those fits.
     coef_path_, intercept_path_ : (n_alphas, k, d) and (n_alphas, k), with `keep_path=True`.
     search_ : all of this as a `Search`.
     classes_, coef_, intercept_, certificate_, history_, n_iter_, status_, model_ : as of `LinearClassifier`, at α.
@@ -243,7 +243,7 @@ class LinearClassifierCV(LinearClassifier):
 
     @property
     def certificates_(self) -> list[Any]:
-        """Of the fits to all rows, at every α."""
+        """Certificates of the fits to all rows, one per α."""
         return self._searched().certificates
 
     @property

@@ -13,7 +13,7 @@ from lineal.problem.solution import Certificate
 
 @dataclass(frozen=True)
 class Search:
-    """A path of α with its scores. Arrays have an entry (a row) an α, from the largest to the smallest.
+    """A path of α with its scores. Arrays have one entry (or row) per α, from the largest to the smallest.
 
     Attributes
     ----------
@@ -23,11 +23,11 @@ class Search:
     greater_is_better : whether a large score is a good one.
     nonzero : weights that are not zero, in the fits to all rows; -1 where the search ended before.
     nonzero_rows : features with a weight that is not zero, in the same fits; -1 where the search ended before.
-    n_features : of all of them.
+    n_features : number of all features.
     alpha_max : the smallest α at which all weights are zero, at the best intercept, for the fit to all rows; None for
         l2, which has none, and for losses that are not smooth.
-    certificates : of the fits to all rows; None where the search ended before.
-    seconds : spent on an α, all fits and scores.
+    certificates : those of the fits to all rows; None where the search ended before.
+    seconds : time spent on each α, for all fits and scores.
     best : position of the best mean score.
     chosen : position that was taken.
     missed : number of fits that ended without meeting the tolerance.
@@ -58,7 +58,7 @@ class Search:
 
     @property
     def se(self) -> np.ndarray:
-        """Its standard error."""
+        """Standard error of the mean score of each α."""
         return standard_error(self.scores)
 
     @property
@@ -73,11 +73,11 @@ class Search:
 
     @property
     def is_scored(self) -> bool:
-        """Whether any α has scores of all folds; else the first was taken for want of anything better."""
+        """Whether any α has scores of all folds; else the first α was taken."""
         return bool(np.isfinite(self.mean).any())
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dict an α, in plain values."""
+        """One dict per α, in plain values."""
         return [
             {
                 "alpha": float(self.alphas[i]),
@@ -94,7 +94,7 @@ class Search:
 
 
 def standard_error(scores: np.ndarray) -> np.ndarray:
-    """Of the mean of each row; zero for a single column."""
+    """Standard error of the mean of each row; zero for a single column."""
     n_folds = scores.shape[1]
     return scores.std(axis=1, ddof=1) / np.sqrt(n_folds) if n_folds > 1 else np.zeros(len(scores))
 

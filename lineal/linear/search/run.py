@@ -39,7 +39,7 @@ PATH_BYTES = 256 << 20
 #: Steps that change nothing before the quick search ends.
 QUICK_PATIENCE = 5
 
-#: Seconds for the model that is owed to a user who ended the search before there was any.
+#: Seconds for fitting a model where the search was ended before it had any.
 LAST_SECONDS = 1.0
 
 #: Statuses of a fit that end the whole search.
@@ -116,7 +116,7 @@ def search_problem(
 
 @dataclass
 class _Lane:
-    """One path: its problem at the current α, where it has come to, the rows that score it."""
+    """One path: its problem at the current α, the rows that score it, and its last solution."""
 
     problem: Problem
     held: np.ndarray | None
@@ -153,7 +153,7 @@ class _Run:
     scores: list[np.ndarray] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     solutions: dict[int, Solution] = field(default_factory=dict)
-    # Of the fits to all rows: certificate, non-zero weights, features with any.
+    # Of each fit to all rows: certificate, number of non-zero weights, number of features with any.
     ends: list[tuple[Any, int, int]] = field(default_factory=list)
     alpha_max: float | None = None
     constant: np.ndarray | None = None  # where the paths of a sparse penalty start
@@ -226,7 +226,7 @@ class _Run:
         return lane.problem.solve(max_time=left, callbacks=self.callbacks, start=start)
 
     def _end(self, position: int, status: str) -> str:
-        """A model is owed even where the first α did not come to its end: that of all rows, as far as it gets."""
+        """End the search; if it has no model yet, fit one to all rows as far as `LAST_SECONDS` allow."""
         lane = self.lanes[-1]
         if lane.last is None:
             lane.problem = lane.problem.with_alpha(self.alphas[position])
@@ -260,7 +260,7 @@ class _Run:
         return np.array(scores)
 
     def _nothing_changed(self, before: list[Solution | None], constant: np.ndarray) -> bool:
-        """Whether a step of the quick search was in vain: no weights moved, or no score did.
+        """Whether a step of the quick search changed nothing: no weights, or no scores.
 
         Scores that are still those of the constant model say nothing about the steps to come.
         """
