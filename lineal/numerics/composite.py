@@ -24,7 +24,7 @@ from lineal.core.jit import kernel
 from lineal.engine.base import Block
 from lineal.engine.state import Piece, RowState
 from lineal.numerics.centred import Centred
-from lineal.numerics.vectors import extrapolated, dot
+from lineal.numerics.vectors import dot, extrapolated
 from lineal.problem import row_sums, steps
 from lineal.problem.objective import Objective
 
