@@ -17,7 +17,7 @@ import numpy as np
 
 from lineal.engine.base import Block, add_along_tree
 from lineal.engine.local import LocalEngine
-from lineal.engine.state import Moving, RowState, StateCache, arrive, cut_rows
+from lineal.engine.state import Changing, RowState, StateCache, commit, cut_rows
 
 
 def read_only(thing):
@@ -189,14 +189,14 @@ class ServedRows:
         answers = {}
         for holder, _ in self.held:
             answers.update(holder.receive())
-        arrive(states)
+        commit(states)
         return [answers[number] for number in sorted(answers)]
 
     def sum(self, step, *arguments, states=(), rows=1):
         return add_along_tree(iter(self.gather(step, *arguments, states=states)))
 
     def update(self, step, *arguments, states):
-        assert any(isinstance(entry, Moving) for entry in states)
+        assert any(isinstance(entry, Changing) for entry in states)
         self.gather(step, *arguments, states=states)
 
     def state(self, rebuild, *arguments, max_bytes=math.inf):

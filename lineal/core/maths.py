@@ -166,14 +166,14 @@ def _scaled_soft_norm2(v: Any, threshold: float, scale: float) -> float:
 
 @kernel(borrows=True)
 def count_nonzero_rows(W):
-    """Rows of a matrix with some entry that is not zero."""
-    live = 0
+    """Number of rows of a matrix with a non-zero entry."""
+    count = 0
     for j in range(W.shape[0]):
         for r in range(W.shape[1]):
             if W[j, r] != 0.0:
-                live += 1
+                count += 1
                 break
-    return live
+    return count
 
 
 @kernel(borrows=True)

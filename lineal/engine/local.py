@@ -17,7 +17,7 @@ import numpy as np
 
 from lineal.design import Design
 from lineal.engine.base import Block, Summands, add_along_tree
-from lineal.engine.state import Moving, RowState, StateCache, States, arrive, cut_rows
+from lineal.engine.state import Changing, RowState, StateCache, States, commit, cut_rows
 
 #: Largest number of bytes for the scores of a block.
 SCORE_BYTES = 64 << 20
@@ -115,11 +115,11 @@ class LocalEngine:
 
     def update(self, step: Any, *arguments: Any, states: States) -> None:
         """Run a step only to update states; skipped where these are not kept."""
-        if all(self.cache.holds(entry.state) for entry in states if isinstance(entry, Moving)):
+        if all(self.cache.holds(entry.state) for entry in states if isinstance(entry, Changing)):
             for _ in self._results(step, arguments, states):
                 pass
         else:
-            arrive(states)
+            commit(states)
 
     def gather(self, step: Any, *arguments: Any, states: States = ()) -> list[Any]:
         """Results of a step, one per block, in order."""
@@ -130,7 +130,7 @@ class LocalEngine:
         for number, block in enumerate(self.blocks()):
             block_uses = [use.for_rows(block.first, block.n) for use in uses]
             yield self.cache.run(step, number, block, block_uses, arguments)
-        arrive(states)
+        commit(states)
 
     def state(self, rebuild: Any, *arguments: Any, max_bytes: float = math.inf) -> RowState:
         """Row state that `rebuild(block, *arguments)` computes, kept up to `max_bytes` for all rows together."""

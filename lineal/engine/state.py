@@ -39,16 +39,16 @@ class RowState:
         self.rebuild, self.arguments, self.bytes_per_row = rebuild, arguments, bytes_per_row
         self.version = 0
 
-    def to(self, *arguments: Any) -> Moving:
+    def to(self, *arguments: Any) -> Changing:
         """Declare that a step changes this state to the one that `rebuild` computes from these arguments."""
-        return Moving(self, arguments)
+        return Changing(self, arguments)
 
     def use(self) -> Use:
         """What an engine sends to the process that holds the rows, to find or rebuild the pieces."""
         return Use(self.key, self.version, self.rebuild, self.arguments, self.bytes_per_row)
 
 
-class Moving(NamedTuple):
+class Changing(NamedTuple):
     """State that a step changes in place, and the arguments of `rebuild` that describe it afterwards."""
 
     state: RowState
@@ -56,23 +56,23 @@ class Moving(NamedTuple):
 
     def use(self) -> Use:
         """What an engine sends, marked so that the pieces get the next version after the step."""
-        return self.state.use()._replace(moves=True)
+        return self.state.use()._replace(changes=True)
 
-    def arrive(self) -> None:
+    def commit(self) -> None:
         """Record that the step has run on all blocks."""
         self.state.version += 1
         self.state.arguments = self.arguments
 
 
 #: States that a step uses.
-States = tuple[RowState | Moving, ...]
+States = tuple[RowState | Changing, ...]
 
 
-def arrive(states: States) -> None:
+def commit(states: States) -> None:
     """Record that a step has run on all blocks, so that the states it changed have their new parameters."""
     for entry in states:
-        if isinstance(entry, Moving):
-            entry.arrive()
+        if isinstance(entry, Changing):
+            entry.commit()
 
 
 class Use(NamedTuple):
@@ -83,7 +83,7 @@ class Use(NamedTuple):
     rebuild: Any
     arguments: tuple[Any, ...]
     bytes_per_row: float
-    moves: bool = False
+    changes: bool = False
 
     def for_rows(self, first: int, n: int) -> Use:
         """Use by one block, which gets only its own rows of an array that is cut by blocks."""
@@ -117,14 +117,14 @@ class StateCache:
 
     def _take(self, number: int, use: Use, block: Any) -> Piece:
         place = use.key, number
-        version, piece = self.kept.pop(place, (-1, {})) if use.moves else self.kept.get(place, (-1, {}))
+        version, piece = self.kept.pop(place, (-1, {})) if use.changes else self.kept.get(place, (-1, {}))
         if version == use.version:
             return piece
         return use.rebuild(block, *use.arguments) if use.arguments else {}
 
     def put(self, number: int, use: Use, piece: Piece) -> None:
         """Keep the piece of a block with the version that it has after this use."""
-        self.kept[use.key, number] = use.version + use.moves, piece
+        self.kept[use.key, number] = use.version + use.changes, piece
 
     def holds(self, state: RowState) -> bool:
         """Whether pieces of the state are kept, or will be as soon as a step fills them."""

@@ -28,7 +28,7 @@ from lineal.system import memory
 from lineal.system.solver_options import SolverOptions
 
 #: Size to which scores are scaled up to test whether classes are separable; exponentials of it are 0 or infinite.
-STRETCH = 1e300
+SCORE_SCALE = 1e300
 
 #: A fit that stalls in float32 continues in float64 if its gap exceeds this. Most data reach a smaller gap.
 COARSE = 1e-4
@@ -195,5 +195,5 @@ def is_at_infinity(objective: Objective, solution: Solution) -> bool:
         return False
     W = np.where(free[:, None], solution.weights, 0.0).astype(np.float64)
     b = solution.intercept.astype(np.float64) if objective.fit_intercept else np.zeros(W.shape[1])
-    (sums,) = objective.engine.sum(SeparableColumns(objective.loss, STRETCH), W, b)
+    (sums,) = objective.engine.sum(SeparableColumns(objective.loss, SCORE_SCALE), W, b)
     return not sums.any() if objective.loss.is_direct else not sums.all()

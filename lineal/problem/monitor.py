@@ -70,8 +70,8 @@ class Monitor:
         snapshot = Snapshot(iteration, self.seconds, objective, gap, rows, _frozen(weights), _frozen(intercept))
         self.history.append(snapshot.row())
         self.has_iterate = True
-        answers = [callback(snapshot) for callback in self.budget.callbacks]  # every callback sees every iteration
-        if any(isinstance(answer, bool | np.bool_) and answer for answer in answers):
+        results = [callback(snapshot) for callback in self.budget.callbacks]  # all, even if one ends the fit
+        if any(isinstance(result, bool | np.bool_) and result for result in results):
             return "stopped"
         return self.must_end(iteration)
 
@@ -123,16 +123,16 @@ def _frozen(array: np.ndarray) -> np.ndarray:
 
 def explain(status: str, certificate: Certificate, tol: float, max_iter: int) -> str:
     """One sentence about how a fit ended and what would help."""
-    reached, wanted = str(certificate), f"tol is {tol:g}"
+    reached, required = str(certificate), f"tol is {tol:g}"
     return {
         "converged": f"converged: {reached}",
-        "max_iter": f"stopped after max_iter={max_iter} iterations: {reached}; {wanted}; raise max_iter, scale the "
+        "max_iter": f"stopped after max_iter={max_iter} iterations: {reached}; {required}; raise max_iter, scale the "
         "features, or raise tol",
-        "max_time": f"stopped by max_time: {reached}; {wanted}; raise max_time, scale the features, or raise tol",
-        "stopped": f"stopped by a callback: {reached}; {wanted}; this is the best model so far",
-        "interrupted": f"interrupted: {reached}; {wanted}; this is the best model so far",
-        "stalled": f"no further progress in this precision: {reached}; {wanted}; use float64 data, scale the features, "
-        "or raise tol",
+        "max_time": f"stopped by max_time: {reached}; {required}; raise max_time, scale the features, or raise tol",
+        "stopped": f"stopped by a callback: {reached}; {required}; this is the best model so far",
+        "interrupted": f"interrupted: {reached}; {required}; this is the best model so far",
+        "stalled": f"no further progress in this precision: {reached}; {required}; use float64 data, scale the "
+        "features, or raise tol",
     }[status]
 
 

@@ -103,12 +103,12 @@ class SeparableColumns:
     """Step: Σ s·|∇ℓ| per score column, at scores scaled up until correctly classified rows have a zero gradient."""
 
     loss: Any
-    stretch: float
+    scale: float
 
     def __call__(self, block: Block, W: np.ndarray, b: np.ndarray) -> tuple[np.ndarray]:
         Z = matmul(block.X, W, threads=block.threads)
         Z += b
-        Z *= self.stretch / max(float(np.abs(Z).max(initial=0.0)), 1.0)
+        Z *= self.scale / max(float(np.abs(Z).max(initial=0.0)), 1.0)
         R = np.empty_like(Z)
         row_sums.gradients(self.loss, block, block.weights, Z, R)
         return (np.abs(R).sum(axis=0),)

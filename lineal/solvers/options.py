@@ -42,9 +42,7 @@ class BlockOptions(SolverOptions):
         "step sizes of the paper's methods: line_search or constant; None: line_search for cyclic, else constant",
     )  # fmt: skip
     constant: str = choice(
-        "tight",
-        ("tight", "paper"),
-        "upper bound of the curvature for step=constant: tight, or the looser one of the paper",
+        "tight", ("tight", "paper"), "bound of the curvature for step=constant: tight, or the looser one of the paper"
     )
     shrinking: bool = option(False, "skip groups that are zero and will probably stay zero (cyclic and random)")
     rule: str = choice(

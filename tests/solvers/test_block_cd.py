@@ -341,7 +341,7 @@ def test_what_it_cannot_honour_is_refused_by_name():
         block_cd.solve(problem(X, y, "hinge"))
     objective = problem(X, y, "logistic")
     elsewhere = replace(objective, engine=ServedRows(objective.engine, (60,)))
-    with pytest.raises(OptionError, match="ServedRows holds them: use solver='sparsa' or 'fista'"):
+    with pytest.raises(OptionError, match="ServedRows holds them elsewhere: use solver='sparsa' or 'fista'"):
         block_cd.solve(elsewhere)
 
 

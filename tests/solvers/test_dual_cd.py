@@ -338,7 +338,7 @@ def test_refusals():
         OptionError, match=r"object holds them elsewhere: no solver minimises loss 'hinge' there.*'squared_hinge'"
     ):
         dual_cd.solve(replace(problem(X, y, "hinge", 0.1), engine=object()))
-    with pytest.raises(OptionError, match="object holds them: use solver='lbfgs' or 'newton'"):
+    with pytest.raises(OptionError, match="object holds them elsewhere: use solver='lbfgs' or 'newton'"):
         dual_cd.solve(replace(problem(X, y, "logistic", 0.1), engine=object()))
     with pytest.raises(DataError, match="scale the features"):
         dual_cd.solve(problem((X * 1e30).astype(np.float32), y, "hinge", 0.1))

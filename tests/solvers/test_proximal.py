@@ -387,7 +387,7 @@ class Elsewhere:
 def test_fobos_refuses_rows_held_elsewhere_and_says_what_runs_there():
     objective = problem(*telling_problem(13), "softmax", alpha=0.1)
     far = replace(objective, engine=Elsewhere(objective.engine))
-    with pytest.raises(OptionError, match="Elsewhere holds them: use solver='sparsa' or 'fista'"):
+    with pytest.raises(OptionError, match="Elsewhere holds them elsewhere: use solver='sparsa' or 'fista'"):
         fobos.solve(far)
 
 

@@ -270,5 +270,5 @@ class _Run:
         def narrow(keep: np.ndarray) -> System:
             return self._system(columns[keep], curvature[keep])
 
-        assert self.metric is not None  # made where there is no small Hessian
+        assert self.metric is not None  # set if there is no small Hessian
         return System(product, self.metric.solver(curvature), narrow)
