@@ -8,16 +8,15 @@ in the CPU cache between the two products of a gradient.
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from lineal.design import Design
-from lineal.engine.base import Block, Summands, add_along_tree
-from lineal.engine.state import Changing, RowState, StateCache, States, commit, cut_rows
+from lineal.engine.base import Block
+from lineal.engine.in_process import InProcess
+from lineal.engine.state import StateCache
 
 #: Largest number of bytes for the scores of a block.
 SCORE_BYTES = 64 << 20
@@ -27,7 +26,7 @@ DENSE_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
-class LocalEngine:
+class LocalEngine(InProcess):
     """Engine whose rows are arrays in this process.
 
     Memory: scores and gradients of one block, at most 2·SCORE_BYTES, and row state.
@@ -106,36 +105,3 @@ class LocalEngine:
             )
             for start, stop in cuts
         ]
-
-    def sum(self, step: Any, *arguments: Any, states: States = (), rows: int = 1) -> Summands:
-        """Sum of step(block, *pieces of the states, *arguments) over all blocks (see `add_along_tree`)."""
-        if not states:
-            return add_along_tree(step(block, *arguments) for block in self.blocks(rows))
-        return add_along_tree(self._results(step, arguments, states))
-
-    def update(self, step: Any, *arguments: Any, states: States) -> None:
-        """Run a step only to update states; skipped where these are not kept."""
-        if all(self.cache.holds(entry.state) for entry in states if isinstance(entry, Changing)):
-            for _ in self._results(step, arguments, states):
-                pass
-        else:
-            commit(states)
-
-    def gather(self, step: Any, *arguments: Any, states: States = ()) -> list[Any]:
-        """Results of a step, one per block, in order."""
-        return list(self._results(step, arguments, states))
-
-    def _results(self, step: Any, arguments: tuple[Any, ...], states: States) -> Iterator[Any]:
-        uses = [entry.use() for entry in states]
-        for number, block in enumerate(self.blocks()):
-            block_uses = [use.for_rows(block.first, block.n) for use in uses]
-            yield self.cache.run(step, number, block, block_uses, arguments)
-        commit(states)
-
-    def state(self, rebuild: Any, *arguments: Any, max_bytes: float = math.inf) -> RowState:
-        """Row state that `rebuild(block, *arguments)` computes, kept up to `max_bytes` for all rows together."""
-        return self.cache.drop_with(RowState(rebuild, arguments, max_bytes / max(self.shape[0], 1)))
-
-    def cut(self, array: Any) -> RowState:
-        """Row state of an array (n, …), without a copy."""
-        return RowState(cut_rows, (array,), -1.0)

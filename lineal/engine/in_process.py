@@ -1,0 +1,59 @@
+"""What engines share that run their steps in this process: sums and row state over the blocks that they provide."""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from lineal.engine.base import Block, Summands, add_along_tree
+from lineal.engine.state import Changing, RowState, StateCache, States, commit, cut_rows
+
+
+class InProcess(abc.ABC):
+    """Base of an engine that provides its blocks one after the other; the first one again for every step."""
+
+    cache: StateCache
+
+    @property
+    @abc.abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and columns of X."""
+
+    @abc.abstractmethod
+    def blocks(self, at_least: int = 1) -> Iterable[Block]:
+        """All blocks in order, of at least `at_least` rows each if that is possible."""
+
+    def sum(self, step: Any, *arguments: Any, states: States = (), rows: int = 1) -> Summands:
+        """Sum of step(block, *pieces of the states, *arguments) over all blocks (see `add_along_tree`)."""
+        if not states:
+            return add_along_tree(step(block, *arguments) for block in self.blocks(rows))
+        return add_along_tree(self._results(step, arguments, states))
+
+    def update(self, step: Any, *arguments: Any, states: States) -> None:
+        """Run a step only to update states; skipped where these are not kept."""
+        if all(self.cache.holds(entry.state) for entry in states if isinstance(entry, Changing)):
+            for _ in self._results(step, arguments, states):
+                pass
+        else:
+            commit(states)
+
+    def gather(self, step: Any, *arguments: Any, states: States = ()) -> list[Any]:
+        """Results of a step, one per block, in order."""
+        return list(self._results(step, arguments, states))
+
+    def _results(self, step: Any, arguments: tuple[Any, ...], states: States) -> Iterator[Any]:
+        uses = [entry.use() for entry in states]
+        for number, block in enumerate(self.blocks()):
+            block_uses = [use.for_rows(block.first, block.n) for use in uses]
+            yield self.cache.run(step, number, block, block_uses, arguments)
+        commit(states)
+
+    def state(self, rebuild: Any, *arguments: Any, max_bytes: float = math.inf) -> RowState:
+        """Row state that `rebuild(block, *arguments)` computes, kept up to `max_bytes` for all rows together."""
+        return self.cache.drop_with(RowState(rebuild, arguments, max_bytes / max(self.shape[0], 1)))
+
+    def cut(self, array: Any) -> RowState:
+        """Row state of an array (n, …), without a copy."""
+        return RowState(cut_rows, (array,), -1.0)
