@@ -28,3 +28,11 @@ def test_random_problems_are_solved_as_stated(loss, tally, factor):
     endings = {f"{status} ({solver})": count for (solver, status), count in report.endings.items()}
     area.add({**report.counts, **endings}, report.worst)
     print(report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [20_057, 20_192, 20_204])
+def test_problems_that_had_findings(number):
+    """Dual methods that ended above zero weights, and an objective that lost tiny losses."""
+    report = judge.judge([number])
+    assert not report.findings, "\n".join(map(str, report.findings))

@@ -179,5 +179,5 @@ def test_a_unit_leaves_the_strength_of_the_penalty_finite_and_positive(penalty, 
     strengths = outside.regulariser.strengths if moved is None else moved.inside.regulariser.strengths
     assert np.isfinite(strengths.astype(dtype)).all() or moved is None
     assert (strengths > 0.0).all()
-    found = minimise(fista, outside, tol=1e-3, max_iter=10)
+    found = minimise(fista.solve, outside, tol=1e-3, max_iter=10)
     assert np.isfinite(found.certificate.primal)
