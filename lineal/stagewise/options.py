@@ -40,14 +40,14 @@ class StagewiseOptions(Options):
     alpha: float = option(1e-7, "ridge of a stage, alpha/2 times the squares of its weights beside the mean loss")
     inner_iter: int | None = option(None, "iterations per stage of update 'softmax'; None means 50")
     validation_fraction: float | None = option(
-        None, "fraction of rows held out, to stop when their error falls no more"
+        None, "fraction of rows held out, to stop when their error stops falling"
     )
     patience: int | None = option(None, "stages without a lower error of held-out rows that end the fit; None means 5")
     n_models: int = option(1, "models with different features, whose scores are averaged")
     class_weight: str | dict[Any, float] | None = option(None, "None, 'balanced', or a dict of weights of the classes")  # noqa: RUF009
     precision: str = option("float32", "precision of features and weights: float32 or float64")
     block_memory: int = option(
-        1 << 30, "bytes of features of a stage that may be kept; more are made again for each pass"
+        1 << 30, "bytes of features of a stage that may be kept, or they are made for each pass"
     )
     max_time: float | None = option(None, "seconds at most; the stages so far are kept")
     n_jobs: int | None = option(None, "threads; None or -1 means all cores")
