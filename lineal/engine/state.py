@@ -116,6 +116,7 @@ class StateCache:
         return result
 
     def _take(self, number: int, use: Use, block: Any) -> Piece:
+        """Piece of a block in the version that the step needs: from the cache, or rebuilt."""
         place = use.key, number
         version, piece = self.kept.pop(place, (-1, {})) if use.changes else self.kept.get(place, (-1, {}))
         if version == use.version:

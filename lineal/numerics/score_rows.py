@@ -133,6 +133,7 @@ class ScoreRows:
         return self.objective.split(self.centred.outside(theta))
 
     def _inside(self, correlation: np.ndarray, total: np.ndarray) -> np.ndarray:
+        """Gradient with respect to W and b̃, from X'R and the sums of R."""
         if self.centred.means is None:
             return correlation
         out = np.empty((len(correlation) + 1, correlation.shape[1]), correlation.dtype)
@@ -319,6 +320,7 @@ def _in_parallel(block: Block, task: Any, *given: Any) -> tuple[np.ndarray, np.n
 
 @kernel
 def _separate_trial(loss, targets, weights, Z, Y, steps, R, columns, k, D, start, stop):
+    """Compute R and D of a range of rows, for a loss that treats columns separately; returns losses and derivatives."""
     signs = np.empty(k)
     m = Z.shape[1]
     sums = np.zeros((2, m))
@@ -339,6 +341,7 @@ def _separate_trial(loss, targets, weights, Z, Y, steps, R, columns, k, D, start
 
 @kernel
 def _coupled_trial(loss, targets, weights, Z, Y, steps, R, start, stop):
+    """Compute R of a range of rows, for a loss that couples the columns; returns the loss and its derivative."""
     k = Z.shape[1]
     work, z = np.empty(k), np.empty(k)
     sums = np.zeros((2, 1))

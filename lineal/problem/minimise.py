@@ -81,6 +81,7 @@ def _finite(fit: _Fit, budget: Budget) -> Solution:
 
 
 def _is_finite(objective: Objective, solution: Solution) -> bool:
+    """Whether parameters and objective are finite."""
     values = (solution.certificate.primal,) if objective.has_values else ()
     return all(bool(np.isfinite(number).all()) for number in (solution.weights, solution.intercept, *values))
 

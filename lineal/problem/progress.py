@@ -50,6 +50,7 @@ class Progress:
             _print(f"{snapshot.seconds:8.1f} s  {state}")
 
     def _fraction(self, gap: float) -> float:
+        """Fraction of the way from the largest gap to `tol`, on a logarithmic scale."""
         if not (gap > 0.0 and math.isfinite(gap)):
             return 0.0
         self._first = max(self._first or gap, gap)

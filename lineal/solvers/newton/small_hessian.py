@@ -64,6 +64,7 @@ class SmallHessian:
         self._begin()
 
     def _begin(self) -> None:
+        """Start with matrices of zeros and blocks without curvatures."""
         size, k = len(self.ridge), self.rows.n_problems
         self.held = self.rows.engine.state(_NothingHeld(self.rows.engine.dtype), k)
         self.sums, self.is_made = np.zeros((k, size, size)), False
