@@ -7,67 +7,25 @@ import sys
 import time
 from contextlib import suppress
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from lineal.problem.solution import Snapshot
+
+S = TypeVar("S", bound="_Shown")
 
 #: Seconds between two lines if there is no terminal.
 SECONDS_PER_LINE = 2.0
 
 
-class Progress:
-    """Progress of a solver's gap towards `tol`, on a logarithmic scale. Silent if verbose is 0."""
+class _Shown:
+    """A bar on a terminal, or a line every few seconds elsewhere. Silent if verbose is 0."""
 
-    def __init__(self, verbose: int, tol: float) -> None:
-        self.verbose, self.tol = int(verbose), tol
-        self._bar: Any = None
-        self._first: float | None = None
-        self._last_line = -math.inf
-
-    def __enter__(self) -> Progress:
-        self._bar = _bar("fitting") if self.verbose else None
-        if self._bar is not None:
-            self._task = self._bar.add_task("fit", total=1.0, state="")
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    @property
-    def callbacks(self) -> tuple[Any, ...]:
-        """Callbacks to pass to a solver."""
-        return (self._show,) if self.verbose else ()
-
-    def _show(self, snapshot: Snapshot) -> None:
-        state = f"iteration {snapshot.iteration}, objective {snapshot.objective:.6g}, gap {snapshot.gap:.1e}"
-        if self._bar is not None:
-            self._bar.update(self._task, completed=self._fraction(snapshot.gap), state=state)
-        elif time.monotonic() - self._last_line >= SECONDS_PER_LINE:
-            self._last_line = time.monotonic()
-            _print(f"{snapshot.seconds:8.1f} s  {state}")
-
-    def _fraction(self, gap: float) -> float:
-        """Fraction of the way from the largest gap to `tol`, on a logarithmic scale."""
-        if not (gap > 0.0 and math.isfinite(gap)):
-            return 0.0
-        self._first = max(self._first or gap, gap)
-        if self._first <= self.tol:
-            return 1.0
-        return min(1.0, math.log(self._first / gap) / math.log(self._first / self.tol))
-
-
-class Steps:
-    """Number of completed steps out of a total, which can be an upper bound. Silent if verbose is 0."""
-
-    def __init__(self, verbose: int, title: str, total: int) -> None:
-        self.verbose, self.title, self.total, self.done = int(verbose), title, total, 0
+    def __init__(self, verbose: int, title: str, total: float) -> None:
+        self.verbose, self.title, self.total = int(verbose), title, total
         self._bar: Any = None
         self._last_line = -math.inf
 
-    def __enter__(self) -> Steps:
+    def __enter__(self: S) -> S:
         self._start = time.monotonic()
         self._bar = _bar(self.title) if self.verbose else None
         if self._bar is not None:
@@ -80,13 +38,49 @@ class Steps:
         if self._bar is not None:
             self._bar.stop()
 
-    def step(self, state: str) -> None:
-        """Announce the next step; `state` describes it."""
+    def _tell(self, completed: float, state: str, line: str) -> None:
+        """Show the state beside the bar, or the line."""
         if self._bar is not None:
-            self._bar.update(self._task, completed=self.done, state=state)
+            self._bar.update(self._task, completed=completed, state=state)
         elif self.verbose and time.monotonic() - self._last_line >= SECONDS_PER_LINE:
             self._last_line = time.monotonic()
-            _print(f"{self._last_line - self._start:8.1f} s  {self.done} of {self.total}, {state}")
+            _print(f"{self._last_line - self._start:8.1f} s  {line}")
+
+
+class Progress(_Shown):
+    """Progress of one fit, as the fraction of the way from its first gap to `tol`."""
+
+    def __init__(self, verbose: int, tol: float) -> None:
+        super().__init__(verbose, "fitting", 1.0)
+        self.tol, self._first = tol, 0.0
+
+    @property
+    def callbacks(self) -> tuple[Any, ...]:
+        """Callbacks to pass to a solver."""
+        return (self._show,) if self.verbose else ()
+
+    def _show(self, snapshot: Snapshot) -> None:
+        state = f"iteration {snapshot.iteration}, objective {snapshot.objective:.6g}, gap {snapshot.gap:.1e}"
+        self._tell(self._fraction(snapshot.gap), state, state)
+
+    def _fraction(self, gap: float) -> float:
+        """Fraction of the way from the largest gap to `tol`, on a logarithmic scale."""
+        if not (gap > 0.0 and math.isfinite(gap)):
+            return 0.0
+        self._first = max(self._first or gap, gap)
+        if self._first <= self.tol:
+            return 1.0
+        return min(1.0, math.log(self._first / gap) / math.log(self._first / self.tol))
+
+
+class Steps(_Shown):
+    """Number of completed steps out of a total, which can be an upper bound."""
+
+    done: int = 0
+
+    def step(self, state: str) -> None:
+        """Announce the next step; `state` describes it."""
+        self._tell(self.done, state, f"{self.done} of {self.total}, {state}")
         self.done += 1
 
 
