@@ -46,9 +46,7 @@ class StagewiseOptions(Options):
     n_models: int = option(1, "models with different features, whose scores are averaged")
     class_weight: str | dict[Any, float] | None = option(None, "None, 'balanced', or a dict of weights of the classes")  # noqa: RUF009
     precision: str = option("float32", "precision of features and weights: float32 or float64")
-    block_memory: int = option(
-        1 << 30, "bytes of features of a stage that may be kept, or they are made for each pass"
-    )
+    block_memory: int = option(1 << 30, "bytes of features of a stage that may be kept, or they are made for each pass")
     max_time: float | None = option(None, "seconds at most; the stages so far are kept")
     n_jobs: int | None = option(None, "threads; None or -1 means all cores")
     random_state: int | None = option(None, "seed of the features and of the rows held out")
