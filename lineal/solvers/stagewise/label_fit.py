@@ -15,7 +15,7 @@ import numpy as np
 from lineal import penalties
 from lineal.design import wrap
 from lineal.engine.base import Block, Engine, Summands, add_along_tree
-from lineal.engine.state import Piece, RowState, States
+from lineal.engine.state import Piece, States
 from lineal.numerics.centred import Centred
 from lineal.numerics.factorisation import Factor
 from lineal.penalties.regulariser import Regulariser
@@ -38,7 +38,8 @@ def fit_labels(
     moments, _, _ = moments_of(engine, states, features, "softmax")
     width, k, dtype = features.width, engine.n_columns, features.dtype
     regulariser = Regulariser(penalties.get("l2"), alpha, width)
-    objective = Objective(FeatureEngine(engine, features, states), loss, regulariser)
+    sums: Any = FeatureEngine(engine, features, states)
+    objective = Objective(sums, loss, regulariser)
     assert moments.means is not None
     centred = Centred(objective, (moments.means[:, None], moments.constant))
     square = np.zeros((width + 1, width + 1))
@@ -60,7 +61,8 @@ def fit_labels(
 class FeatureEngine:
     """The rows of another engine by the features of a stage; running scores are the offsets.
 
-    Steps see a chunk of rows at a time. They have no row state of their own: solvers that need some do not run here.
+    Steps see a chunk of rows at a time. Chunks have no row state, so this is the part of `Engine` that sums alone:
+    Algorithm 1 needs no more.
     """
 
     engine: Engine
@@ -101,27 +103,9 @@ class FeatureEngine:
         """The same features of rows with other weights."""
         return FeatureEngine(self.engine.with_weights(weights), self.features, self.states)
 
-    def sum(self, step: Any, *arguments: Any, states: States = (), rows: int = 1) -> Summands:
-        """Σ over chunks and blocks of step(chunk, *arguments)."""
-        if states:
-            raise NotImplementedError("steps over the features of a stage have no row state of their own")
+    def sum(self, step: Any, *arguments: Any, rows: int = 1) -> Summands:
+        """Sum of step(chunk, *arguments) over all chunks of all blocks."""
         return self.engine.sum(OnFeatures(step), self.features, *arguments, states=self.states)
-
-    def gather(self, step: Any, *arguments: Any, states: States = ()) -> list[Any]:
-        """Not for features, whose chunks would be too many answers."""
-        raise NotImplementedError("the features of a stage are for sums alone")
-
-    def update(self, step: Any, *arguments: Any, states: States) -> None:
-        """Not for features: there is no row state to update."""
-        raise NotImplementedError("steps over the features of a stage have no row state of their own")
-
-    def state(self, rebuild: Any, *arguments: Any, max_bytes: float = math.inf) -> RowState:
-        """Not for features: chunks have no pieces."""
-        raise NotImplementedError("steps over the features of a stage have no row state of their own")
-
-    def cut(self, array: Any) -> RowState:
-        """Not for features: chunks have no pieces."""
-        raise NotImplementedError("steps over the features of a stage have no row state of their own")
 
 
 @dataclass(frozen=True)
