@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.liblinear.problems import Rows
 from benchmarks.sparse_multiclass import ours
 from benchmarks.sparse_multiclass.problems import MEDIUM, STRONG, WEAK, Plan, Table
-from lineal.solvers.block_cd import row_blocks
+from lineal.solvers.block_cd import weight_groups
 from lineal.solvers.block_cd.screening import safe_zeros
 
 TITLE = "Rows that are proven to be zero at a relative gap, and whether they are"
@@ -83,11 +83,11 @@ def _visits(plan: Plan, rows: Rows, alpha: float) -> list[Any]:
 def _counted(is_screening: bool) -> Iterator[dict[str, int]]:
     """Stands in for the sweeps of the working sets, one at a time, and counts; screening can be off."""
     count = {"sweeps": 0, "visits": 0}
-    sweep = row_blocks.descend
+    sweep = weight_groups.descend
 
     def counting(*arguments: Any) -> float:
         *rest, goal, sweeps = arguments
-        chosen, worst = rest[8], 0.0
+        chosen, worst = rest[3], 0.0
         for _ in range(sweeps if len(chosen) else 0):
             count["sweeps"] += 1
             count["visits"] += len(chosen)
@@ -96,9 +96,9 @@ def _counted(is_screening: bool) -> Iterator[dict[str, int]]:
                 break
         return worst if len(chosen) else sweep(*arguments)
 
-    with patch.object(row_blocks, "descend", counting):
+    with patch.object(weight_groups, "descend", counting):
         if is_screening:
             yield count
         else:
-            with patch.object(row_blocks, "safe_zeros", lambda objective, theta: np.zeros(objective.shape[0], bool)):
+            with patch.object(weight_groups, "safe_zeros", lambda objective, theta: np.zeros(objective.shape[0], bool)):
                 yield count

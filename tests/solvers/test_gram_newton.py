@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import sparse
-from test_row_blocks import problem
+from test_weight_groups import problem
 
 from lineal import penalties
-from lineal.solvers.block_cd import block_cd, gram_newton, row_blocks
-from lineal.solvers.block_cd.gram_newton import GramNewton, minimise
+from lineal.penalties.groups import parse_groups
+from lineal.solvers.block_cd import block_cd, gram_newton, weight_groups
+from lineal.solvers.block_cd.gram_newton import GramNewton, QuadraticModel, minimise
 
 slow = pytest.mark.slow
 
@@ -32,7 +33,7 @@ def steps(monkeypatch):
         seen.append(len(features))
         return GramNewton(objective, features, *rest)
 
-    monkeypatch.setattr(row_blocks, "GramNewton", counting)
+    monkeypatch.setattr(weight_groups, "GramNewton", counting)
     return seen
 
 
@@ -54,9 +55,9 @@ def test_groups_are_optimal_with_and_without_the_hessian(loss, penalty, intercep
     assert found.status == "converged"
     assert found.certificate.value <= 1e-10
     assert steps
-    live = [bool(found.weights[group].any()) for group in GROUPS]
-    assert 0 < sum(live) < len(GROUPS)
-    monkeypatch.setattr(row_blocks, "is_worthwhile", lambda *given: False)
+    is_used = [bool(found.weights[group].any()) for group in GROUPS]
+    assert 0 < sum(is_used) < len(GROUPS)
+    monkeypatch.setattr(weight_groups, "is_worthwhile", lambda *given: False)
     plain = block_cd.solve(objective, tol=1e-8, max_iter=3000)
     assert found.certificate.primal == pytest.approx(plain.certificate.primal, rel=2e-8)
     np.testing.assert_allclose(found.weights, plain.weights, atol=1e-3)
@@ -89,18 +90,17 @@ def test_more_features_than_rows_and_columns_without_anything(steps):
 def test_the_model_is_minimised():
     rng = np.random.default_rng(5)
     A = rng.normal(size=(30, 12))
-    H, slope, w = A.T @ A / 30, rng.normal(size=12), np.zeros(12)
-    offsets = np.concatenate([[0], np.cumsum([len(group) for group in GROUPS])])
-    features, penalty = np.concatenate(GROUPS), penalties.get("l1/l2")
-    moved = slope.copy()
-    first = minimise(penalty, offsets, features, np.full(5, 0.4), H, moved, w, 1e-9, 1000)
-    np.testing.assert_allclose(moved, slope + H @ w, atol=1e-12)
-    assert first >= np.linalg.norm(slope[GROUPS[0]]) - 0.4
+    H, start, w = A.T @ A / 30, rng.normal(size=12), np.zeros(12)
+    model = QuadraticModel(H, start.copy(), w)
+    first = minimise(penalties.get("l1/l2"), parse_groups(GROUPS, 12), np.full(5, 0.4), model, 1e-9, 1000)
+    gradient = model.gradient
+    np.testing.assert_allclose(gradient, start + H @ w, atol=1e-12)
+    assert first >= np.linalg.norm(start[GROUPS[0]]) - 0.4
     for group in GROUPS:
         if w[group].any():
-            np.testing.assert_allclose(moved[group], -0.4 * w[group] / np.linalg.norm(w[group]), atol=1e-7)
+            np.testing.assert_allclose(gradient[group], -0.4 * w[group] / np.linalg.norm(w[group]), atol=1e-7)
         else:
-            assert np.linalg.norm(moved[group]) <= 0.4 + 1e-7
+            assert np.linalg.norm(gradient[group]) <= 0.4 + 1e-7
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""An objective as a function of the weights of some features, and searches along a direction of theirs.
+"""The objective as a function of the weights of some features, with a line search.
 
-What Newton steps on the features in use (`support_newton.py`) and on a working set (`gram_newton.py`) share. Scores
-and weighted gradients of all rows are kept, so that a trial step costs no pass over X.
+Newton steps on the features in use (`support_newton.py`) and on a working set (`gram_newton.py`) share it. The scores
+and weighted gradients of all rows are kept, so a trial of the line search needs no pass over X.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from lineal.problem.objective import Objective
 
 
 class ChosenFeatures:
-    """F by the weights of some features, whole blocks, and by b̃.
+    """The objective as a function of b̃ and the weights of some features, which are whole groups.
 
-    X_S are these features by rows; Z and R, scores and weighted gradients of all rows, are changed in place.
+    X_S has these features by rows. Z and R, the scores and weighted gradients of all rows, are changed in place.
     """
 
     def __init__(
@@ -40,25 +40,28 @@ class ChosenFeatures:
         self.theta = self.rows.centred.inside(np.ascontiguousarray(theta[self.chosen]))
         self.piece = self.rows.begin(self.theta, Z, R)
 
-    def answer(self) -> np.ndarray:
-        """The rows of θ for `chosen`."""
+    def solution(self) -> np.ndarray:
+        """Rows `chosen` of θ."""
         return self.rows.centred.outside(self.theta)
 
-    def value(self, length: float, theta: np.ndarray) -> float:
-        """F at θ, which is `length` along the direction looked at; the rows are then seen from there."""
-        losses, _ = self.rows.trial(np.full(self.rows.n_problems, length))
+    def value(self, step_size: float, theta: np.ndarray) -> float:
+        """Objective at θ, which is `step_size` along the current direction; the rows then have its derivatives."""
+        losses, _ = self.rows.trial(np.full(self.rows.n_problems, step_size))
         return float(losses.sum()) + self.regulariser.value(np.ascontiguousarray(theta[: self.d]))
 
-    def search(self, direction: np.ndarray, decrease: float, value: float, lengths: Iterable[float]) -> float | None:
-        """Go the first of the lengths at which F falls by this much a unit; F there, or None where it never does."""
+    def search(self, direction: np.ndarray, decrease: float, value: float, step_sizes: Iterable[float]) -> float | None:
+        """Take the first step size t at which the objective changes by at most t·decrease, which is negative.
+
+        Returns the new objective, or None if no step size is good enough.
+        """
         self.rows.set_direction(direction)
         noise = 4.0 * float(np.finfo(direction.dtype).eps) * abs(value)
-        for length in lengths:
-            theta = self.theta + direction.dtype.type(length) * direction
-            found = self.value(length, theta)
-            if math.isfinite(found) and found <= value + length * decrease + noise:
-                self.rows.accept(np.full(self.rows.n_problems, length), theta)
+        for step_size in step_sizes:
+            theta = self.theta + direction.dtype.type(step_size) * direction
+            new_value = self.value(step_size, theta)
+            if math.isfinite(new_value) and new_value <= value + step_size * decrease + noise:
+                self.rows.accept(np.full(self.rows.n_problems, step_size), theta)
                 self.theta = theta
-                return found
+                return new_value
         self.value(0.0, self.theta)
         return None

@@ -1,4 +1,4 @@
-"""The outer loop of block coordinate descent: improve, look at the violations, certify when that looks worthwhile."""
+"""The outer loop of block coordinate descent: improve, measure violations, and certify when it pays."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from lineal.problem.monitor import Monitor
 from lineal.problem.objective import Objective, check_finite
 from lineal.problem.solution import Certificate, Solution
 
-#: Iterations without any progress after which rounding is to blame.
+#: Iterations without progress after which a fit has stalled: only rounding errors are left.
 PATIENCE = 5
 
 
 class State(Protocol):
-    """Parameters θ of an objective in the middle of a descent, changed in place."""
+    """Parameters θ during a descent, changed in place, and what is known about their optimality."""
 
     by_columns: Objective
     theta: np.ndarray
@@ -24,16 +24,16 @@ class State(Protocol):
         """Value of the objective."""
         ...
 
-    def look(self) -> None:
-        """See how far the parameters are from optimal."""
+    def measure(self) -> None:
+        """Measure how far the parameters are from optimal."""
         ...
 
     def estimate(self) -> float:
-        """What the certificate is likely to say."""
+        """Estimate of the value of the certificate."""
         ...
 
     def is_done(self) -> bool:
-        """Whether a certificate is worth its price."""
+        """Whether to compute the certificate now."""
         ...
 
     def certificate(self) -> Certificate:
@@ -41,24 +41,24 @@ class State(Protocol):
         ...
 
     def accepts(self, certificate: Certificate) -> bool:
-        """Whether this is what was asked for."""
+        """Whether the certificate is good enough to stop."""
         ...
 
     def tighten(self) -> None:
-        """Ask more of the next iterations, after a certificate that was not good enough."""
+        """Require more of the next iterations, after a certificate that was not good enough."""
         ...
 
     def improve(self) -> None:
-        """One iteration."""
+        """Do one iteration."""
         ...
 
 
 def improve_until_done(state: State, monitor: Monitor) -> Solution:
-    """Iterations until a certificate is accepted, the monitor ends them, or nothing is gained any more."""
+    """Iterate until a certificate is accepted, the monitor stops the fit, or there is no progress."""
     split = state.by_columns.split
     value = state.objective()
     check_finite(value, "the objective at the starting point")
-    state.look()
+    state.measure()
     iteration, idle, best = 0, 0, state.estimate()
     status = monitor.record(0, value, state.estimate(), *split(state.theta))
     while True:
@@ -69,7 +69,7 @@ def improve_until_done(state: State, monitor: Monitor) -> Solution:
             state.tighten()
         before = value
         state.improve()
-        state.look()
+        state.measure()
         iteration, value = iteration + 1, state.objective()
         status = monitor.record(iteration, value, state.estimate(), *split(state.theta))
         idle = 0 if value < before * (1.0 - 1e-14) or state.estimate() < 0.9 * best else idle + 1

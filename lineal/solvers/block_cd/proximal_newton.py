@@ -2,13 +2,13 @@
 
     min over w, b   Σ_i s_i ℓ(t_i, z_i) + Σ_j λ1_j|w_j| + ½λ2_j(w_j − v_j)²,   z = Xw + b + o
 
-Each step freezes the slopes ρ_i = s_i ℓ' and the bends D_i = s_i ℓ'' (generalised where ℓ'' jumps), minimises the
-quadratic model by coordinate descent, and goes along the direction found as far as the true objective falls (Yuan, Ho
-& Lin, 2012: newGLMNET). No exponential is computed inside the coordinate loop. Two things are done differently:
+Each step fixes the derivatives ρ_i = s_i ℓ' and the curvatures D_i = s_i ℓ'' (generalised where ℓ'' jumps), minimises
+the quadratic model by coordinate descent, and does a line search for the objective itself along the direction to that
+minimum (Yuan, Ho & Lin, 2012: newGLMNET). The loop over coordinates computes no exponentials. Two things differ:
 
-* ρ is kept at the slopes of the *model*, ρ_i + D_i(Xd)_i, so a visit of a coordinate gathers one vector, not two;
-* the intercept is eliminated: of the model in b only S = Σρ and ΣD are needed, so b sits at its best after every
-  coordinate step, for one multiplication. A column with a large mean is then as easy as a centred one.
+* ρ has the derivatives of the *model*, ρ_i + D_i(Xd)_i, so a visit of a coordinate reads one vector instead of two;
+* the intercept is eliminated. The model depends on b only through S = Σρ and ΣD, so b takes its best value after every
+  update, for one multiplication. A column with a large mean is then as easy as a centred one.
 """
 
 from __future__ import annotations
@@ -22,46 +22,75 @@ from lineal.core.maths import soft_threshold, wide
 from lineal.design.constant_columns import ROUNDING
 from lineal.penalties.base import l1_residual
 
-#: Share of the decrease that the model's slope promises.
+#: Required fraction of the decrease that the model predicts.
 DECREASE = 0.01
 
-#: Sweeps over the coordinates of one model before those left alone are looked at again, how often that is done, and
-#: halvings of one step.
+#: Sweeps per cycle over the active coordinates of a model, cycles (each begins with all coordinates), and halvings of
+#: the step size.
 MAX_SWEEPS, MAX_CYCLES, MAX_HALVINGS = 20, 2, 30
 
-#: Steps of the intercept alone at the end.
-MAX_BALANCE = 4
+#: Updates of only the intercept at the end.
+MAX_INTERCEPT_UPDATES = 4
 
-#: The model is good enough once its largest violation has fallen to this share.
-MODEL_SHARE = 0.1
+#: The model has converged when its largest violation is this fraction of the first one.
+MODEL_FRACTION = 0.1
 
-#: A zero weight whose slope is below this share of its threshold is left alone by the rest of a cycle's sweeps, ...
+#: A zero weight is inactive in the rest of a cycle if its derivative is below this fraction of its threshold, ...
 FAR = 0.7
 
-#: ... and so is a weight that moved by less than this share of what is good enough (a quarter of the time on text).
+#: ... and so is a weight whose update is below this fraction of the goal (this saves a quarter of the time on text).
 SETTLED = 0.3
 
 
-class Scalars(NamedTuple):
-    """The penalty of every feature: λ1|w| + ½λ2(w − v)²; `centres` is (d, k), or (0, 0) for zeros."""
+class WeightPenalty(NamedTuple):
+    """Penalty per feature: λ1|w| + ½λ2(w − v)²; `centres` has v, (d, k), or is (0, 0) for zeros."""
 
     absolute: Any
     square: Any
     centres: Any
 
 
-class Rows(NamedTuple):
-    """What a score column needs of the rows: weights s, and scratch vectors of n in the precision of the data."""
+class ColumnProblem(NamedTuple):
+    """Objective of score column r as a function of the weights of the chosen features."""
+
+    layout: Any
+    loss: Any
+    penalty: Any
+    r: int
+    chosen: Any
+
+
+class ColumnRows(NamedTuple):
+    """Weights, signs and scores z of the rows for one column, and three scratch vectors in the precision of X.
+
+    The scratch vectors have the derivatives ρ, the curvatures D and the change of the scores along a direction.
+    """
 
     weights: Any
     signs: Any
-    slopes: Any
-    bends: Any
+    z: Any
+    derivatives: Any
+    curvatures: Any
     change: Any
 
 
+class Model(NamedTuple):
+    """Quadratic model of the chosen features: numbers per feature, and sums over the rows.
+
+    `gradients` are at the start of the step. `means` and `curvatures` have D as row weights, and the intercept is
+    eliminated from `curvatures`. `active` has the positions of the active features. `sums` has Σρ, and 1/ΣD or zero
+    without an intercept.
+    """
+
+    gradients: Any
+    means: Any
+    curvatures: Any
+    active: Any
+    sums: Any
+
+
 @kernel
-def penalty_slope(penalty, j, r, w):
+def penalty_derivative(penalty, j, r, w):
     """Derivative of the smooth part of the penalty."""
     centre = penalty.centres[j, r] if penalty.centres.shape[0] > 0 else 0.0
     return penalty.square[j] * (wide(w) - centre)
@@ -69,190 +98,191 @@ def penalty_slope(penalty, j, r, w):
 
 @kernel
 def penalty_value(penalty, j, r, w):
-    """λ1|w| + ½λ2(w − v)²."""
+    """Penalty λ1|w| + ½λ2(w − v)² of one weight."""
     centre = penalty.centres[j, r] if penalty.centres.shape[0] > 0 else 0.0
     away = wide(w) - centre
     return penalty.absolute[j] * abs(wide(w)) + 0.5 * penalty.square[j] * away * away
 
 
 @kernel
-def _expand(loss, rows, z, step):
-    """Slopes and bends of the rows at z + step·change; returns the loss, Σρ and ΣD."""
-    value, slope_sum, bend_sum = 0.0, 0.0, 0.0
-    step = z.dtype.type(step)
+def _expand(loss, rows, step_size):
+    """Compute ρ and D of the rows at z + step_size·change; returns the loss, Σρ and ΣD."""
+    z, total, derivative_sum, curvature_sum = rows.z, 0.0, 0.0, 0.0
+    step_size = z.dtype.type(step_size)
     for i in range(np.uintp(z.shape[0])):
-        here, slope, bend = loss.expansion(rows.signs[i], wide(z[i] + step * rows.change[i]))
+        value, derivative, curvature = loss.expansion(rows.signs[i], wide(z[i] + step_size * rows.change[i]))
         s = rows.weights[i]
-        rows.slopes[i] = s * slope
-        rows.bends[i] = s * bend
-        value += s * here
-        slope_sum += s * slope
-        bend_sum += s * bend
-    return value, slope_sum, bend_sum
+        rows.derivatives[i] = s * derivative
+        rows.curvatures[i] = s * curvature
+        total += s * value
+        derivative_sum += s * derivative
+        curvature_sum += s * curvature
+    return total, derivative_sum, curvature_sum
 
 
 @kernel
-def _sweep(layout, penalty, r, chosen, live, count, w, means, bends, rows, sums, settled):
-    """One pass over the live coordinates of the model; returns the largest violation, and how many are still live.
-
-    sums holds Σρ and 1/ΣD (zero without an intercept).
-    """
+def _sweep(problem, rows, model, w, count, settled):
+    """Update the first `count` active coordinates; returns the largest violation and how many are still active."""
+    layout, penalty, means, sums, active = problem.layout, problem.penalty, model.means, model.sums, model.active
     largest = 0.0
     kept = 0
-    for at in range(count):
-        a = live[at]
-        j = chosen[a]
-        bend = bends[a] + penalty.square[j]
-        if bend <= 0.0:
+    for position in range(count):
+        a = active[position]
+        j = problem.chosen[a]
+        curvature = model.curvatures[a] + penalty.square[j]
+        if curvature <= 0.0:
             continue
-        slope = layout.column_dot(j, rows.slopes) - means[a] * sums[0] * sums[1] + penalty_slope(penalty, j, r, w[a])
+        derivative = layout.column_dot(j, rows.derivatives) - means[a] * sums[0] * sums[1]
+        derivative += penalty_derivative(penalty, j, problem.r, w[a])
         threshold = penalty.absolute[j]
         before = w[a]
-        if before == 0.0 and abs(slope) < FAR * threshold:
-            continue  # far from moving: looked at again by the next cycle
-        after = soft_threshold(before * bend - slope, threshold) / bend
+        if before == 0.0 and abs(derivative) < FAR * threshold:
+            continue
+        after = soft_threshold(before * curvature - derivative, threshold) / curvature
         step = after - before
-        if abs(step) * bend > settled:
-            live[kept] = a
+        if abs(step) * curvature > settled:
+            active[kept] = a
             kept += 1
         if step != 0.0:
-            largest = max(largest, abs(step) * bend)
+            largest = max(largest, abs(step) * curvature)
             w[a] = after
             sums[0] += step * means[a]
-            layout.column_add_scaled(j, step, rows.bends, rows.slopes)
+            layout.column_add_scaled(j, step, rows.curvatures, rows.derivatives)
     return largest, kept
 
 
 @kernel
-def _minimise(layout, penalty, r, chosen, live, w, means, bends, rows, sums, enough):
-    """Sweeps until no coordinate moves by more than `enough`, over fewer and fewer, then again over all.
+def _minimise(problem, rows, model, w, enough):
+    """Minimise the model: sweeps over fewer and fewer coordinates, then again over all, until no violation is large.
 
-    The weights left alone move out of place while the others do: without a second look at them the largest violation
-    only halves.
+    The best values of inactive weights change with the other weights: without a second cycle over all of them, the
+    largest violation only halves.
     """
     for _ in range(MAX_CYCLES):
-        count = chosen.shape[0]
+        count = problem.chosen.shape[0]
         for a in range(count):
-            live[a] = a
+            model.active[a] = a
         first = 0.0
         for number in range(MAX_SWEEPS):
-            moved, count = _sweep(
-                layout, penalty, r, chosen, live, count, w, means, bends, rows, sums, SETTLED * enough
-            )
+            largest, count = _sweep(problem, rows, model, w, count, SETTLED * enough)
             if number == 0:
-                first = moved
-            if moved <= enough:
+                first = largest
+            if largest <= enough:
                 break
         if first <= enough:
             break
 
 
 @kernel
-def _prepare(layout, penalty, r, chosen, w, slopes, means, bends, rows, sums):
-    """Slope, mean and curvature of every chosen column, the intercept eliminated; returns the largest violation."""
+def _build(problem, rows, model, w):
+    """Compute gradient, mean and curvature of every chosen feature; returns the largest violation."""
+    penalty, sums, curvatures = problem.penalty, model.sums, model.curvatures
     largest = 0.0
-    for a in range(chosen.shape[0]):
-        j = chosen[a]
-        slope, mean, bend = layout.column_moments(j, rows.slopes, rows.bends)
-        slopes[a] = slope
-        means[a] = mean
-        own = bend - mean * mean * sums[1]
-        bends[a] = own if own > ROUNDING * bend else 0.0
-        slope += penalty_slope(penalty, j, r, w[a]) - mean * sums[0] * sums[1]
-        if bends[a] == 0.0 and penalty.square[j] == 0.0 and penalty.absolute[j] > 0.0:
-            bends[a] = 1e-12 * (bend + 1.0)  # nothing but the penalty acts on it
-        largest = max(largest, abs(l1_residual(w[a], slope, penalty.absolute[j])))
+    for a in range(problem.chosen.shape[0]):
+        j = problem.chosen[a]
+        gradient, mean, curvature = problem.layout.column_moments(j, rows.derivatives, rows.curvatures)
+        model.gradients[a] = gradient
+        model.means[a] = mean
+        own = curvature - mean * mean * sums[1]
+        curvatures[a] = own if own > ROUNDING * curvature else 0.0
+        gradient += penalty_derivative(penalty, j, problem.r, w[a]) - mean * sums[0] * sums[1]
+        if curvatures[a] == 0.0 and penalty.square[j] == 0.0 and penalty.absolute[j] > 0.0:
+            curvatures[a] = 1e-12 * (curvature + 1.0)  # only the penalty depends on this weight
+        largest = max(largest, abs(l1_residual(w[a], gradient, penalty.absolute[j])))
     return largest
 
 
 @kernel
-def descend(layout, loss, penalty, r, rows, z, chosen, w, intercept, goal, share, max_steps):
-    """Proximal Newton steps on the chosen columns until their largest violation is `goal`, or no step helps.
+def descend(problem, rows, w, intercept, goal, fraction, max_steps):
+    """Do proximal Newton steps on the chosen features until their largest violation is `goal`, or no step helps.
 
-    `goal` is also at most `share` of the largest violation at the start.
-    w, z and intercept[0] are moved; intercept is empty where none is fitted. Returns the loss at the end.
+    The goal is at most `fraction` of the largest violation at the start. Changes w, rows.z and intercept[0]; the
+    intercept is an empty array if none is fitted. Returns the loss at the end.
     """
-    p = chosen.shape[0]
-    slopes, means, bends = np.empty(p), np.empty(p), np.empty(p)
-    old = np.empty(p)
-    live = np.empty(p, np.int64)
-    sums = np.zeros(2)
+    layout, loss, penalty, r, chosen = problem
+    z, p = rows.z, chosen.shape[0]
+    model = Model(np.empty(p), np.empty(p), np.empty(p), np.empty(p, np.int64), np.zeros(2))
+    old, sums = np.empty(p), model.sums
     has_intercept = intercept.shape[0] > 0
-    noise = 4.0 * np.finfo(z.dtype).eps
     rows.change[:] = 0.0
-    value, slope_sum, bend_sum = _expand(loss, rows, z, 0.0)
+    value, derivative_sum, curvature_sum = _expand(loss, rows, 0.0)
     for number in range(max_steps):
-        first_sum = slope_sum
-        sums[0] = slope_sum
-        sums[1] = 1.0 / bend_sum if has_intercept and bend_sum > 0.0 else 0.0
-        largest = _prepare(layout, penalty, r, chosen, w, slopes, means, bends, rows, sums)
-        off_balance = abs(slope_sum) if has_intercept else 0.0
-        if number == 0:  # violations from outside know a less balanced intercept: relative to these, too
-            goal = min(goal, share * max(largest, off_balance))
-        if max(largest, off_balance) <= goal:
+        first_sum = derivative_sum
+        sums[0] = derivative_sum
+        sums[1] = 1.0 / curvature_sum if has_intercept and curvature_sum > 0.0 else 0.0
+        largest = _build(problem, rows, model, w)
+        of_intercept = abs(derivative_sum) if has_intercept else 0.0
+        if number == 0:  # the violations of the caller are of another intercept: the goal is relative to these, too
+            goal = min(goal, fraction * max(largest, of_intercept))
+        if max(largest, of_intercept) <= goal:
             break
         old[:] = w
-        _minimise(layout, penalty, r, chosen, live, w, means, bends, rows, sums, max(MODEL_SHARE * largest, 0.3 * goal))
+        _minimise(problem, rows, model, w, max(MODEL_FRACTION * largest, 0.3 * goal))
         shift = -sums[0] * sums[1]
-        promise = first_sum * shift
+        predicted = first_sum * shift
         rows.change[:] = shift
         for a in range(p):
             step = w[a] - old[a]
             if step != 0.0:
                 j = chosen[a]
                 layout.column_add(j, step, rows.change)
-                promise += slopes[a] * step + penalty_value(penalty, j, r, w[a]) - penalty_value(penalty, j, r, old[a])
-        length, value, slope_sum, bend_sum = _search(loss, penalty, r, chosen, rows, z, w, old, value, promise, noise)
-        if length == 0.0:  # the step may not even be finite
+                predicted += model.gradients[a] * step
+                predicted += penalty_value(penalty, j, r, w[a]) - penalty_value(penalty, j, r, old[a])
+        step_size, value, derivative_sum, curvature_sum = _search(problem, rows, w, old, value, predicted)
+        if step_size == 0.0:  # the direction may not even be finite
             w[:] = old
             break
         for a in range(p):
-            w[a] = w[a] if length == 1.0 else old[a] + length * (w[a] - old[a])
+            w[a] = w[a] if step_size == 1.0 else old[a] + step_size * (w[a] - old[a])
         if has_intercept:
-            intercept[0] += length * shift
+            intercept[0] += step_size * shift
         for i in range(np.uintp(z.shape[0])):
-            z[i] += length * rows.change[i]
+            z[i] += step_size * rows.change[i]
     if has_intercept:
-        value = _balance(loss, rows, z, intercept, value, slope_sum, bend_sum)
+        value = _update_intercept(loss, rows, intercept, value, derivative_sum, curvature_sum)
     return value
 
 
 @kernel
-def _balance(loss, rows, z, intercept, value, slope_sum, bend_sum):
-    """Newton steps of the intercept alone: a dual point needs Σρ = 0, and every score is off by the same otherwise."""
-    for _ in range(MAX_BALANCE):
-        if bend_sum <= 0.0 or abs(slope_sum) <= 1e-14:
+def _update_intercept(loss, rows, intercept, value, derivative_sum, curvature_sum):
+    """Do Newton steps on the intercept alone, since a dual point needs Σρ = 0; returns the loss."""
+    z = rows.z
+    for _ in range(MAX_INTERCEPT_UPDATES):
+        if curvature_sum <= 0.0 or abs(derivative_sum) <= 1e-14:
             break
-        shift = -slope_sum / bend_sum
+        shift = -derivative_sum / curvature_sum
         rows.change[:] = shift
-        there, slope_sum, bend_sum = _expand(loss, rows, z, 1.0)
-        if not there <= value * (1.0 + 4.0 * np.finfo(z.dtype).eps) or shift == 0.0:
+        new_value, derivative_sum, curvature_sum = _expand(loss, rows, 1.0)
+        if not new_value <= value * (1.0 + 4.0 * np.finfo(z.dtype).eps) or shift == 0.0:
             break
         for i in range(np.uintp(z.shape[0])):
             z[i] += rows.change[i]
         intercept[0] += shift
-        value = there
+        value = new_value
     return value
 
 
 @kernel
-def _search(loss, penalty, r, chosen, rows, z, w, old, value, promise, noise):
-    """The longest of the steps 1, ½, ¼, … to which the objective falls as promised; zero where none does.
+def _search(problem, rows, w, old, value, predicted):
+    """Find the largest step size 1, ½, ¼, … at which the objective decreases enough; zero if there is none.
 
-    Returns also what `_expand` does, of the point that the step leads to.
+    `predicted` is the change that the model predicts, a negative number. Returns the step size, and the results of
+    `_expand` at that point.
     """
-    here = 0.0
+    penalty, r, chosen = problem.penalty, problem.r, problem.chosen
+    old_penalty = 0.0
     for a in range(chosen.shape[0]):
-        here += penalty_value(penalty, chosen[a], r, old[a])
-    noise *= value + here
-    length = 1.0 if promise < noise else 0.0  # near the optimum promises are lost in rounding; steps are still good
+        old_penalty += penalty_value(penalty, chosen[a], r, old[a])
+    noise = 4.0 * np.finfo(rows.z.dtype).eps * (value + old_penalty)
+    # Near the optimum the predicted decrease is smaller than rounding errors, and steps are still good.
+    step_size = 1.0 if predicted < noise else 0.0
     for halvings in range(MAX_HALVINGS + 1):
-        length = length if halvings < MAX_HALVINGS else 0.0
-        there, slope_sum, bend_sum = _expand(loss, rows, z, length)
-        total = there
+        step_size = step_size if halvings < MAX_HALVINGS else 0.0
+        new_value, derivative_sum, curvature_sum = _expand(problem.loss, rows, step_size)
+        total = new_value
         for a in range(chosen.shape[0]):
-            total += penalty_value(penalty, chosen[a], r, old[a] + length * (w[a] - old[a]))
-        if length == 0.0 or total <= value + here + DECREASE * length * promise + noise:
+            total += penalty_value(penalty, chosen[a], r, old[a] + step_size * (w[a] - old[a]))
+        if step_size == 0.0 or total <= value + old_penalty + DECREASE * step_size * predicted + noise:
             break
-        length *= 0.5
-    return length, there, slope_sum, bend_sum
+        step_size *= 0.5
+    return step_size, new_value, derivative_sum, curvature_sum

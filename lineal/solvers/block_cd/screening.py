@@ -1,9 +1,9 @@
-"""Gap-safe screening: blocks of weights that are zero in every solution, proven by a duality gap.
+"""Gap-safe screening: a duality gap proves that some groups of weights are zero in every solution.
 
-The dual function is strongly concave, since ∇ℓ is L-Lipschitz: with a gap P − D at hand, the best dual point is within
-√(2L(P − D)) of the one that gave D (in the norm √Σ s‖u‖²). The correlation C_g of a block can then not be farther from
-the one known than that radius times √Σ s‖x_g‖², and where even so it stays below the penalty's threshold, the block is
-zero. Ndiaye, Fercoq, Gramfort & Salmon (2017).
+∇ℓ is L-Lipschitz, so the dual function is strongly concave. With a gap P − D, the best dual point is therefore within
+√(2L(P − D)) of the one that gave D, in the norm √Σ s‖u‖². The correlation C_g of a group can change by at most that
+radius times √Σ s‖x_g‖². If it stays below the threshold of the penalty even so, the group is zero. Ndiaye, Fercoq,
+Gramfort & Salmon (2017).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lineal.problem.objective import Objective
 
 
 def safe_zeros(objective: Objective, theta: np.ndarray) -> np.ndarray:
-    """Mask of the blocks that are surely zero; nothing is sure where the penalty is no norm, or the loss not smooth.
+    """Mask of the groups that are proven to be zero; none if the penalty is not a norm or the loss is not smooth.
 
     Memory: that of a certificate.
     """
@@ -35,5 +35,5 @@ def safe_zeros(objective: Objective, theta: np.ndarray) -> np.ndarray:
     members = regulariser.by_group(np.ones(regulariser.n_features)).astype(np.int64)
     factors = np.array([regulariser.penalty.dual_norm_factor(int(count) * k) for count in np.unique(members)])
     factors = factors[np.searchsorted(np.unique(members), members)]
-    reach = bound.scale * regulariser.critical_strengths(bound.correlation) + factors * radius * np.sqrt(sizes)
-    return reach < regulariser.strengths
+    largest = bound.scale * regulariser.critical_strengths(bound.correlation) + factors * radius * np.sqrt(sizes)
+    return largest < regulariser.strengths

@@ -2,11 +2,11 @@
 
     H p = −∇F,   H = X_S' D X_S + ∇²(αΩ)(W_S)
 
-S are the features in use. Once coordinate descent has found them, its steps become small: features that occur together
-hold each other back. Here all of S moves at once, along a direction from truncated conjugate gradients, as far as a
-search along it allows. Features enter and leave by coordinate descent alone.
+S are the features in use. Once coordinate descent has found them, its updates become small, because features that occur
+together undo each other's updates. A Newton step changes all of S at once: truncated conjugate gradients give the
+direction, and a line search the step size. Only coordinate descent adds features to S and removes them.
 
-Memory: X_S by rows, four matrices of the size of W_S, and n·k numbers of X_S·p.
+Memory: X_S by rows, four matrices of the size of W_S, and n·k numbers for X_S·p.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ import numpy as np
 from lineal.numerics.cg import System, total_dot, truncated_cg
 from lineal.solvers.block_cd.chosen_features import ChosenFeatures
 
-#: Relative residual of a direction, and products with the Hessian that it may cost: blocks come and go, and what is
-#: exact for the ones of today is not worth much more.
+#: Relative residual of a direction, and maximum of products with the Hessian. More exact directions do not pay, since
+#: the set of non-zero groups still changes.
 FORCING, MAX_PRODUCTS = 0.3, 20
 
-#: Halvings of a step, and of one that ends where a weight becomes zero.
-MAX_HALVINGS, MAX_MORE = 12, 6
+#: Trials of the line search, and further trials that begin where the first weight becomes zero.
+MAX_TRIALS, MAX_FURTHER_TRIALS = 12, 6
 
-#: Share of the decrease that the slope promises, which a step must bring.
+#: Required fraction of the decrease that the gradient predicts.
 DECREASE = 1e-4
 
 
 class SupportNewton(ChosenFeatures):
-    """Steps on features none of whose blocks is zero."""
+    """Newton steps on features whose groups are not zero."""
 
-    def run(self, steps: int, goal: float) -> np.ndarray:
-        """Newton steps until the gradient's norm is at most `goal`; returns the rows of θ for `chosen`."""
+    def run(self, max_steps: int, goal: float) -> np.ndarray:
+        """Do Newton steps until the norm of the gradient is at most `goal`; returns the rows `chosen` of θ."""
         value, unit = self.value(0.0, self.theta), self.part.unit
-        for _ in range(steps):
+        for _ in range(max_steps):
             W = np.ascontiguousarray(self.theta[: self.d])
-            if self.regulariser.zero_groups(W).any():  # the last step ended there, and nothing is smooth any more
+            if self.regulariser.zero_groups(W).any():  # after the last step the objective is not smooth
                 break
             free = self.regulariser.free_weights(W)
             gradient = self.rows.gradient()
@@ -49,23 +49,25 @@ class SupportNewton(ChosenFeatures):
             if float(np.vdot(measured, measured)) <= goal**2:
                 break
             p = self._direction(W, free, gradient)
-            slope = float(total_dot(gradient, p)[0])
-            found = self.search(p, DECREASE * slope, value, self._lengths(p) if slope < 0.0 else ())
-            if found is None:
+            derivative = float(total_dot(gradient, p)[0])
+            step_sizes = self._step_sizes(p) if derivative < 0.0 else ()
+            new_value = self.search(p, DECREASE * derivative, value, step_sizes)
+            if new_value is None:
                 break
-            value = found
-        return self.answer()
+            value = new_value
+        return self.solution()
 
     def _direction(self, W: np.ndarray, free: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """Approximate Newton direction of the free weights."""
         rows, d = self.rows, self.d
         squares = self.part.moments[1][:, 0]
         squares = np.append(squares, 1.0) if self.part.fit_intercept else squares
         diagonal = np.outer(squares, rows.mean_curvature(0))
         diagonal[:d] += self.regulariser.typical_curvatures(W)[:, None]
-        if not diagonal.any():  # no row counts, and nothing else bends
+        if not diagonal.any():  # neither the loss nor the penalty has curvature
             return np.zeros_like(gradient)
         units = np.where(squares > 0.0, squares, 1.0)[:, None]
-        least = 1e-12 * units * float((diagonal / units).max())  # whatever the units of the features are
+        least = 1e-12 * units * float((diagonal / units).max())  # in the units of the features
         inverse = (1.0 / np.maximum(diagonal, least)).astype(gradient.dtype)
 
         def product(V: np.ndarray) -> np.ndarray:
@@ -80,20 +82,23 @@ class SupportNewton(ChosenFeatures):
         )  # fmt: skip
         return step.direction
 
-    def _lengths(self, p: np.ndarray) -> list[float]:
-        """Lengths to try: halved, and at last from the one on at which the first weight becomes zero.
+    def _step_sizes(self, p: np.ndarray) -> list[float]:
+        """Step sizes to try: 1, ½, ¼, …, and then smaller ones from where the first weight becomes zero.
 
-        Where the loss is flat along p, as it is for direct losses and for few rows, p is long, and what ends the fall
-        are weights that change their sign and rows that begin to count: that may be near.
+        If the loss has little curvature along p, as direct losses and few rows have, p is long. The objective then
+        decreases only until a weight changes its sign or the loss of another row becomes positive, after a short way.
         """
-        lengths = [0.5**halvings for halvings in range(MAX_HALVINGS)]
+        step_sizes = [0.5**halvings for halvings in range(MAX_TRIALS)]
         if self.regulariser.penalty.frees_all:
-            return lengths
+            return step_sizes
         W, V = self.theta[: self.d].astype(np.float64), p[: self.d].astype(np.float64)
-        falls = W * V < 0.0
-        nearest = float(np.min(-W[falls] / V[falls], initial=math.inf))
-        return [*lengths, *(nearest * 0.5**halvings for halvings in range(MAX_MORE) if nearest < lengths[-1])]
+        shrinks = W * V < 0.0
+        nearest = float(np.min(-W[shrinks] / V[shrinks], initial=math.inf))
+        if nearest >= step_sizes[-1]:
+            return step_sizes
+        return [*step_sizes, *(nearest * 0.5**halvings for halvings in range(MAX_FURTHER_TRIALS))]
 
 
 def _whole(keep: np.ndarray) -> Any:
-    raise AssertionError("one system is never cut")
+    """Raise an error: a single system is never reduced to some of its columns."""
+    raise AssertionError("a single system cannot be reduced to some of its columns")

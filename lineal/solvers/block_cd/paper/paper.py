@@ -1,7 +1,7 @@
 """Block coordinate descent as in Blondel, Seki & Uehara (2013): sweeps over all groups, without working sets.
 
-They are reached as `method="cyclic"`, "random" or "parallel" of `block_cd`, and are meant for comparisons: `sweeps.py`
-tells what the methods do, `lineal/solvers/options.py` their options.
+`method="cyclic"`, "random" or "parallel" of `block_cd` selects it. It is meant for comparisons. `sweeps.py` explains
+the methods, and `lineal/solvers/options.py` has their options.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from lineal.solvers.options import BlockOptions
 
 
 def solve(objective: Objective, budget: Budget, start: Start, options: BlockOptions) -> Solution:
-    """Minimise the objective until the rule of the options is met: the certificate, or violations of a sweep."""
+    """Minimise the objective until the stopping rule of the options is met: the certificate, or small violations."""
     if objective.regulariser.centre is not None:
-        raise OptionError(f"method={options.method!r} takes no penalty with a centre: use lbfgs or newton")
+        raise OptionError(f"method={options.method!r} does not take a penalty with a centre: use lbfgs or newton")
     engine, theta = local_rows("block_cd", objective), objective.theta_of(start)
     with Monitor(budget) as monitor:
-        sweeps = PaperSweeps(objective, engine, theta, budget.tol, budget.threads, budget.seed, options)
-        return improve_until_done(sweeps, monitor)
+        return improve_until_done(PaperSweeps(objective, engine, theta, budget, options), monitor)
