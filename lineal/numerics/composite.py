@@ -146,13 +146,11 @@ class Composite:
         if regulariser.groups.features.size or regulariser.centre is not None:
             sums = self._update_by_groups(theta, gradient.sums, intercept_gradient, length, previous, out)
         else:
+            weights = WeightRows(regulariser.strengths, self.means, theta, gradient.sums, previous, out)
             tasks = [
-                partial(
-                    _update, regulariser.penalty, regulariser.strengths, length, self.means, intercept_gradient,
-                    theta, gradient.sums, previous, out, *bounds,
-                )
+                partial(_update, regulariser.penalty, weights, length, intercept_gradient, *bounds)
                 for bounds in pool.ranges(d, max(1, d * k // RANGE))
-            ]  # fmt: skip
+            ]
             sums = np.sum(pool.run(tasks, self.threads), axis=0) if tasks else np.zeros(4 + k)
         if self.objective.fit_intercept:
             out[d] = theta[d] - length * self.unit * intercept_gradient
@@ -282,9 +280,22 @@ def _power_of_two(size: float) -> float:
     return 2.0 ** min(max(math.floor(math.log2(size)), -MAX_EXPONENT), MAX_EXPONENT)
 
 
+class WeightRows(NamedTuple):
+    """Arrays with one row per feature that an update reads, and `out`, which it writes."""
+
+    strengths: Any
+    means: Any
+    theta: Any
+    gradient: Any
+    previous: Any
+    out: Any
+
+
 @kernel
-def _update(penalty, strengths, length, means, intercept_gradient, theta, gradient, previous, out, start, stop):
+def _update(penalty, rows, length, intercept_gradient, start, stop):
     """Update rows start … stop − 1 of θ; returns αΩ, ‖s‖², ∇f's, −s'(θ' − previous) and then x̄'W' (see `Update`)."""
+    strengths, means, theta = rows.strengths, rows.means, rows.theta
+    gradient, previous, out = rows.gradient, rows.previous, rows.out
     k = theta.shape[1]
     sums = np.zeros(4 + k)
     value, square, derivative, restart_test = 0.0, 0.0, 0.0, 0.0

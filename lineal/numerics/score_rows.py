@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -290,11 +290,12 @@ def _derive(facts: RowFacts, block: Block, piece: Piece, steps: np.ndarray, colu
         piece["R"] = np.empty_like(Z)
         piece["D"] = np.empty_like(Z) if not facts.is_coupled else np.empty((0, 0), Z.dtype)
     ranges = [(a, min(a + RANGE_ROWS, n)) for a in range(0, n, RANGE_ROWS)]
-    given = (facts.loss, block.targets, block.weights, Z, piece["Y"], steps, piece["R"])
+    rows = TrialRows(block.weights, Z, piece["Y"], piece["R"], piece["D"])
+    given = (facts.loss, block.targets, rows, steps)
     if facts.is_coupled:
         tasks = [partial(_coupled_trial, *given, *bounds) for bounds in ranges]
     else:
-        tasks = [partial(_separate_trial, *given, columns, facts.k, piece["D"], *bounds) for bounds in ranges]
+        tasks = [partial(_separate_trial, *given, columns, facts.k, *bounds) for bounds in ranges]
     return np.sum(pool.run(tasks, block.threads), axis=0) if ranges else np.zeros((2, len(steps)))
 
 
@@ -318,9 +319,20 @@ def _in_parallel(block: Block, task: Any, *given: Any) -> tuple[np.ndarray, np.n
     return outs[0][:, None], np.array([sum(totals)])
 
 
+class TrialRows(NamedTuple):
+    """Arrays of the rows that a trial reads (weights, scores Z, scores Y along the direction) and writes (R and D)."""
+
+    weights: Any
+    Z: Any
+    Y: Any
+    R: Any
+    D: Any
+
+
 @kernel
-def _separate_trial(loss, targets, weights, Z, Y, steps, R, columns, k, D, start, stop):
+def _separate_trial(loss, targets, rows, steps, columns, k, start, stop):
     """Compute R and D of a range of rows, for a loss that treats columns separately; returns losses and derivatives."""
+    weights, Z, Y, R, D = rows.weights, rows.Z, rows.Y, rows.R, rows.D
     signs = np.empty(k)
     m = Z.shape[1]
     sums = np.zeros((2, m))
@@ -340,8 +352,9 @@ def _separate_trial(loss, targets, weights, Z, Y, steps, R, columns, k, D, start
 
 
 @kernel
-def _coupled_trial(loss, targets, weights, Z, Y, steps, R, start, stop):
+def _coupled_trial(loss, targets, rows, steps, start, stop):
     """Compute R of a range of rows, for a loss that couples the columns; returns the loss and its derivative."""
+    weights, Z, Y, R = rows.weights, rows.Z, rows.Y, rows.R
     k = Z.shape[1]
     work, z = np.empty(k), np.empty(k)
     sums = np.zeros((2, 1))

@@ -113,7 +113,7 @@ class WeightGroups(GroupState):
         return certificate
 
     def improve(self) -> None:
-        """Do Newton steps on the working set if its Hessian is small; else on the non-zero groups, then sweep the set."""
+        """Do Newton steps on a working set with a small Hessian; else on the non-zero groups, and sweep the set."""
         if not self._proximal_newton():
             if self.regulariser.penalty.has_curvature:
                 self._newton()
