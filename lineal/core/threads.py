@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import copy_context
 from functools import cache
 from typing import Any, TypeVar
 
@@ -84,7 +85,9 @@ def run(tasks: Iterable[Callable[[], T]], threads: int) -> list[T]:
         _helper.is_cancelled = is_cancelled
         work()
 
-    helpers = [_pool(threads - 1).submit(help_out) for _ in range(threads - 1)]
+    helpers = [
+        _pool(threads - 1).submit(copy_context().run, help_out) for _ in range(threads - 1)
+    ]  # NumPy's errstate too
     try:
         work()
     except BaseException:

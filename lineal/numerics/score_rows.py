@@ -39,6 +39,9 @@ WORTH_A_THREAD = 200_000
 #: Largest number of bytes per array of row state (of all rows) that is kept between steps.
 KEPT_BYTES = 256 << 20
 
+#: Number of coupled columns up to which their mean curvatures are computed one by one, and not estimated.
+FEW_COLUMNS = 4
+
 _U = np.uintp
 
 
@@ -247,6 +250,8 @@ class MeanCurvature:
         if not self.facts.is_coupled:
             return (derivatives(self.facts, block, piece, columns)["D"].sum(axis=0, dtype=np.float64),)
         Z = piece["Z"]
+        if Z.shape[1] <= FEW_COLUMNS:
+            return (np.array([_diagonal_curvature(self.facts.loss, block, Z, r) for r in range(Z.shape[1])]),)
         Y = _signs(self.seed, block.first * Z.shape[1], Z.shape).astype(Z.dtype)
         curved = Y.copy()
         row_sums.curvatures(self.facts.loss, block, Z, curved)
@@ -297,6 +302,14 @@ def _derive(facts: RowFacts, block: Block, piece: Piece, steps: np.ndarray, colu
     else:
         tasks = [partial(_separate_trial, *given, columns, facts.k, *bounds) for bounds in ranges]
     return np.sum(pool.run(tasks, block.threads), axis=0) if ranges else np.zeros((2, len(steps)))
+
+
+def _diagonal_curvature(loss: Any, block: Block, Z: np.ndarray, r: int) -> float:
+    """Σ s·∂²ℓ/∂z_r² over the rows of a block."""
+    Y = np.zeros_like(Z)
+    Y[:, r] = 1.0
+    row_sums.curvatures(loss, block, Z, Y)
+    return float(Y[:, r].sum(dtype=np.float64))
 
 
 def _signs(seed: int, first: int, shape: tuple[int, ...]) -> np.ndarray:
