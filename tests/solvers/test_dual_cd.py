@@ -66,8 +66,8 @@ def test_the_gap_is_met_and_true(name, fit_intercept, alpha):
     assert certificate.kind == "gap"
     assert certificate.value <= 1e-6
     Y = twin.indicator(y, 4)
-    here = twin.objective(name, Y, X, solution.weights, solution.intercept, weights, alpha)
-    assert here == pytest.approx(certificate.primal, rel=1e-12)
+    value = twin.objective(name, Y, X, solution.weights, solution.intercept, weights, alpha)
+    assert value == pytest.approx(certificate.primal, rel=1e-12)
     if name in SMOOTH:  # the lower bound is one: nothing goes below it, and the minimum is just above
         best = lbfgs.solve(objective, tol=1e-12, max_iter=5000).certificate
         assert certificate.dual <= best.primal * (1 + 1e-12)
@@ -349,7 +349,7 @@ def test_edges(name):
     rng = np.random.default_rng(4)
     cases = {
         "empty rows and columns": (np.zeros((6, 3)), np.array([0, 1, 2, 0, 1, 2])),
-        "one row a class": (rng.normal(size=(3, 2)), np.arange(3)),
+        "one row per class": (rng.normal(size=(3, 2)), np.arange(3)),
         "more columns than rows": (rng.normal(size=(6, 40)), np.array([0, 1, 2, 0, 1, 2])),
         "no columns": (np.zeros((4, 0)), np.array([0, 1, 2, 1])),
         "huge values": (1e6 * rng.normal(size=(20, 3)), np.arange(20) % 3),

@@ -108,11 +108,11 @@ def test_gaps_of_1e6_are_met_and_minima_are_those_of_the_twin(solver, loss, pena
     if not (grouped and penalty == "l1/linf"):  # below the largest weight of a group, a constant is free to be b
         np.testing.assert_allclose(best.weights, W, atol=1e-4)
     # Conditions of optimality, from the penalty's own subdifferential.
-    G, slope = twin.objective_gradient(loss, Y, X, best.weights, best.intercept, s, 0.0, o)
-    assert np.abs(slope).max() <= 1e-4
+    G, intercept_gradient = twin.objective_gradient(loss, Y, X, best.weights, best.intercept, s, 0.0, o)
+    assert np.abs(intercept_gradient).max() <= 1e-4
     for strength, group in zip(objective.regulariser.strengths, groups):
         assert twin.is_optimal(penalty, best.weights[group], G[group], strength, 1e-4)
-        if penalty == "l1/l2":  # a group lives or dies as one
+        if penalty == "l1/l2":  # the weights of a group are zero together
             assert not best.weights[group].any() or best.weights[group].any(axis=1).all()
 
 
@@ -219,11 +219,11 @@ def test_unpenalised_features_no_penalty_and_centres(solver):
     free = solver.solve(problem(X, y, "squared", "l2", alpha=0.0, intercept=False), tol=1e-8, max_iter=20_000)
     np.testing.assert_allclose(free.weights, np.linalg.lstsq(X.toarray(), twin.signs(Y))[0], atol=1e-4)
     V = np.random.default_rng(0).normal(size=(6, 3))
-    pulled = Objective(objective.engine, objective.loss, Regulariser(penalties.get("l2"), 0.5, 6, centre=V), False)
+    centred = Objective(objective.engine, objective.loss, Regulariser(penalties.get("l2"), 0.5, 6, centre=V), False)
     shifted = twin.signs(Y) - X @ V  # the same problem by W − V
     A = X.toarray().T @ X.toarray() / 80 + 0.5 * np.eye(6)
     wanted = V + np.linalg.solve(A, X.T @ shifted / 80)
-    np.testing.assert_allclose(solver.solve(pulled, tol=1e-9, max_iter=20_000).weights, wanted, atol=1e-4)
+    np.testing.assert_allclose(solver.solve(centred, tol=1e-9, max_iter=20_000).weights, wanted, atol=1e-4)
 
 
 @pytest.mark.parametrize("solver", [fista, sparsa])
@@ -312,7 +312,7 @@ def test_fobos_tries_its_rates_on_as_many_threads_as_it_may_use(monkeypatch):
 @pytest.mark.parametrize("schedule", ["bounded", "plain"])
 @pytest.mark.parametrize("penalty", ["l1/l2", *(pytest.param(penalty, marks=slow) for penalty in PENALTIES[1:])])
 def test_fobos_pays_late_what_steps_one_by_one_would_have_taken(penalty, schedule):
-    """Against a pass that pulls every feature at every row; one feature is in no row, one in the first of them only."""
+    """Compare with a pass that applies the penalty to every feature at every row; one feature is in no row, one in the first of them only."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(40, 6)) * (rng.random((40, 6)) < 0.2)
     X[:, 5] = 0.0

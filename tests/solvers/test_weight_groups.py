@@ -98,9 +98,9 @@ def distance(name, w, g, strength):
         if top == 0:
             return max(np.abs(g).sum() - strength, 0.0)
         at_top = np.abs(w) >= top * (1 - 1e-6)
-        pulls = -g * np.sign(w)
+        parts = -g * np.sign(w)
         off = np.abs(g[~at_top]).max(initial=0.0)
-        return max(off, abs(pulls[at_top].sum() - strength), max(-pulls[at_top].min(), 0.0))
+        return max(off, abs(parts[at_top].sum() - strength), max(-parts[at_top].min(), 0.0))
     ratio = 0.5
     if size == 0:
         soft = np.sign(g) * np.maximum(np.abs(g) - ratio * strength, 0)
@@ -114,7 +114,7 @@ def distance(name, w, g, strength):
 
 
 def prox(name, v, t):
-    """Of one block, by definition of each norm."""
+    """Prox of one group, by definition of each norm."""
     flat = v.ravel()
     if name == "sparse_group":
         flat = np.sign(flat) * np.maximum(np.abs(flat) - 0.5 * t, 0)
@@ -164,7 +164,7 @@ def twin_minimum(X, Y, loss, penalty, alpha, groups, s, iterations=60_000):
 
 
 @pytest.mark.parametrize(("loss", "penalty"), PAIRS)
-def test_every_block_is_optimal_and_the_minimum_is_that_of_a_plain_twin(loss, penalty):
+def test_every_group_is_optimal_and_the_minimum_is_that_of_a_plain_twin(loss, penalty):
     X, y = dense_problem(3, n=50, d=8, k=3)
     y = labels_for(loss, y)
     objective = problem(rows_of(X), y, loss, penalty)
@@ -180,7 +180,7 @@ def test_every_block_is_optimal_and_the_minimum_is_that_of_a_plain_twin(loss, pe
         assert distance(penalty, w, g, alpha) <= 2e-4 * alpha
     wanted, V = twin_minimum(X, Y, loss, penalty, alpha, [[j] for j in range(8)], s)
     assert found.certificate.primal == pytest.approx(wanted, rel=1e-8)
-    others = [j for j in range(8) if j not in (3, 4)]  # those two are the same, and share a weight in many ways
+    others = [j for j in range(8) if j not in (3, 4)]  # those two are equal, so their weights are not unique
     np.testing.assert_array_equal(found.weights[others].any(axis=1), V[others].any(axis=1))
 
 
@@ -210,7 +210,7 @@ def test_newton_steps_are_taken_where_the_loss_is_flat(seed):
 @pytest.mark.parametrize(
     "penalty", ["l1/l2", pytest.param("l1/linf", marks=slow), pytest.param("sparse_group", marks=slow)]
 )
-def test_groups_of_features_live_and_die_together(penalty):
+def test_features_of_a_group_are_zero_together(penalty):
     X, y = dense_problem(5, n=80, d=9, k=3)
     groups = [[0, 4, 8], [1, 2], [3, 5, 6, 7]]
     objective = problem(rows_of(X), y, "multiclass_squared_hinge", penalty, groups=groups, share=0.6)
@@ -219,13 +219,13 @@ def test_groups_of_features_live_and_die_together(penalty):
     s, Y = np.full(len(X), 1 / len(X)), twin.indicator(y, 3)
     wanted, V = twin_minimum(X, Y, "multiclass_squared_hinge", penalty, objective.regulariser.alpha, groups, s)
     assert found.certificate.primal == pytest.approx(wanted, rel=1e-8)
-    live = [bool(found.weights[group].any()) for group in groups]
-    assert live == [bool(V[group].any()) for group in groups]
-    assert 0 < sum(live) < 3
+    is_used = [bool(found.weights[group].any()) for group in groups]
+    assert is_used == [bool(V[group].any()) for group in groups]
+    assert 0 < sum(is_used) < 3
 
 
 @slow
-def test_a_group_that_lives_may_have_features_that_do_not():
+def test_a_nonzero_group_may_have_features_that_are_zero():
     X, y = dense_problem(5, n=80, d=9, k=3)
     X[:, 4] = X[:, 1] = 0.0  # the first and the second of their groups
     groups = [[0, 4, 8], [1, 2], [3, 5, 6, 7]]
@@ -301,19 +301,19 @@ def test_the_largest_alpha_gives_nothing_but_the_best_intercept_at_once(loss, pe
     assert below.weights.any()
 
 
-def test_screened_blocks_are_zero_in_a_tight_solution():
+def test_screened_groups_are_zero_in_a_tight_solution():
     X, y = text_like(10, n=200, d=400)
     for loss, penalty in [("multiclass_squared_hinge", "l1/l2"), ("softmax", "l1")]:
         objective = problem(rows_of(X), y, loss, penalty, share=0.3)
         exact = block_cd.solve(objective, tol=1e-10, max_iter=5000)
-        live = exact.weights.any(axis=1)
+        is_nonzero = exact.weights.any(axis=1)
         counts = []
         for tol in (1e-1, 1e-2, 1e-4, 1e-7):
             rough = block_cd.solve(objective, tol=tol, max_iter=5000)
             zeros = safe_zeros(objective, objective.theta_of(rough))
-            assert not (zeros & live).any()
+            assert not (zeros & is_nonzero).any()
             counts.append(int(zeros.sum()))
-        assert counts[-1] > 0.5 * (~live).sum()
+        assert counts[-1] > 0.5 * (~is_nonzero).sum()
         assert counts == sorted(counts)
 
 
@@ -421,7 +421,7 @@ def test_the_history_ends_below_where_it_began_and_endings_are_told():
     assert math.isfinite(ended.certificate.primal)
 
 
-def test_a_centre_is_refused_where_blocks_are_rows():
+def test_a_centre_is_refused_for_groups():
     X, y = dense_problem(19, n=30, d=4, k=3)
     with pytest.raises(OptionError, match="centre"):
         block_cd.solve(problem(rows_of(X), y, "softmax", "l2", 0.1, centre=np.ones((4, 3))))
@@ -498,7 +498,7 @@ def test_the_papers_rules_see_that_nothing_is_left_to_do(rule):
 
 
 @pytest.mark.parametrize("method", ["random", "parallel"])
-def test_the_papers_rules_see_blocks_that_were_not_drawn(method):
+def test_the_papers_rules_see_groups_that_were_not_drawn(method):
     """One column that tells the class among many that never move: most sweeps do not draw it."""
     y = np.arange(60) % 3
     X = 1e-3 * np.random.default_rng(27).normal(size=(60, 12))
@@ -510,7 +510,7 @@ def test_the_papers_rules_see_blocks_that_were_not_drawn(method):
         assert found.certificate.value <= 0.05
 
 
-def test_blocks_at_once_do_not_count_empty_ones():
+def test_groups_at_once_do_not_count_empty_ones():
     """Dense columns beside many empty ones: all of them meet in every row."""
     rng = np.random.default_rng(26)
     X, y = np.abs(rng.normal(size=(60, 20))) + 1.0, rng.integers(0, 3, 60)
@@ -550,7 +550,7 @@ def test_columns_come_in_one_block_whatever_the_rows_of_a_block(penalty):
     np.testing.assert_array_equal(one.weights, other.weights)
 
 
-def test_shrinking_leaves_out_blocks_and_changes_no_answer():
+def test_shrinking_skips_groups_and_changes_no_solution():
     X, y = text_like(23, n=150, d=200, k=4)
     objective = problem(rows_of(X), y, "multiclass_squared_hinge", share=0.5)
     whole = block_cd.solve(objective, tol=1e-7, max_iter=5000, method="cyclic")
@@ -578,7 +578,7 @@ def test_options_that_cannot_be_honoured_are_refused(options, message):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_slopes_and_diagonals_of_a_row_are_those_of_the_loss(loss):
+def test_gradients_and_diagonals_of_a_row_are_those_of_the_loss(loss):
     """`gradient_at` is the gradient, `add_diagonal` the diagonal of what `row_curvature` multiplies by."""
     kind, rng = losses.get(loss), np.random.default_rng(25)
     for labels in ([2], [0, 3]) if loss in ("squared_hinge", "logistic", "label_ranking") else ([2], [0]):

@@ -157,7 +157,7 @@ def _update(problem, rows, parameters, g, scratch, step, enough):
     return violation
 
 
-@kernel(forceinline=True)
+@kernel
 def members(groups, g):
     """Range of the positions of group g; `feature` gives the feature at a position."""
     if groups.features.shape[0] == 0:
@@ -165,7 +165,7 @@ def members(groups, g):
     return groups.offsets[g], groups.offsets[g + 1]
 
 
-@kernel(forceinline=True)
+@kernel
 def feature(groups, position):
     """Feature at a position: the position itself if every feature is one group."""
     return groups.features[position] if groups.features.shape[0] > 0 else position
@@ -211,7 +211,7 @@ def add_to_scores(problem, rows, g, step):
         problem.layout.column_update(feature(problem.groups, f), step, np.uintp(f - first) * k, k, rows.Z)
 
 
-@kernel(forceinline=True)
+@kernel
 def is_first_visit(rows, i, grouped):
     """Whether row i has not been visited in this round, which begins when `stamps[0]` is increased.
 

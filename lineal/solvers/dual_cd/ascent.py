@@ -1,4 +1,4 @@
-"""The state of dual coordinate descent, and its passes over the rows (the method is told in `dual_cd.py`)."""
+"""State of dual coordinate descent, and its passes over the rows; `dual_cd.py` explains the method."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from lineal.solvers.dual_cd.margin import GROUP_COLUMNS, aligned_zeros, margin_p
 from lineal.solvers.dual_cd.rows import PassColumns, PassRows
 from lineal.solvers.dual_cd.simplex import KEPT_CLASSES, kept_pass, simplex_pass
 
-#: Neighbouring rows that are visited together, until so many passes are done; then each goes alone. Neighbours share
-#: cache lines, but the last digits come many times faster in an order without any structure.
-BLOCK_ROWS = ((4, 64), (10, 8))
+#: Lengths of runs of neighbouring rows that are visited together: (number of passes, rows per run); then one row per
+#: run. Neighbours share cache lines, but the last digits converge many times faster in a completely random order.
+RUN_ROWS = ((4, 64), (10, 8))
 
-#: Passes over the kept classes of the rows that may follow one over all classes, and the gain below which they end,
-#: relative to the gain of that.
+#: Largest number of passes over the kept classes after each pass over all classes. They end if the gain of one is below
+#: this fraction of the gain of the pass over all classes.
 KEPT_PASSES, KEPT_GAIN = 10, 0.1
 
-#: Rows of W that are changed at a time.
+#: Rows of W that are changed at a time, which limits the memory of temporary arrays.
 WEIGHT_ROWS = 4096
 
-#: β in units of mean‖x‖²/α. Larger values balance the intercept sooner and slow the steps.
+#: β in units of mean‖x‖²/α. Larger values balance the intercept sooner, and make the updates smaller.
 BALANCE = 0.1
 
 
 class Group:
-    """Some columns with their own weights, intercepts, dual variables and active rows.
+    """A group of columns with its own weights, intercepts, dual variables and active rows.
 
-    `gain` is that of the last pass over all classes, `extra` that of the passes over kept ones after it.
+    `gain` is the gain of the last pass over all classes, and `extra` that of the following passes over kept classes.
     """
 
     def __init__(self, first: int, last: int, W: np.ndarray, b: np.ndarray, U: np.ndarray, active: np.ndarray) -> None:
@@ -59,7 +59,7 @@ class Group:
 
 
 class Ascent:
-    """Dual variables and weights of the whole problem, and passes over the rows that improve them."""
+    """Dual variables and weights of all columns, and passes over the rows that improve them."""
 
     def __init__(
         self, objective: Objective, start: np.ndarray | Solution | None, threads: int, seed: int, shrinking: bool
@@ -84,7 +84,7 @@ class Ascent:
         self.gain, self.gained, self.passes = math.inf, 0.0, 0
 
     def _rows(self, engine: LocalEngine) -> PassRows:
-        """Labels and step sizes of the rows, seen from their mean."""
+        """Labels of the rows and the factors of their updates, after the mean of the rows is subtracted."""
         weights, squares, dots = engine.weights, row_norms(self.X), np.zeros(self.X.shape[0])
         self.mean, self.mean_square = np.zeros(self.X.shape[1]), 0.0
         with np.errstate(over="ignore", invalid="ignore"):
@@ -99,16 +99,18 @@ class Ascent:
             shift = self._narrow(weights * (self.beta - dots / self.alpha))
             tilt = self._narrow(dots - self.mean_square)
             q = self._narrow(weights * (squares / self.alpha + self.beta))
-        q = np.maximum(q, self.X.dtype.type(1e-12))  # an empty row's score does not move
+        q = np.maximum(q, self.X.dtype.type(1e-12))  # the score of an empty row does not change
         offsets = np.empty((0, 0), self.X.dtype) if engine.offsets is None else engine.offsets
         return PassRows(*_labels(engine.targets, self.X.shape[0]), scale, q, shift, tilt, offsets)
 
     def _narrow(self, numbers: np.ndarray) -> np.ndarray:
+        """The numbers in the precision of X; an error if that overflows."""
         narrow = numbers.astype(self.X.dtype)
         check_finite(float(np.abs(narrow).max(initial=0.0)), "the squared norm of a row over α")
         return narrow
 
     def _first_dual_point(self, start: np.ndarray | Solution | None) -> ColumnGroups:
+        """Dual variables at the start: those of a solution, the gradients of the loss at given parameters, or zero."""
         n, k = self.X.shape[0], self.objective.engine.n_columns
         given = start.dual_point if isinstance(start, Solution) else None
         if start is None:
@@ -119,6 +121,7 @@ class Ascent:
         return ColumnGroups.split(given, self.ranges, self.X.dtype)
 
     def _first_groups(self, theta: np.ndarray) -> list[Group]:
+        """Groups of columns with the weights that belong to the dual variables."""
         _, b = self.objective.split(theta)
         groups = [
             Group(first, last, self._weights(first, last, U), b[first:last], U, self.active)
@@ -130,7 +133,7 @@ class Ascent:
         return groups
 
     def _weights(self, first: int, last: int, U: np.ndarray) -> np.ndarray:
-        """V − (1/α) X'SU of some columns."""
+        """Weights V − (1/α) X'SU of a range of columns."""
         centre = self.objective.regulariser.centre
         k = last - first
         width = k if self.objective.loss.is_direct else stored_columns(k)
@@ -145,7 +148,7 @@ class Ascent:
         return W
 
     def _balance(self, group: Group) -> np.ndarray:
-        """Σ s u of a group's columns, also noted in its M."""
+        """Weighted sum Σ s u of the dual variables of a group; updates its M = (1/α) Σ s u."""
         total = _weighted_sums(self.weights, group.U)
         group.M[:] = total / self.alpha
         return total
@@ -153,42 +156,45 @@ class Ascent:
     def run_pass(self) -> None:
         """Visit every active row of every group once."""
         order = np.empty(self.X.shape[0], np.int64)
-        _random_order(self.state, self.block_rows, order)
+        _random_order(self.state, self.run_rows, order)
         pool.run([partial(self._visit, group, order) for group in self.groups], self.threads)
         self.gain = 0.5 * self.alpha * math.fsum(group.gain for group in self.groups)
         self.gained += self.gain + 0.5 * self.alpha * math.fsum(group.extra for group in self.groups)
         self.passes += 1
 
     @property
-    def block_rows(self) -> int:
-        """Neighbouring rows that the next pass visits together."""
-        return 1 if self.is_sorted else next((rows for until, rows in BLOCK_ROWS if self.passes < until), 1)
+    def run_rows(self) -> int:
+        """Number of neighbouring rows that the next pass visits together."""
+        return 1 if self.is_sorted else next((rows for until, rows in RUN_ROWS if self.passes < until), 1)
 
     @property
     def imbalance(self) -> float:
-        """max |Σ s u|, which an intercept brings to zero."""
+        """Largest |Σ s u| of all columns, which is zero at a solution with an intercept."""
         if self.beta == 0.0:
             return 0.0
         return self.alpha * max(float(np.abs(group.M).max(initial=0.0)) for group in self.groups)
 
     @property
     def relative_gain(self) -> float:
-        """Gain of the last pass over that of all passes."""
+        """Gain of the last pass, relative to the gain of all passes."""
         return self.gain / self.gained if self.gained > 0.0 else 0.0 if self.passes else math.inf
 
     def _visit(self, group: Group, order: np.ndarray) -> None:
+        """Update the dual variables of the active rows of a group, then the multiplier of its intercept."""
         loss, rows = self.objective.loss, order[group.active[order]]
         slack = group.slack if self.shrinking else math.inf
-        columns = PassColumns(group.W.reshape(-1), group.b, group.M, group.U, group.first, group.k, group.W.shape[1])
-        what = (loss, loss.dual_curvature, self.X.layout)
+        columns = PassColumns(
+            group.W.reshape(-1), group.b, group.M, group.U, group.active, group.first, group.k, group.W.shape[1]
+        )
+        given = (loss, loss.dual_curvature, self.X.layout)
         if not loss.is_direct:
-            group.gain, group.slack = margin_pass(*what, rows, self.rows, columns, slack, group.active)
+            group.gain, group.slack = margin_pass(*given, rows, self.rows, columns, slack)
         else:
-            group.gain, group.slack = simplex_pass(*what, rows, self.rows, columns, slack, group.active, self.kept)
+            group.gain, group.slack = simplex_pass(*given, rows, self.rows, columns, slack, self.kept)
             group.extra = 0.0
             for _ in range(KEPT_PASSES if len(self.kept) else 0):
-                _random_order(self.state, self.block_rows, order)
-                gain = kept_pass(*what, order, self.rows, columns, self.kept)
+                _random_order(self.state, self.run_rows, order)
+                gain = kept_pass(*given, order, self.rows, columns, self.kept)
                 group.extra += gain
                 if gain < KEPT_GAIN * group.gain:
                     break
@@ -196,7 +202,7 @@ class Ascent:
             group.b -= (self.beta * self._balance(group)).astype(group.b.dtype)
 
     def reactivate(self) -> bool:
-        """Bring all rows back; whether some were left out."""
+        """Make all rows active again; returns whether some were inactive."""
         shrunk = any(np.count_nonzero(group.active) < np.count_nonzero(self.active) for group in self.groups)
         for group in self.groups:
             group.active, group.slack = self.active.copy(), math.inf
@@ -219,31 +225,31 @@ class Ascent:
 
 
 def _pieces(k: int, threads: int) -> int:
-    """Groups of at most GROUP_COLUMNS columns, as many for every thread."""
+    """Number of groups of at most GROUP_COLUMNS columns: a multiple of the number of threads."""
     pieces = -(-k // GROUP_COLUMNS)
     return min(k, -(-pieces // threads) * threads)
 
 
 def _labels(targets: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Label columns of all rows, and where each row's begin."""
+    """Label columns of all rows, and the position of the first one of each row."""
     if isinstance(targets, OneLabel):
         return targets.columns, np.arange(n + 1)
     return targets.columns, targets.starts
 
 
 def _is_sorted(columns: np.ndarray, starts: np.ndarray) -> bool:
-    """Whether neighbouring rows tend to have the same label, so that they must not be visited together."""
+    """Whether neighbouring rows often have the same label, so that they must not be visited together."""
     firsts = columns[np.minimum(starts[:-1], max(len(columns) - 1, 0))] if len(columns) else columns
     if len(firsts) < 2:
         return False
-    shares = np.unique(firsts, return_counts=True)[1] / len(firsts)
-    expected, found = float(shares @ shares), float(np.mean(firsts[1:] == firsts[:-1]))
-    return found > expected + 0.25 * (1.0 - expected)
+    fractions = np.unique(firsts, return_counts=True)[1] / len(firsts)
+    expected, observed = float(fractions @ fractions), float(np.mean(firsts[1:] == firsts[:-1]))
+    return observed > expected + 0.25 * (1.0 - expected)
 
 
 @kernel
 def _weighted_sums(weights, U):
-    """Σ_i weights_i·u_i, in float64."""
+    """Weighted sum Σ_i weights_i·u_i of the rows of U, in float64."""
     total = np.zeros(U.shape[1])
     for i in range(U.shape[0]):
         for r in range(U.shape[1]):
@@ -253,7 +259,7 @@ def _weighted_sums(weights, U):
 
 @kernel
 def _add_rows(layout, scale, U, width, W):
-    """W −= Σ_i scale_i·x_i·u_i'; W has `width` columns."""
+    """Subtract Σ_i scale_i·x_i·u_i' from W, which has `width` columns."""
     step = np.zeros(width, W.dtype)
     for i in range(U.shape[0]):
         for r in range(U.shape[1]):
@@ -262,15 +268,15 @@ def _add_rows(layout, scale, U, width, W):
 
 
 @kernel
-def _random_order(state, block, order):
-    """Blocks of neighbouring rows in random order, and the rows of each block in random order."""
+def _random_order(state, length, order):
+    """Write a random order of runs of neighbouring rows, with the rows of each run in random order."""
     n = order.shape[0]
-    blocks = np.arange((n + block - 1) // block)
-    shuffle(state, blocks)
+    runs = np.arange((n + length - 1) // length)
+    shuffle(state, runs)
     at = 0
-    for position in range(blocks.shape[0]):
-        start = blocks[position] * block
-        stop = min(start + block, n)
+    for position in range(runs.shape[0]):
+        start = runs[position] * length
+        stop = min(start + length, n)
         for i in range(start, stop):
             order[at + i - start] = i
         shuffle(state, order[at : at + stop - start])

@@ -1,23 +1,24 @@
-"""Dual coordinate descent for the l2 penalty: max_u D(u) one example at a time, all its classes at once.
+"""Dual coordinate descent for the l2 penalty: maximises D(u) over the dual variables of one row at a time.
 
 Hsieh, Chang, Lin, Keerthi & Sundararajan (2008) for the hinge losses, Yu, Huang & Lin (2011) for logistic regression;
 Keerthi et al.'s sequential dual method (2008) for Crammer–Singer, and the same idea for softmax. With
 
     W = V − (1/α) Σ_i s_i x_i u_i'
 
-kept up to date, the best dual variables of one row cost one product with W and one update of it. Rows come in random
-order, in blocks of neighbours that share cache lines; rows whose variables are stuck at their bounds are left out
-(shrinking) until everything else has converged. One-vs-rest columns are independent: groups of them run on their own
+kept up to date, the best dual variables of one row cost one product with W and one update of it. Rows are visited in
+random order, in runs of neighbours that share cache lines. Rows whose variables stay at their bounds are inactive
+(shrinking) until everything else has converged. One-vs-rest columns are independent: groups of columns run on their own
 threads, each with its own W.
 
-A free intercept constrains the dual: Σ_i s_i u_i = 0, which steps in single rows cannot keep. The method of multipliers
-can: a penalty ½β‖Σ s u‖² on the constraint acts as a constant feature, b −= β·s_i·δ at every step, and after every
-pass its multiplier moves, b −= β Σ s u. Rows are seen from their mean x̄, lest W do the intercept's work: that changes
-W by x̄M' with M = (1/α) Σ s u, zero at the solution, and is kept apart so that sparse rows stay sparse.
+A free intercept constrains the dual: Σ_i s_i u_i = 0, and updates of single rows violate this. The method of
+multipliers handles it: a penalty ½β‖Σ s u‖² on the constraint acts as a constant feature, b −= β·s_i·δ at every update,
+and after every pass its multiplier is updated, b −= β Σ s u. The mean x̄ is subtracted from the rows, so that W does not
+have to replace the intercept. That changes W by x̄M' with M = (1/α) Σ s u, which is zero at the solution. M is stored
+separately, so that sparse rows stay sparse.
 
-Memory: (n, k) dual variables and 5n numbers (21n for Crammer–Singer with many classes), d·k weights twice while they
-are joined (up to thrice where a group of 9 to 15 columns takes 16), and a copy of X where its rows cannot be read in
-order (CSC, Fortran order) or its columns have different penalty factors.
+Memory: (n, k) dual variables and 5n numbers (21n for Crammer–Singer with many classes), d·k weights twice while groups
+are joined (up to three times if a group of 9 to 15 columns is stored as 16), and a copy of X if it is stored by columns
+(CSC, Fortran order) or its columns have different penalty factors.
 """
 
 from __future__ import annotations
@@ -37,20 +38,20 @@ from lineal.solvers.dual_cd.ascent import Ascent
 from lineal.solvers.dual_cd.simplex import KEPT_CLASSES
 from lineal.solvers.options import DualOptions
 
-#: Passes without any gain after which rounding is to blame.
+#: Passes without gain after which a fit has stalled: only rounding errors are left.
 PATIENCE = 3
 
 
 def check(loss: Any, penalty: Any) -> None:
-    """Refuse, by name, what this solver cannot honour."""
+    """Raise an error for a loss without dual updates, and for a penalty other than l2."""
     if loss.dual_curvature is None:
-        raise OptionError(f"dual_cd does not know the dual steps of loss {loss.name!r}: use lbfgs or newton")
+        raise OptionError(f"dual_cd does not know the dual updates of loss {loss.name!r}: use lbfgs or newton")
     if not penalty.is_smooth:
         raise OptionError(f"dual_cd needs penalty 'l2', not {penalty.name!r}")
 
 
 def check_objective(objective: Objective) -> None:
-    """Refuse rows that are held elsewhere, and weights without a penalty: the dual has no bound in their direction."""
+    """Raise an error for rows in another process, and for weights without a penalty, which make the dual infinite."""
     local_rows("dual_cd", objective)
     if not np.all(objective.regulariser.strengths > 0.0):
         other = "lbfgs or newton" if objective.loss.is_smooth else "fobos"
@@ -58,7 +59,7 @@ def check_objective(objective: Objective) -> None:
 
 
 def memory(n: int, d: int, k: int, size: int) -> int:
-    """Bytes besides X."""
+    """Number of bytes besides X."""
     return (n * k + 3 * d * k + 5 * n) * size + 4 * (1 + KEPT_CLASSES) * n
 
 
@@ -66,8 +67,8 @@ def memory(n: int, d: int, k: int, size: int) -> int:
 def solve(objective: Objective, budget: Budget, start: Start, options: DualOptions) -> Solution:
     """Minimise the objective to a relative duality gap of `tol`; an iteration is a pass over the rows.
 
-    The objective costs half a pass, so `history` has it (instead of None) where the gap was checked and, if there are
-    callbacks to see it, at every pass.
+    The objective costs half a pass. So `history` has it (instead of None) only when the gap was checked or, if there
+    are callbacks, after every pass.
     """
     with Monitor(budget) as monitor:
         ascent = Ascent(objective, start, budget.threads, budget.seed, options.shrinking)
@@ -92,10 +93,10 @@ def solve(objective: Objective, budget: Budget, start: Start, options: DualOptio
 
 
 class _Gap:
-    """Decides when the certificate is worth its price, and keeps the last one.
+    """Decides when to compute the certificate, and keeps the last one.
 
-    The gain of a pass is free, and the gap follows it: in proportion for smooth losses, like its square root for the
-    others. Each certificate tells the constant, hence when to try the next.
+    The gain of a pass costs nothing. The gap is roughly proportional to it for smooth losses, and to its square root
+    for the others. Each certificate gives the constant, and so an estimate of when the next one will meet `tol`.
     """
 
     def __init__(self, objective: Objective, tol: float) -> None:
@@ -104,15 +105,15 @@ class _Gap:
         self.ratio = 1.5 if objective.loss.is_smooth else 0.25
         self.failed: tuple[float, float] | None = None
         self.idle = 0
-        self.found: tuple[int, np.ndarray, Certificate] | None = None
+        self.latest: tuple[int, np.ndarray, Certificate] | None = None
 
     def estimate(self, ascent: Ascent) -> float:
-        """Relative gap, as far as the last pass and the last certificate tell."""
+        """Estimate of the relative gap from the last pass and the last certificate."""
         return self.ratio * ascent.relative_gain**self.power
 
     def is_reached(self, ascent: Ascent, row: dict[str, float]) -> bool:
-        """Whether the certificate, computed only when the estimate meets tol, does too; it is noted in the history."""
-        if ascent.passes == 0 and not ascent.U.any():  # a warm start may be good enough, a cold one is not
+        """Whether the certificate meets `tol`; it is computed only if the estimate does, and added to the history."""
+        if ascent.passes == 0 and not ascent.U.any():  # only a warm start can be good enough
             return False
         if ascent.passes > 0 and self.estimate(ascent) > self.tol:
             return False
@@ -125,21 +126,21 @@ class _Gap:
         return False
 
     def _learn(self, gap: float, ascent: Ascent) -> None:
-        """What a gap that is too large tells: when to look again, and whether rows that were left out are missed."""
+        """Correct the estimate after a gap that is too large, or activate all rows if that is probably the reason."""
         gain, expected = ascent.relative_gain, self.estimate(ascent)
         before, self.failed = self.failed, (gap, gain)
-        is_missed = gap > 10.0 * expected
+        needs_all_rows = gap > 10.0 * expected
         if before is not None and before[1] > 0.0:
-            is_missed |= gap > before[0] * (gain / before[1]) ** (0.5 * self.power)
-        if is_missed and ascent.reactivate():
-            return  # the next passes gain more again
+            needs_all_rows |= gap > before[0] * (gain / before[1]) ** (0.5 * self.power)
+        if needs_all_rows and ascent.reactivate():
+            return  # the next passes will gain more
         if gain > 0.0:
             self.ratio = 1.2 * gap / gain**self.power
 
     def is_stuck(self, ascent: Ascent) -> bool:
-        """Whether passes gain nothing but rounding."""
+        """Whether the last passes gained only rounding errors."""
         eps = float(np.finfo(ascent.U.dtype).eps)
-        if ascent.gain > eps**2 * ascent.gained or ascent.imbalance > eps:  # b moves while Σ s u is not zero
+        if ascent.gain > eps**2 * ascent.gained or ascent.imbalance > eps:  # b changes while Σ s u is not zero
             self.idle = 0
         else:
             self.idle += 1
@@ -148,8 +149,8 @@ class _Gap:
         return self.idle > PATIENCE
 
     def last(self, ascent: Ascent) -> tuple[np.ndarray, Certificate]:
-        """θ and its certificate."""
-        if self.found is None or self.found[0] != ascent.passes:
+        """Parameters θ after the last pass, and their certificate."""
+        if self.latest is None or self.latest[0] != ascent.passes:
             theta = ascent.theta()
-            self.found = (ascent.passes, theta, ascent.by_rows.certificate(theta, self.tol, ascent.U))
-        return self.found[1:]
+            self.latest = (ascent.passes, theta, ascent.by_rows.certificate(theta, self.tol, ascent.U))
+        return self.latest[1:]

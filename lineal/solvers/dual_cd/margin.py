@@ -1,8 +1,8 @@
-"""One pass of dual coordinate descent over the rows, for the losses that see one score at a time.
+"""One pass of dual coordinate descent over the rows, for one-vs-rest losses.
 
-Row i and column r have a dual variable u_ir, and W = V − (1/α) Σ_i s_i x_i u_i'. With the other variables held, a
-change δ of u_ir moves the score z_ir by −qδ, q = s_i(‖x_i‖²/α + β), and the best u_ir is known in closed form or from a
-few Newton steps (`dual_ascent` of the loss). All columns of a row are visited in one pass over its non-zeros.
+Row i and column r have a dual variable u_ir, and W = V − (1/α) Σ_i s_i x_i u_i'. If the other variables are fixed, a
+change δ of u_ir changes the score z_ir by −qδ, q = s_i(‖x_i‖²/α + β). The best u_ir has a closed form or takes a few
+Newton steps (`dual_ascent` of the loss). All columns of a row are updated in one pass over its non-zeros.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ import numpy as np
 
 from lineal.core.jit import kernel
 
-# Unsigned cursors: Numba then leaves out the test for negative (wrap-around) indices.
+# Unsigned indices: Numba then omits the test for negative indices.
 _U = np.uintp
 
-#: Columns of a group at most.
+#: Largest number of columns per group.
 GROUP_COLUMNS = 64
 
-#: Bytes that memory moves at once.
+#: Bytes per cache line.
 LINE_BYTES = 64
 
-# What the columns of a row need is kept in one array, a fixed distance apart: scores z, signs t, duals u, intercepts b,
-# means M, the best a. Numbers a fixed distance apart in one array cannot overlap; with an array for each the compiler
-# could not know, and would leave the loops over columns as they are instead of using vector instructions.
+# One array has all numbers of the columns: scores z, signs t, dual variables u, intercepts b, means M and the best
+# dual variables, at fixed distances. The compiler then knows that they do not overlap, and uses vector instructions in
+# loops over columns. With separate arrays it could not know.
 _T, _DUAL, _BIAS, _MEAN, _BEST, _END = (_U(field * GROUP_COLUMNS) for field in range(1, 7))
 
 
 def stored_columns(k: int) -> int:
-    """Columns that the weights of k take: some that stay zero, where a row then is one cache line of float32."""
+    """Number of columns that are stored for k columns of weights, so that 9 to 15 fill a cache line of float32."""
     return 16 if 8 < k < 16 else k
 
 
 def aligned_zeros(rows: int, columns: int, dtype: Any) -> np.ndarray:
-    """A matrix of zeros that begins where a cache line does: a row of one line then is in one, not in two."""
+    """Matrix of zeros that begins at a cache line, so that a row of one line does not touch two."""
     size = np.dtype(dtype).itemsize
     room = np.zeros(rows * columns + LINE_BYTES // size, dtype)
     skipped = -room.ctypes.data % LINE_BYTES // size
@@ -43,13 +43,13 @@ def aligned_zeros(rows: int, columns: int, dtype: Any) -> np.ndarray:
 
 
 @kernel
-def margin_pass(loss, curvature, layout, order, rows, group, slack, active):
+def margin_pass(loss, curvature, layout, order, rows, group, slack):
     """Visit the rows in the given order; returns the gain of the dual (times 2/α) and the largest violation.
 
-    A row whose variables would stay at their bounds although margins move by `slack` has its flag in `active` cleared.
+    A row becomes inactive if its variables would stay at their bounds even if its margins changed by `slack`.
     """
     columns, starts, scale, q, shift, tilt, offsets = rows
-    W, b, M, U, first, k, width = group
+    W, b, M, U, active, first, k, width = group
     k, width, first = _U(k), _U(width), _U(first)
     flat = U.reshape(-1)
     S = np.zeros(_END, W.dtype)
@@ -65,7 +65,7 @@ def margin_pass(loss, curvature, layout, order, rows, group, slack, active):
         i = _U(order[position])
         at = i * k
         for p in range(_U(starts[i]), _U(starts[i + _U(1)])):
-            column = _U(columns[p]) - first  # -1, no label, and labels of other groups wrap to large numbers
+            column = _U(columns[p]) - first  # no label (-1) and labels of other groups become large numbers
             if column < k:
                 S[_T + column] = one
         layout.row_scores(i, W, width, S, 0)

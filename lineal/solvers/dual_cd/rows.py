@@ -1,4 +1,4 @@
-"""What a pass of dual coordinate descent reads of the rows, and what it changes: arguments of its kernels."""
+"""Arguments of the kernels of dual coordinate descent: what a pass reads, and what it changes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 
 
 class PassRows(NamedTuple):
-    """Label columns of all rows and where each row's begin; how much of a step in a row reaches W, its own score and b.
+    """Labels of all rows, and how an update of a row changes W (scale), its own score (q) and the intercept (shift).
 
-    With an intercept the features are seen from their mean x̄: a score is x'W + b + tilt·M. `offsets` are base scores,
-    or empty.
+    `columns` has the label columns of all rows, and `starts` the position of the first one of each row. With an
+    intercept, the mean x̄ is subtracted from the features, and a score is x'W + b + tilt·M. `offsets` are base scores,
+    or an empty array.
     """
 
     columns: Any
@@ -22,12 +23,16 @@ class PassRows(NamedTuple):
 
 
 class PassColumns(NamedTuple):
-    """Weights (d, width) of k columns, flat, zero beyond them; b, M; dual variables (n, k). They begin at `first`."""
+    """State of the k columns from `first` on: flat weights (d, width), b, M, dual variables (n, k) and active rows.
+
+    Columns of W beyond k are zero. `active` is a mask of the rows.
+    """
 
     W: Any
     b: Any
     M: Any
     U: Any
+    active: Any
     first: int
     k: int
     width: int

@@ -1,11 +1,11 @@
 """One pass of the sequential dual method over the rows, for losses whose ∇ℓ = p − e_y with p in the simplex.
 
-The k dual variables of a row, u = p − e_y, are coupled: p stays in the simplex. With the other rows held, p is the
-minimiser of ℓ*(p) − z'p + ½q‖p − p_old‖², q = s_i(‖x_i‖²/α + β), where z are the row's scores now: `row_dual_ascent` of
-the loss. As in `dual_margin.py`, W = V − (1/α) Σ_i s_i x_i u_i'.
+The k dual variables of a row, u = p − e_y, are coupled: p stays in the simplex. If the other rows are fixed, the best p
+minimises ℓ*(p) − z'p + ½q‖p − p_old‖², q = s_i(‖x_i‖²/α + β), where z are the current scores of the row. The loss
+computes it (`row_dual_ascent`). As in `margin.py`, W = V − (1/α) Σ_i s_i x_i u_i'.
 
-Where p is sparse (Crammer–Singer), a pass over all classes notes the few of every row that have some of p or nearly do,
-and `kept_pass` then improves those alone: of a hundred classes a row competes for a handful.
+If p is sparse (Crammer–Singer), a pass over all classes notes the few classes per row where p is positive or nearly so,
+and `kept_pass` then updates only those: of a hundred classes, usually a handful.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ import numpy as np
 
 from lineal.core.jit import kernel
 
-# Unsigned cursors: Numba then leaves out the test for negative (wrap-around) indices.
+# Unsigned indices: Numba then omits the test for negative indices.
 _U = np.uintp
 
-#: Classes of a row that are kept at most; rows that share p among more wait for the next pass over all classes.
+#: Largest number of classes that are kept per row; rows where p has more are updated by passes over all classes only.
 KEPT_CLASSES = 15
 
-#: How far below the best class, in scores, a class may be to be kept.
+#: A class is kept if its score is at most this far below that of the best class.
 NEAR = 0.02
 
 
 @kernel
-def simplex_pass(loss, curvature, layout, order, rows, group, slack, active, kept):
+def simplex_pass(loss, curvature, layout, order, rows, group, slack, kept):
     """Visit the rows in the given order; returns the gain of the dual (times 2/α) and the largest violation.
 
-    All columns are in the one group. A row whose p sits on one class, and
-    would still if scores moved by `slack`, has its flag in `active` cleared. `kept`, (n, 1 + KEPT_CLASSES) or empty,
-    gets the number of classes that each row competes for, and which; its label comes first.
+    All columns are in one group. A row becomes inactive if p is 1 for one class, and would be even if scores changed
+    by `slack`. `kept`, (n, 1 + KEPT_CLASSES) or empty, receives the number of kept classes per row, and these classes
+    with the label first.
     """
     columns, _, scale, q, shift, tilt, offsets = rows
-    W, b, M, U, _, k, _ = group
+    W, b, M, U, active, _, k, _ = group
     k = _U(k)
     flat = U.reshape(-1)
     z, old, best = np.empty(k, W.dtype), np.empty(k, W.dtype), np.empty(k, W.dtype)
@@ -88,13 +88,15 @@ def simplex_pass(loss, curvature, layout, order, rows, group, slack, active, kep
 
 @kernel
 def _keep(i, label, k, z, old, best, q, kept):
-    """Note the classes with some of p and, while there is room, those less than NEAR below them; none if too many."""
+    """Note the classes with p > 0 and, if there is room, those less than NEAR below them; none if too many."""
     top = z.dtype.type(0.0)
     count = 1
     kept[i, 1] = label
     for r in range(k):
         if best[r] > z.dtype.type(0.0):
-            top = z[r] + q * (old[r] - best[r]) + z.dtype.type(0.0 if r == label else 1.0)  # all end with the same
+            top = (
+                z[r] + q * (old[r] - best[r]) + z.dtype.type(0.0 if r == label else 1.0)
+            )  # the same for all classes with p > 0
             if r != label:
                 if count == KEPT_CLASSES:
                     kept[i, 0] = 0
@@ -111,9 +113,9 @@ def _keep(i, label, k, z, old, best, q, kept):
 
 @kernel
 def kept_pass(loss, curvature, layout, order, rows, group, kept):
-    """As `simplex_pass`, over the kept classes of every row alone; returns the gain."""
+    """Visit the rows as in `simplex_pass`, but update only the kept classes of each row; returns the gain."""
     _, _, scale, q, shift, tilt, offsets = rows
-    W, b, M, U, _, k, _ = group
+    W, b, M, U, _, _, k, _ = group
     k, stride = _U(k), _U(kept.shape[1])
     flat, classes = U.reshape(-1), kept.reshape(-1)
     z, old, best = np.empty(KEPT_CLASSES, W.dtype), np.empty(KEPT_CLASSES, W.dtype), np.empty(KEPT_CLASSES, W.dtype)

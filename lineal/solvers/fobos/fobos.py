@@ -1,32 +1,32 @@
-"""FOBOS: a subgradient step on one row, then the prox of the penalty, row after row.
+"""FOBOS: a subgradient update for one row, then the prox of the penalty, row after row.
 
     W ← prox_{η_t αΩ}(W − η_t ∇ℓ(y_i, W'x_i + b)x_i'),   η_t = η₀/√(t₀ + t)
 
-Duchi & Singer (2009). It takes losses with kinks as well as smooth ones. Rows come in random order, a pass is an
-iteration, t counts rows, and a row counts by its weight. Without a given η₀, passes over a part of the rows are tried
-with each of 1e-3, …, 1e3: of those rates that minimise the objective well, the one with the lowest loss on rows held
-out is taken.
+Duchi & Singer (2009). The loss may be smooth or have kinks. Rows are visited in random order, an iteration is one pass,
+t counts rows, and the subgradient of a row is multiplied by its weight. If η₀ is not given, each of 1e-3, …, 1e3 is
+tried on some of the rows: of the rates that minimise the objective well, the one with the lowest loss on held-out rows
+is used.
 
-t₀ is 0 for losses with kinks, and for all with schedule="plain". For smooth ones it is else (η₀L)², where L bounds the
-curvature of a row of average length: no step is longer than 1/L. Without it, an η₀ that is right for late steps throws
-the first ones so far that all others are spent on coming back, and one that does not is soon too small to move the
-weights that the loss hardly feels.
+t₀ is 0 for losses with kinks, and for all losses with schedule="plain". For smooth losses it is otherwise (η₀L)², where
+L is an upper bound of the curvature of a row of average length, so no step size exceeds 1/L. With t₀ = 0, an η₀ that is
+right for late updates makes the first ones so large that all others are needed to undo them. A smaller η₀ soon becomes
+too small for weights on which the loss depends little.
 
-Features that a row lacks are only pulled by the penalty: what is due to them is remembered and paid when they are met
-next. For norms of which the prox is additive (l1, l1/l2, l1/l∞) one prox with the sum D of what is due is exact. For
-l2 a weight is to be divided by Π(1 + D_t), and m equal parts divide it by (1 + D/m)^m. Since x − x²/2 ≤ log(1 + x) ≤ x,
-the logarithms of the two differ by at most the larger of D²/2m, which m is chosen to keep small, and ΣD_t²/2, which is
-smaller still. The same is done for the elastic net and, with D relative to ‖w‖, for the sparse group.
+For features that a row does not have, only the penalty acts. It is applied later, when the next row has the feature.
+If the prox is additive (l1, l1/l2, l1/l∞), one prox with the sum D of the strengths so far is exact. For l2, a weight
+should be divided by Π(1 + D_t), and m equal parts divide it by (1 + D/m)^m. Since x − x²/2 ≤ log(1 + x) ≤ x, the
+logarithms of the two differ by at most the larger of D²/2m, which m is chosen to keep small, and ΣD_t²/2, which is even
+smaller. The same is done for the elastic net and, with D relative to ‖w‖, for the sparse group penalty.
 
-The certificate's dual point is the mean of each row's subgradients over the passes since the last one. Steps that lead
-nowhere in sum tell that the means of x·u' and of the penalty's subgradients cancel; single subgradients of a loss with
-kinks never do. Losses of pairs, which are smooth, need more than u for a bound: theirs is ∇ℓ at the mean of the
-iterates that those passes ended with.
+The dual point of the certificate is the mean of the subgradients of each row over the passes since the last
+certificate. If the updates of these passes add up to almost nothing, the means of x·u' and of the subgradients of the
+penalty cancel; the single subgradients of a loss with kinks never do. Losses of pairs, which are smooth, need more than
+u for a bound: they use ∇ℓ at the mean of the iterates after those passes.
 
-Passes are sequential; threads serve the trials of rates and the certificates.
+Passes are sequential. Threads are used for the trials of rates and the certificates.
 
 Memory: two θ, twice the scores (losses of pairs: three θ), one θ per thread during the trials, 2d + 2n numbers, and a
-copy of X where its rows cannot be read in order (CSC, Fortran order).
+copy of X if it is stored by columns (CSC, Fortran order).
 """
 
 from __future__ import annotations
@@ -52,25 +52,25 @@ from lineal.problem.solver import Start, solver
 from lineal.solvers.fobos.subgradient_pass import MAX_PARTS, Rows, Steps, mean_loss, visit
 from lineal.solvers.options import FobosOptions
 
-#: η₀ that are tried where none is given.
+#: Values of η₀ that are tried if none is given.
 RATES = tuple(10.0**exponent for exponent in range(-3, 4))
 
-#: Rows on which they are tried, at most, and every how many of them is held out; few rows are passed over repeatedly.
+#: Largest number of rows of a trial, of which every n-th is held out, and passes if there are fewer rows.
 TRIED_ROWS, HELD_OUT, MAX_TRIALS = 20_000, 5, 50
 
-#: Share of the best rate's fall of the objective that another may miss and still be as good.
+#: A rate is good if its decrease of the objective is smaller than the best one by at most this fraction.
 MISSED = 0.01
 
-#: Certificates are one such part of the passes so far apart.
-WAIT_SHARE = 2
+#: The number of passes up to the next certificate is the number of passes so far divided by this.
+WAIT_DIVISOR = 2
 
 
 def check(loss: Any, penalty: Any) -> None:
-    """Refuse, by name, what this solver cannot honour: nothing."""
+    """Accept every loss and every penalty."""
 
 
 def check_objective(objective: Objective) -> None:
-    """Refuse rows that are held elsewhere, groups of features, and penalties with a centre."""
+    """Raise an error for rows in another process, groups of features, and penalties with a centre."""
     local_rows("fobos", objective)
     if objective.regulariser.groups.features.size:
         raise OptionError("fobos does not take groups of features: use fista, sparsa or block_cd")
@@ -79,16 +79,16 @@ def check_objective(objective: Objective) -> None:
 
 
 def memory(n: int, d: int, k: int, size: int) -> int:
-    """Bytes besides X."""
+    """Number of bytes besides X."""
     return (2 * d + max(2 * n, d)) * k * size + 16 * (d + n)
 
 
 @solver(check=check, check_objective=check_objective, memory=memory, order="rows", options=FobosOptions)
 def solve(objective: Objective, budget: Budget, start: Start, options: FobosOptions) -> Solution:
-    """Minimise the objective to a relative duality gap of `tol`, which a method with falling steps reaches slowly.
+    """Minimise the objective to a relative duality gap of `tol`, which decreasing step sizes reach slowly.
 
-    The objective costs half a pass, so `history` has it (instead of None) where the gap was checked and, if there are
-    callbacks to see it, at every pass. The answer is the best iterate of those.
+    The objective costs half a pass. So `history` has it (instead of None) only when the gap was checked or, if there
+    are callbacks, after every pass. The result is the best iterate of those.
     """
     with Monitor(budget) as monitor:
         theta = objective.theta_of(start)
@@ -114,11 +114,11 @@ def solve(objective: Objective, budget: Budget, start: Start, options: FobosOpti
 
 
 class _Best:
-    """The iterate with the lowest objective seen, the highest bound, and certificates after ever more passes."""
+    """The best iterate so far, the highest lower bound, and certificates after more and more passes."""
 
     def __init__(self, objective: Objective, tol: float, passes: _Passes) -> None:
         self.objective, self.tol, self.passes = objective, tol, passes
-        self.waits = CertificateWaits(1, WAIT_SHARE)
+        self.waits = CertificateWaits(1, WAIT_DIVISOR)
         self.estimate, self.lowest, self.bound = math.inf, math.inf, LowerBound()
         self.theta: np.ndarray | None = None
         self.certificate: Certificate | None = None
@@ -138,7 +138,7 @@ class _Best:
         return certificate.meets(self.tol)
 
     def certify(self, theta: np.ndarray) -> Certificate:
-        """A certificate of the best of θ and those before, by the best of the dual points seen."""
+        """Certificate of the best iterate so far, with the best of the dual points."""
         self.offer(theta, self.objective.value(theta))
         assert self.theta is not None
         means, middle = self.passes.take_means()
@@ -164,7 +164,7 @@ class _Best:
 
 
 class _Passes:
-    """Passes over the rows, with the clock t of the steps and what is due to every feature."""
+    """Passes over the rows, with the clock t of the updates and, per feature, how much of the penalty was applied."""
 
     def __init__(
         self,
@@ -175,13 +175,13 @@ class _Passes:
         schedule: str,
         rows: np.ndarray | None = None,
     ) -> None:
-        """Passes over the given rows, for trials of a rate, or over all rows with what certificates need."""
+        """Prepare passes over the given rows for trials of a rate, or over all rows with what certificates need."""
         engine = local_rows("fobos", objective)
         self.objective, self.X, self.rate, self.schedule = objective, by_rows(engine.X), rate, schedule
         self.rows = np.flatnonzero(engine.weights > 0.0) if rows is None else rows
         self.budget, self.state = budget, generator(budget.seed)
-        self.clock = np.zeros(2)  # t₀ and steps taken, and the sum of their lengths
-        self.paid = np.zeros(engine.shape[1])  # the sum of lengths up to which a feature has been pulled
+        self.clock = np.zeros(2)  # t₀ plus the number of updates, and the sum of their step sizes
+        self.applied = np.zeros(engine.shape[1])  # the sum of step sizes up to which the penalty was applied
         has_duals = objective.loss.takes_dual_points
         is_trial = rows is not None
         self.duals = np.zeros((engine.shape[0] if has_duals and not is_trial else 0, theta.shape[1]), theta.dtype)
@@ -191,7 +191,7 @@ class _Passes:
         self.data = Rows(engine.targets, weights, offsets, self.duals)
 
     def run(self, theta: np.ndarray) -> None:
-        """Visit the rows in random order; θ is changed in place, and nothing is due to any feature afterwards."""
+        """Visit the rows in random order; changes θ in place, with the whole penalty applied to every feature."""
         if self.rate is None:
             self.rate = _best_rate(self.objective, theta, self.budget, self.schedule)
         if self.clock[0] == 0.0 and self.schedule == "bounded" and self.objective.loss.is_smooth:
@@ -204,7 +204,7 @@ class _Passes:
         parts = 1 if regulariser.penalty.is_additive else MAX_PARTS
         steps = Steps(
             self.rate, self.objective.fit_intercept, regulariser.strengths, parts, regulariser.penalty.is_separable,
-            self.clock, self.paid,
+            self.clock, self.applied,
         )  # fmt: skip
         visit(self.objective.loss, regulariser.penalty, self.X.layout, order, self.data, steps, W, b)
         self.passes += 1
@@ -212,7 +212,7 @@ class _Passes:
             self.sum += theta
 
     def take_means(self) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Means since the last time: of the subgradients, or for losses of pairs of the iterates."""
+        """Means since the last call: of the subgradients or, for losses of pairs, of the iterates."""
         if self.passes == 0:
             return None, None
         chosen = self.sum if self.sum.ndim else self.duals
@@ -223,19 +223,19 @@ class _Passes:
 
 
 def _best_rate(objective: Objective, theta: np.ndarray, budget: Budget, schedule: str) -> float:
-    """The η₀ with the lowest loss on rows held out, of those that come near the lowest objective on the others.
+    """The η₀ with the lowest loss on held-out rows, of those that nearly reach the lowest objective on the others.
 
-    Rates are tried side by side, one per thread.
+    Rates are tried in parallel, one per thread.
     """
     engine = local_rows("fobos", objective)
     rows = np.flatnonzero(engine.weights > 0.0)
     shuffle(generator(budget.seed, 1), rows)
     rows = rows[:TRIED_ROWS]
     held, others = (rows[::HELD_OUT], np.delete(rows, np.s_[::HELD_OUT])) if len(rows) > 1 else (rows, rows)
-    by_rows(engine.X)  # the copy is made once, and kept by X
+    by_rows(engine.X)  # X keeps the copy, so it is made once
 
     def attempt(rate: float) -> list[float]:
-        """Objectives that a rate leads to, on the others and on the rows held out."""
+        """Objectives that a rate reaches, on the other rows and on the held-out rows."""
         trial = theta.copy()
         passes = _Passes(objective, trial, budget, rate, schedule, others)
         for _ in range(min(MAX_TRIALS, -(-TRIED_ROWS // len(others))) if rate > 0.0 else 0):
@@ -246,9 +246,9 @@ def _best_rate(objective: Objective, theta: np.ndarray, budget: Budget, schedule
             penalty + mean_loss(objective.loss, passes.X.layout, chosen, passes.data, W, b) for chosen in (others, held)
         ]
 
-    tried = (0.0, *RATES)  # the first stays where it is
-    found = np.array(pool.run([partial(attempt, rate) for rate in tried], budget.threads))
-    found[~np.isfinite(found)] = math.inf
-    start, reached = found[0, 0], found[1:, 0]
+    tried = (0.0, *RATES)  # rate 0 gives the objective at the start
+    results = np.array(pool.run([partial(attempt, rate) for rate in tried], budget.threads))
+    results[~np.isfinite(results)] = math.inf
+    start, reached = results[0, 0], results[1:, 0]
     is_good = reached <= reached.min() + MISSED * max(start - reached.min(), 0.0)
-    return RATES[int(np.argmin(np.where(is_good, found[1:, 1], math.inf)))]
+    return RATES[int(np.argmin(np.where(is_good, results[1:, 1], math.inf)))]

@@ -1,4 +1,4 @@
-"""A pass of subgradient steps over rows, each followed by the penalty's prox, paid late (see `fobos.py`)."""
+"""A pass of subgradient updates over the rows, each followed by a delayed prox of the penalty (see `fobos.py`)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from lineal.core.jit import kernel
 from lineal.core.maths import norm2
 
-#: Parts in which a debt D is paid: this often D², and so many at most.
+#: Number of parts in which a strength D is applied: PARTS·D², and at most MAX_PARTS.
 PARTS, MAX_PARTS = 50.0, 64
 
 
 class Rows(NamedTuple):
-    """Labels, weights, base scores or empty, and sums of the subgradients of every row, or empty."""
+    """Labels and weights of the rows, their base scores or an empty array, and sums of their subgradients or empty."""
 
     targets: Any
     weights: Any
@@ -24,9 +24,10 @@ class Rows(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Lengths of the steps, and what the penalty takes after them.
+    """Step sizes, and how the penalty is applied.
 
-    `clock` has t and the sum of all step lengths, `paid` that sum per feature, up to which the penalty has been paid.
+    `clock` has t and the sum of all step sizes. `applied` has, per feature, the value of that sum when the penalty was
+    last applied. `parts` is the largest number of parts in which a delayed penalty is applied.
     """
 
     rate: float
@@ -35,12 +36,12 @@ class Steps(NamedTuple):
     parts: int
     is_separable: bool
     clock: Any
-    paid: Any
+    applied: Any
 
 
 @kernel
 def visit(loss, penalty, layout, order, rows, steps, W, b):
-    """One step on each row of `order`."""
+    """Update the parameters for each row of `order`, then apply the rest of the penalty."""
     targets, weights, offsets, duals = rows
     clock, rate, fit_intercept = steps.clock, steps.rate, steps.fit_intercept
     k = np.uintp(W.shape[1])
@@ -49,7 +50,7 @@ def visit(loss, penalty, layout, order, rows, steps, W, b):
     for position in range(order.shape[0]):
         i = np.uintp(order[position])
         for at in range(layout.row_length(i)):
-            _pay(penalty, steps, W, layout.row_index(i, at))
+            _apply_penalty(penalty, steps, W, layout.row_index(i, at))
         layout.row_scores(i, flat, k, z, 0)
         for r in range(k):
             z[r] += b[r]
@@ -57,32 +58,32 @@ def visit(loss, penalty, layout, order, rows, steps, W, b):
                 z[r] += offsets[i, r]
         loss.row_gradient(targets.labels(i), z, work, g)
         clock[0] += 1.0
-        length = rate / math.sqrt(clock[0])
-        clock[1] += length
+        step_size = rate / math.sqrt(clock[0])
+        clock[1] += step_size
         for r in range(k):
             if duals.shape[0] > 0:
                 duals[i, r] += g[r]
-            g[r] *= -length * weights[i]
+            g[r] *= -step_size * weights[i]
             if fit_intercept:
                 b[r] += g[r]
         layout.row_update(i, g, 0, k, flat)
     for j in range(W.shape[0]):
-        _pay(penalty, steps, W, np.uintp(j))
+        _apply_penalty(penalty, steps, W, np.uintp(j))
 
 
 @kernel
-def _pay(penalty, steps, W, j):
-    """Apply to the weights of feature j the penalty of all steps since it was met last."""
-    due = (steps.clock[1] - steps.paid[j]) * steps.strengths[j]
-    steps.paid[j] = steps.clock[1]
-    if due == 0.0 or penalty.group_is_zero(W[j]):
+def _apply_penalty(penalty, steps, W, j):
+    """Apply the penalty of all updates since the last one to the weights of feature j."""
+    strength = (steps.clock[1] - steps.applied[j]) * steps.strengths[j]
+    steps.applied[j] = steps.clock[1]
+    if strength == 0.0 or penalty.group_is_zero(W[j]):
         return
     m = 1
     if steps.parts > 1:
-        share = due if steps.is_separable else due / norm2(W[j])
-        m = int(min(1.0 + PARTS * share * share, steps.parts))
+        relative = strength if steps.is_separable else strength / norm2(W[j])
+        m = int(min(1.0 + PARTS * relative * relative, steps.parts))
     for _ in range(m):
-        penalty.group_prox(W[j], due / m, W[j])
+        penalty.group_prox(W[j], strength / m, W[j])
 
 
 @kernel
