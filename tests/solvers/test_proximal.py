@@ -312,7 +312,7 @@ def test_fobos_tries_its_rates_on_as_many_threads_as_it_may_use(monkeypatch):
 @pytest.mark.parametrize("schedule", ["bounded", "plain"])
 @pytest.mark.parametrize("penalty", ["l1/l2", *(pytest.param(penalty, marks=slow) for penalty in PENALTIES[1:])])
 def test_fobos_pays_late_what_steps_one_by_one_would_have_taken(penalty, schedule):
-    """Compare with a pass that applies the penalty to every feature at every row; one feature is in no row, one in the first of them only."""
+    """Same as a pass that applies the penalty to all features at every row; no row has one of them, one row another."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(40, 6)) * (rng.random((40, 6)) < 0.2)
     X[:, 5] = 0.0

@@ -188,9 +188,8 @@ def add_to_weights(groups, g, step, W):
     k = np.uintp(W.shape[1])
     first, last = members(groups, g)
     for f in range(first, last):
-        j = feature(groups, f)
         for r in range(k):
-            W[j, r] += step[np.uintp(f - first) * k + r]
+            W[feature(groups, f), r] += step[np.uintp(f - first) * k + r]
 
 
 @kernel

@@ -76,9 +76,9 @@ def _group_loss(problem, rows, g):
         j = feature(problem.groups, f)
         for p in range(layout.column_length(j)):
             i = layout.column_index(j, p)
-            if is_first_visit(rows, i, grouped):
-                z = rows.Z[i * k : i * k + k]
-                total += rows.weights[i] * problem.loss.row_value(rows.targets.labels(i), z, work)
+            if not is_first_visit(rows, i, grouped):
+                continue
+            total += rows.weights[i] * problem.loss.row_value(rows.targets.labels(i), rows.Z[i * k : i * k + k], work)
     return total
 
 
