@@ -9,7 +9,7 @@ JOBS   ?= 2
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# One stamp a set of extras, so that nobody waits for what they do not use.
+# One stamp per set of extras, so that nobody waits for what they do not use.
 $(VENV)/.has-%: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(subst +,$(comma),$*)]"
 	@touch $@

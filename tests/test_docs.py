@@ -236,6 +236,28 @@ def test_pages_leave_nothing_out(page: str, names_of: Callable[[], list[str]]) -
     assert [name for name in names_of() if f"`{name}`" not in text] == []
 
 
+def test_files_that_are_named_exist() -> None:
+    """Backticked names of Python files, in pages and in the package, are ends of paths that exist."""
+    sources = [
+        path for folder in ("lineal", "tests", "benchmarks", "examples") for path in (ROOT / folder).rglob("*.py")
+    ]
+    known = ["/" + path.relative_to(ROOT).as_posix() for path in sources]
+    texts = {path: path.read_text(encoding="utf-8") for path in (*PAGES, *(ROOT / "lineal").rglob("*.py"))}
+    named = {(path, name) for path, text in texts.items() for name in re.findall(r"`([\w/]+\.py)`", text)}
+    assert len(named) > 100
+    missing = [f"{path}: {name}" for path, name in named if not any(one.endswith("/" + name) for one in known)]
+    assert sorted(missing) == []
+
+
+@pytest.mark.parametrize(
+    "folder", sorted((ROOT / "lineal").glob("*/**/__init__.py")), ids=lambda path: path.parent.name
+)
+def test_folders_say_what_they_may_import_and_how_to_add_to_them(folder: Path) -> None:
+    text = ast.get_docstring(ast.parse(folder.read_text(encoding="utf-8"))) or ""
+    assert re.search(r"\b[Mm]ay import\b", text), f"{folder} does not say what it may import"
+    assert re.search(r"\b([Tt]o (add|use)|[Aa]dd|A new)\b", text), f"{folder} does not say how to add to it"
+
+
 def test_guarantees_name_tests_that_exist() -> None:
     page = (ROOT / "docs" / "guide" / "robustness.md").read_text(encoding="utf-8")
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page)

@@ -56,7 +56,7 @@ class RowSparse(NDArrayOperatorsMixin):
 
     @property
     def dtype(self) -> np.dtype:
-        """Of the values."""
+        """Data type of the values."""
         return self.values.dtype
 
     @property

@@ -38,7 +38,7 @@ class LeastSquaresOptions(Options):
     verbose: int = option(0, "1 shows progress: a bar on a terminal, lines elsewhere")
 
     def checked(self) -> LeastSquaresOptions:
-        """The same options, or an error that names the first one that cannot be honoured."""
+        """Return these options, or raise an error that names the first one that is not valid."""
         if isinstance(self.link, str) and self.link not in LINKS:
             raise unknown_value("link", self.link, LINKS)
         if not (self.link is None or isinstance(self.link, str) or hasattr(self.link, "lipschitz")):

@@ -2,5 +2,6 @@
 
 `options`, `fit`, `model` and `estimator`; what is learnt after a fit (`held_out`, `thresholds`, `calibration`); and
 `search`, which chooses the strength of the penalty. May import `models`, `solvers` and what is below. Rows are reached
-through the engine alone: what needs them is a step (`lineal.engine.base`).
+through the engine alone: what needs them is a step (`lineal.engine.base`). To add an option, add a field to
+`TrainOptions`; estimators and the command line get it from there.
 """

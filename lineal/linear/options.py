@@ -29,10 +29,10 @@ class TrainOptions(Options):
         None, "share of the l1 norm in elastic_net and sparse_group, in (0, 1]; None means 0.5"
     )
     feature_groups: Any = option(  # noqa: RUF009
-        None, "lists of feature numbers, or one group number a feature: blocks of l1/l2, l1/linf and sparse_group"
+        None, "lists of feature numbers, or one group number per feature: the groups of l1/l2, l1/linf and sparse_group"
     )
     penalty_factors: Any = option(  # noqa: RUF009
-        None, "by what the penalty of each feature, or of each of the groups, is multiplied; zero leaves it free"
+        None, "one factor per feature, or per group, that multiplies its penalty; zero means no penalty"
     )
     solver: str = option("auto", f"algorithm: auto, {', '.join(solvers.names())}")
     solver_options: dict[str, Any] | None = option(  # noqa: RUF009
@@ -57,7 +57,7 @@ class TrainOptions(Options):
     verbose: int = option(0, "1 shows progress: a bar on a terminal, lines elsewhere")
 
     def checked(self) -> TrainOptions:
-        """The same options, or an error that names the first one that cannot be honoured."""
+        """Return these options, or raise an error that names the first one that is not valid."""
         for name, known in (("loss", losses.names()), ("penalty", penalties.names())):
             if getattr(self, name) not in known:
                 raise unknown_value(name, getattr(self, name), known)

@@ -43,7 +43,7 @@ def fit_stagewise(
     """Train on X, a dense array of any numeric type or a CSR matrix, and labels y.
 
     `start` is a model to which stages are added, up to `n_blocks` in all; its generator goes on.
-    Memory: that of `solvers/stagewise.py`, and X in float32 where it is float64 and the precision is not.
+    Memory: that of `solvers/stagewise/stagewise.py`, and X in float32 where it is float64 and the precision is not.
     """
     options = options.checked()
     callbacks = checked_callbacks(callbacks)

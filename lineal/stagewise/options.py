@@ -53,7 +53,7 @@ class StagewiseOptions(Options):
     verbose: int = option(0, "1 shows progress: a bar on a terminal, lines elsewhere")
 
     def checked(self) -> StagewiseOptions:
-        """The same options, or an error that names the first one that cannot be honoured."""
+        """Return these options, or raise an error that names the first one that is not valid."""
         if self.update not in UPDATES:
             raise unknown_value("update", self.update, UPDATES)
         if self.precision not in ("float32", "float64"):

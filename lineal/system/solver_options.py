@@ -42,7 +42,7 @@ class SolverOptions(Options):
         return options(**values).checked()
 
     def checked(self) -> SolverOptions:
-        """The same options, or an error that names the first one that cannot be honoured."""
+        """Return these options, or raise an error that names the first one that is not valid."""
         hints = typing.get_type_hints(type(self))
         for entry in dataclasses.fields(self):
             value, kind, optional = getattr(self, entry.name), *_kind(hints[entry.name])

@@ -46,7 +46,7 @@ class PathOptions:
     search: str = option("path", "path: all strengths; quick: halve the strength until that changes nothing")
 
     def checked(self) -> PathOptions:
-        """The same options, or an error that names the first one that cannot be honoured."""
+        """Return these options, or raise an error that names the first one that is not valid."""
         if self.select not in SELECT:
             raise unknown_value("select", self.select, SELECT)
         if self.search not in SEARCH:
