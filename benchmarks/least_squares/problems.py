@@ -1,4 +1,4 @@
-"""Data, settings that a validation split has chosen, and what is asked of lineal."""
+"""Data, and settings that were chosen on a validation split."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from lineal.linear.model import Model
 from lineal.linear.options import TrainOptions
 from lineal.problem.solution import Solution
 
-#: Relative duality gaps that are asked for in turn.
+#: Tolerances (relative duality gaps) that are tried in turn.
 GRID = (3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5)
 
 #: Settings of the table: name, precision and threads (None means all cores).
@@ -26,7 +26,7 @@ SETTINGS = (("f32", np.float32, None), ("f64", np.float64, None), ("f32, 1 threa
 #: Seconds of each search for the reference optimum; a gap that is left then is printed.
 REFERENCE_SECONDS = 15.0
 
-#: The first two of these that can are asked for the reference optimum.
+#: The first two of these solvers that can handle a problem compute the reference optimum.
 REFERENCES = ("dual_cd", "newton", "block_cd", "lbfgs")
 
 _FOUND: dict[tuple[Any, ...], tuple[float, float]] = {}

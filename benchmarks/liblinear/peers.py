@@ -29,7 +29,7 @@ TYPES = {
     ("logistic", "l1"): {6: (0.3, 0.1, 0.01, 0.001, 0.0001)},
 }
 
-#: A solver whose last try took this many times the best time to the last goal is not asked for more accuracy.
+#: A solver whose last try took this many times the best time to the last goal is not run to higher accuracy.
 HOPELESS = 3.0
 
 #: Tries this close to the fastest are repeated.

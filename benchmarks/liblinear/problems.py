@@ -1,4 +1,4 @@
-"""Data, problems and what is asked of lineal on them."""
+"""Data and problems."""
 
 from __future__ import annotations
 
@@ -45,24 +45,6 @@ class Task(NamedTuple):
         return words if self.penalty == "l2" else f"{self.penalty} {words}"
 
 
-class Bar(NamedTuple):
-    """Ratios asked for: float32 on all cores, float32 on one thread, float64 on all cores; None where none is."""
-
-    single: float
-    one_thread: float | None = None
-    double: float | None = None
-
-    def __str__(self) -> str:
-        parts = [f"≥ {self.single:g}"]
-        parts += [f"1 thread ≥ {self.one_thread:g}"] if self.one_thread else []
-        parts += [f"f64 ≥ {self.double:g}"] if self.double else []
-        return ", ".join(parts)
-
-    def is_met(self, single: float | None, one_thread: float | None, double: float | None) -> bool:
-        pairs = ((self.single, single), (self.one_thread, one_thread), (self.double, double))
-        return all(bar is None or (found is not None and found >= bar) for bar, found in pairs)
-
-
 TASKS = (
     *(Task(data, "squared_hinge") for data in TEXT),
     *(Task("wiki_toxicity", loss) for loss in ("squared_hinge", "hinge", "logistic")),
@@ -72,22 +54,7 @@ TASKS = (
 )
 
 
-def bar_of(task: Task, target: float) -> Bar | None:
-    """What is asked for; None where a row only informs."""
-    if task.penalty == "l1":
-        return Bar(2.0)
-    if task.data in TEXT:
-        return Bar(6.0, 4.0, 5.0) if task.loss == "squared_hinge" else Bar(4.0)
-    if task.data == "wiki_toxicity":
-        return Bar(3.0 if task.loss == "logistic" else 2.0)
-    if task.loss == "hinge":
-        return None
-    if task.data == "a9a":
-        return Bar(2.0 if task.loss == "squared_hinge" else 1.0 if target == 1e-3 else 2.5)
-    return Bar(1.0)
-
-
-SOFTMAX_BARS = {"20newsgroups": 5.0, "clinc150": 5.0, "MNIST": 4.0, "kddcup99": 2.0}
+SOFTMAX_SETS = ("20newsgroups", "clinc150", "MNIST", "kddcup99")
 
 
 @dataclass(frozen=True)
@@ -109,7 +76,7 @@ class Plan:
         return 5.0 if self.is_quick else 120.0
 
     def selected(self, names: Iterable[Any], label: Callable[[Any], str] = str) -> list[Any]:
-        """Those whose label has the text asked for."""
+        """Names whose label contains the text of `--match`."""
         return [name for name in names if self.match in label(name)]
 
     def tasks(self) -> list[Task]:
@@ -124,7 +91,7 @@ class Plan:
         return self.selected(found, lambda task: f"{task.data} {task}")
 
     def softmax_sets(self) -> list[str]:
-        return self.selected(["banking77", "MNIST"] if self.is_quick else SOFTMAX_BARS)
+        return self.selected(["banking77", "MNIST"] if self.is_quick else SOFTMAX_SETS)
 
     def all_sets(self) -> list[str]:
         return self.selected(["a9a", "banking77"] if self.is_quick else LOADERS)

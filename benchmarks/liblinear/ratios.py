@@ -6,12 +6,12 @@ from typing import Any
 
 from benchmarks.liblinear import ours, peers
 from benchmarks.liblinear.exact import objective
-from benchmarks.liblinear.problems import TARGETS, Plan, Rows, Task, bar_of
+from benchmarks.liblinear.problems import TARGETS, Plan, Rows, Task
 
 TITLE = "Seconds to a relative suboptimality, C = 1, no intercept"
 COLUMNS = (
     "data", "problem", "target", "fastest peer", "peer s", "f32 s", "f32 ratio", "f64 s", "f64 ratio",
-    "1 thread f32 ratio", "asked for", "met",
+    "1 thread f32 ratio",
 )  # fmt: skip
 
 #: A reference whose gap is larger deserves a remark.
@@ -53,7 +53,7 @@ def compare(plan: Plan, task: Task) -> dict[str, Any]:
     return {
         "data": task.data, "problem": str(task), "reference": least, "reference_gap": gap, "warm_up_seconds": warm,
         "auto": ours.default(rows.X, rows.y, task, 1.0 / len(rows.y)), "lineal": found, "peers": theirs,
-        "table": [_row(plan, task, target, goal, found, theirs) for target, goal in zip(TARGETS, goals)],
+        "table": [_row(task, target, goal, found, theirs) for target, goal in zip(TARGETS, goals)],
     }  # fmt: skip
 
 
@@ -71,21 +71,12 @@ def _tests(plan: Plan, rows: Rows, task: Task) -> list[tuple[str, Any, dict[str,
     return tests + [(f"{name}, {solver}", X, {**options, "solver": solver}, 1) for solver in others]
 
 
-def _row(
-    plan: Plan, task: Task, target: float, goal: float, found: dict[str, Any], theirs: list[dict[str, Any]]
-) -> list[Any]:
+def _row(task: Task, target: float, goal: float, found: dict[str, Any], theirs: list[dict[str, Any]]) -> list[Any]:
     peer = ours.fastest(theirs, goal)
     seconds = [(ours.fastest(found[name], goal) or {}).get("seconds") for name, _, _ in ours.SETTINGS]
     single, double, one_thread = (peer["seconds"] / one if peer and one else None for one in seconds)
-    bar = None if plan.is_quick else bar_of(task, target)
-    if bar is None:
-        met = None
-    elif peer is None:
-        met = "no peer gets there"
-    else:
-        met = "yes" if bar.is_met(single, one_thread, double) else "no"
     label = f"{peer['peer']} {peer['setting']}" if peer else None
     return [
         task.data, str(task), f"{target:g}", label, peer and peer["seconds"], seconds[0], single, seconds[1], double,
-        one_thread, None if bar is None else str(bar), met,
+        one_thread,
     ]  # fmt: skip

@@ -25,8 +25,9 @@ from benchmarks.sparse_multiclass.problems import MEDIUM, Plan, Table
 
 TITLE = "Amazon7's shape, generated: multiclass squared hinge, l1/l2, λ = 1e-4, float32, relative gap 1e-3"
 COLUMNS = (
-    "rows", "features", "entries", "generated s", "warm-up s", "trained s", "iterations", "status", "gap", "live rows",
-    "training accuracy", "data GB", "n·m + d·m GB", "before training GB", "peak GB", "peak / (data + n·m + d·m)",
+    "rows", "features", "entries", "generated s", "warm-up s", "trained s", "iterations", "status", "gap",
+    "non-zero rows", "training accuracy", "data GB", "n·m + d·m GB", "before training GB", "peak GB",
+    "peak / (data + n·m + d·m)",
 )  # fmt: skip
 SHAPE = (1_360_000, 262_144, 143_000_000)
 QUICK_SHAPE = (27_200, 5_243, 1_000_000)

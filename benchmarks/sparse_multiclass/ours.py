@@ -32,7 +32,7 @@ SETTINGS = (
     ("f64, 1 thread", np.float64, 1),
 )  # fmt: skip
 
-#: Relative duality gaps that are asked for in turn.
+#: Tolerances (relative duality gaps) that are tried in turn.
 GRID = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5)
 
 #: A gap that no run gets to: it is ended by something else.

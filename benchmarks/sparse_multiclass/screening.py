@@ -22,7 +22,7 @@ from lineal.solvers.block_cd import weight_groups
 from lineal.solvers.block_cd.screening import safe_zeros
 
 TITLE = "Rows that are proven to be zero at a relative gap, and whether they are"
-COLUMNS = ("data", "λ", "reference gap", "live rows", "gap asked", "gap", "screened", "of all", "wrongly screened")
+COLUMNS = ("data", "λ", "reference gap", "non-zero rows", "tolerance", "gap", "screened", "of all", "wrongly screened")
 VISITS_TITLE = "Visits of rows on the way to a gap of 1e-6"
 VISITS_COLUMNS = (
     "data", "λ", "rows", "sweeps", "visits", "without screening", "every sweep over all rows", "saved by screening",
