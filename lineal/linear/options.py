@@ -36,7 +36,7 @@ class TrainOptions(Options):
     )
     solver: str = option("auto", f"algorithm: auto, {', '.join(solvers.names())}")
     solver_options: dict[str, Any] | None = option(  # noqa: RUF009
-        None, f"options of the solver that is named, as a dict from name to value; {solver_options.text()}"
+        None, f"options of the solver, by name; they need a solver other than auto; {solver_options.text()}"
     )
     tol: float = option(1e-3, "stop at this relative duality gap (relative violation where no gap exists)")
     fit_intercept: bool = option(True, "fit an intercept; it is never penalised")

@@ -1,4 +1,4 @@
-"""Options of one solver: names and values checked, read from text on the command line, told in help texts."""
+"""Options of one solver: names and values checked, read from text on the command line, listed in help texts."""
 
 from __future__ import annotations
 
