@@ -140,11 +140,6 @@ def cache_folder() -> Path | None:
     return _cache_folders()[1]
 
 
-def loading_folders() -> tuple[Path, ...]:
-    """Where kernels are looked for, in that order: read-only folders come before `cache_folder`."""
-    return _cache_folders()[0]
-
-
 def _drop_old_caches(parent: Path) -> None:
     def age(folder: Path) -> float:
         try:

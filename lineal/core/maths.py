@@ -57,18 +57,6 @@ def sign(x: float) -> float:
 
 
 @kernel(borrows=True)
-def log_sum_exp(z: Any) -> float:
-    """log Σ exp(z_r) of a non-empty vector, shifted by its largest entry."""
-    top = wide(z[0])
-    for r in range(1, z.shape[0]):
-        top = max(top, wide(z[r]))
-    total = 0.0
-    for r in range(z.shape[0]):
-        total += math.exp(wide(z[r]) - top)
-    return top + math.log(total)
-
-
-@kernel(borrows=True)
 def softmax_into(z: Any, out: Any) -> float:
     """Write softmax(z) to `out` and return log Σ exp(z_r)."""
     top = wide(z[0])
@@ -102,23 +90,6 @@ def project_simplex(v: Any, radius: float, out: Any) -> float:
             tau = trial
     for r in range(m):
         out[r] = max(wide(v[r]) - tau, 0.0)
-    return tau
-
-
-@kernel
-def project_l1_ball(v: Any, radius: float, out: Any) -> float:
-    """Project v onto {‖x‖₁ ≤ radius} into `out`; returns the threshold τ ≥ 0 with out = soft_threshold(v, τ)."""
-    size = 0.0
-    for r in range(v.shape[0]):
-        size += abs(wide(v[r]))
-    if size <= radius:
-        for r in range(v.shape[0]):
-            out[r] = v[r]
-        return 0.0
-    magnitudes = np.abs(v)
-    tau = project_simplex(magnitudes, radius, magnitudes)
-    for r in range(v.shape[0]):
-        out[r] = soft_threshold(wide(v[r]), tau)
     return tau
 
 

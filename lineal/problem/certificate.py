@@ -83,12 +83,6 @@ class DualBound(NamedTuple):
     scale: float
 
 
-def primal_and_dual(objective: Objective, W: np.ndarray, b: np.ndarray) -> tuple[float, float]:
-    """Objective F(W, b) and a lower bound of the minimum; NaN and −∞ if no feasible dual point was found."""
-    primal, bound = primal_and_bound(objective, W, b)
-    return primal, bound.value
-
-
 def primal_and_bound(
     objective: Objective, W: np.ndarray, b: np.ndarray, scores: RowState | None = None
 ) -> tuple[float, DualBound]:

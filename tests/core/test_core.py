@@ -39,7 +39,6 @@ def test_softmax(values):
     p = np.empty_like(z)
     top = maths.softmax_into(z, p)
     assert top == pytest.approx(float(special.logsumexp(z)), rel=1e-13, abs=1e-13)
-    assert maths.log_sum_exp(z) == pytest.approx(top, rel=1e-15, abs=1e-15)
     np.testing.assert_allclose(p, special.softmax(z), rtol=1e-12, atol=1e-300)
 
 
@@ -52,7 +51,7 @@ def test_softmax_of_float32_is_computed_in_float64():
 
 @given(st.lists(st.floats(-100, 100), min_size=1, max_size=8), st.floats(0.01, 50))
 @settings(deadline=None)
-def test_projections(values, radius):
+def test_projection_onto_the_simplex(values, radius):
     v = np.array(values)
     out = np.empty_like(v)
     maths.project_simplex(v, radius, out)
@@ -62,10 +61,6 @@ def test_projections(values, radius):
     excess = v - out
     assert np.ptp(excess[out > 1e-12]) <= 1e-9 * (1 + np.abs(v).max())
     assert np.all(excess[out <= 1e-12] <= excess[out > 1e-12].max() + 1e-9 * (1 + np.abs(v).max()))
-    maths.project_l1_ball(v, radius, out)
-    assert np.abs(out).sum() <= radius * (1 + 1e-9)
-    if np.abs(v).sum() <= radius:
-        np.testing.assert_array_equal(out, v)
 
 
 def test_generator_gives_the_published_sequence():

@@ -20,7 +20,7 @@ from lineal.errors import DataError
 from lineal.numerics.centred import Centred
 from lineal.numerics.score_rows import ScoreRows
 from lineal.penalties.regulariser import Regulariser
-from lineal.problem.certificate import primal_and_dual
+from lineal.problem.certificate import primal_and_bound
 from lineal.problem.objective import check_finite
 from lineal.problem.targets import LabelSets
 
@@ -74,7 +74,7 @@ def test_certificates_agree_with_the_twin_and_are_never_optimistic(name, seed, s
     if certificate.kind == "violation":  # no dual point: some label cannot be balanced
         assert name == "label_ranking"
         return
-    found = primal_and_dual(objective, W, b)[1]
+    found = primal_and_bound(objective, W, b)[1].value
     assert found == pytest.approx(dual, rel=1e-9, abs=1e-9 * abs(primal))
     assert certificate.dual >= found
     # weak duality against many other models, among them better ones
