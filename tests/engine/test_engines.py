@@ -81,10 +81,16 @@ def test_solutions_are_those_of_local_rows(name, loss, penalty):
         assert found.certificate.primal == pytest.approx(wanted.certificate.primal, rel=1e-10)
 
 
-@pytest.mark.parametrize("name", ANYWHERE)
-@pytest.mark.parametrize("loss", ["logistic", "softmax"])
-def test_any_number_of_processes_gives_the_same_bits(name, loss):
-    objective = problem(loss, "l2")
+@pytest.mark.parametrize(
+    ("name", "loss", "penalty"),
+    [
+        *((name, loss, "l2") for name in ANYWHERE for loss in ("logistic", "softmax")),
+        *(("fista", "squared_hinge", penalty) for penalty in ("l1", "l1/l2", "l1/linf")),
+        *(("sparsa", "label_ranking", penalty) for penalty in ("elastic_net", "sparse_group")),
+    ],
+)
+def test_any_number_of_processes_gives_the_same_bits(name, loss, penalty):
+    objective = problem(loss, penalty)
     answers = []
     for processes in (0, 1, 2, 3):
         elsewhere = ServedRows(objective.engine, SIZES[2], processes=processes)
