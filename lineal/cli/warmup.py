@@ -79,7 +79,7 @@ def _read(folder: str, precision: str) -> Dataset:
 
 
 def _converted(folder: str, precision: str) -> Any:
-    """The same rows from a converted file: for Numba, read-only arrays are types of their own."""
+    """Rows read from a converted file, whose arrays are read-only: Numba compiles separate kernels for these."""
     from lineal.data.binary.layout import convert, open_layout
 
     path = os.path.join(folder, f"{precision}.arrow")

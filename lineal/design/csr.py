@@ -31,7 +31,7 @@ class CSR(NamedTuple):
         scatter_tiles(self.data, self.indices, self.indptr[i], self.indptr[i + 1], U, at, k, out)
 
     def row_update_between(self, i, U, at, k, out, first, last):
-        """The same for the columns first ≤ j < last only; the row's indices must be sorted."""
+        """Update only the rows first ≤ j < last of `out`, as `row_update` does; the row's indices must be sorted."""
         start = first_not_below(self.indices, self.indptr[i], self.indptr[i + 1], first)
         stop = first_not_below(self.indices, start, self.indptr[i + 1], last)
         scatter_tiles(self.data, self.indices, start, stop, U, at, k, out)

@@ -114,7 +114,7 @@ def unwrapped(X: Design) -> np.ndarray | sparse.csr_array | sparse.csc_array:
 
 
 def summed(X: Any) -> Any:
-    """The same CSR or CSC matrix without entries that meet in one place: they are added up. Not copied without any.
+    """A CSR or CSC matrix whose repeated entries are added up. A matrix without repeated entries is not copied.
 
     What SciPy's flags say is not asked: they can be set by hand.
     """

@@ -146,13 +146,13 @@ class Problem:
         )
 
     def with_alpha(self, alpha: float) -> Problem:
-        """The same with another strength of the penalty."""
+        """This problem with another strength of the penalty."""
         return replace(
             self, objective=self.objective.with_alpha(alpha), options=replace(self.options, alpha=float(alpha))
         )
 
     def with_weights(self, weights: np.ndarray) -> Problem:
-        """The same rows, not copied, with other weights (which add up to one)."""
+        """This problem with other weights of the rows, which add up to one; the rows are not copied."""
         engine = self.objective.engine.with_weights(weights)
         return replace(self, objective=replace(self.objective, engine=engine), weights=weights)
 
