@@ -63,7 +63,7 @@ def fits(data: Path) -> dict[str, Callable[[], Any]]:
         model = LinearClassifier("softmax", "l1/l2", alpha=1e-3, solver=solver, max_iter=60, tol=1e-9)
         named[f"reuters, {solver}, 60 iterations"] = partial(fit, model, "reuters")
     named["a9a, l1"] = partial(fit, LinearClassifier("squared_hinge", "l1", alpha=1e-4), "a9a")
-    named["a9a, trust of newton, 1e-8"] = partial(
+    named["a9a, newton, 1e-8"] = partial(
         fit, LinearClassifier("logistic", alpha=1e-4, solver="newton", tol=1e-8), "a9a", "float64"
     )
     for method in ("lbfgs", "least_squares"):
@@ -99,6 +99,7 @@ def child(data: Path, match: str) -> None:
                 run()
                 times.append(time.perf_counter() - start)
             seconds[name] = min(times)
+            print(f"{name}: {seconds[name]:.3f} s", file=sys.stderr, flush=True)
     print("seconds " + json.dumps(seconds))
 
 
@@ -106,9 +107,10 @@ def measured(checkout: Path, data: Path, match: str) -> dict[str, float]:
     """Seconds by name, from a process that imports lineal from a checkout."""
     command = [sys.executable, __file__, "--child", "--data", str(data), "--match", match]
     environment = {**os.environ, "PYTHONPATH": str(checkout)}
-    done = subprocess.run(command, env=environment, cwd=checkout, capture_output=True, text=True, check=False)
+    print(checkout, file=sys.stderr, flush=True)
+    done = subprocess.run(command, env=environment, cwd=checkout, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        sys.exit(f"{checkout}: {done.stderr}")
+        sys.exit(f"{checkout}: the process ended with {done.returncode}")
     found: dict[str, float] = json.loads(done.stdout.rpartition("seconds ")[2])
     return found
 
