@@ -109,10 +109,12 @@ class Composite:
         """Scores of all rows at θ, as row state."""
         return self.engine.state(steps.Scores(), *self.weights(theta, shift))
 
-    def extrapolated_scores(self, before: RowState, after: RowState, length: float, theta: np.ndarray) -> RowState:
-        """Scores at θ = after + length·(after − before), without a product with X."""
+    def extrapolated_scores(
+        self, before: RowState, after: RowState, length: float, theta: np.ndarray, shift: np.ndarray
+    ) -> RowState:
+        """Scores of θ = after + length·(after − before), without a product with X; `shift` is that of θ."""
         scores = self.engine.state(steps.Scores())
-        states = (scores.to(*self.weights(theta, self.shift(theta))), before, after)
+        states = (scores.to(*self.weights(theta, shift)), before, after)
         self.engine.update(_ExtrapolateScores(self.threads), length, states=states)
         return scores
 

@@ -102,5 +102,6 @@ class _Descent:
         self.y, self.scores_of_y = update.theta, scores
         if length > 0.0:
             self.y = extrapolated(self.theta, update.theta, length, self.composite.threads)
-            self.scores_of_y = self.composite.extrapolated_scores(self.scores, scores, length, self.y)
+            shift = update.shift + length * (update.shift - self.shift)
+            self.scores_of_y = self.composite.extrapolated_scores(self.scores, scores, length, self.y, shift)
         self.theta, self.shift, self.scores = update.theta, update.shift, scores
