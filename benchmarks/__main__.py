@@ -7,7 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-SHARED = {"__main__", "common", "datasets"}
+#: Files that are no benchmarks, or that need another checkout to compare with.
+SHARED = {"__main__", "common", "datasets", "parts", "versions"}
 
 
 def main() -> int:
