@@ -12,7 +12,7 @@ from lineal.engine.state import Changing, RowState, StateCache, States, commit, 
 
 
 class InProcess(abc.ABC):
-    """Base of an engine that provides its blocks one after the other; the first one again for every step."""
+    """Base of an engine that provides its blocks one after the other, anew for every step."""
 
     cache: StateCache
 
