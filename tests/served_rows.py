@@ -15,9 +15,10 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 import cloudpickle
 import numpy as np
 
-from lineal.engine.base import Block, add_along_tree
+from lineal.engine.base import Block
 from lineal.engine.local import LocalEngine
 from lineal.engine.state import Changing, RowState, StateCache, commit, cut_rows
+from lineal.engine.tree import add_along_tree
 
 
 def read_only(thing):

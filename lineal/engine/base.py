@@ -26,7 +26,6 @@ The rules for a step:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -34,9 +33,7 @@ import numpy as np
 
 from lineal.design import Design
 from lineal.engine.state import RowState, States
-
-#: What a step returns: arrays and numbers, which are added entry by entry.
-Summands = tuple[Any, ...]
+from lineal.engine.tree import Summands
 
 E = TypeVar("E", bound="Engine")
 
@@ -143,50 +140,3 @@ class Engine(Protocol):
     def cut(self, array: Any) -> RowState:
         """Row state of an array (n, …): each block gets its slice of the array as ``piece["rows"]``."""
         ...
-
-
-def add_along_tree(parts: Iterable[Summands]) -> Summands:
-    """Entrywise sum of the summands of all blocks, in float64, along one binary tree over the block numbers.
-
-    The tree depends only on the number of blocks, so the sums do not depend on which process adds which part of it.
-    Arrays of float32 are added in float64 and rounded at the end. Memory: log₂(blocks) + 1 summands.
-    """
-    waiting: list[tuple[int, Summands]] = []  # at most one subtree per level, the highest level first
-    for part in parts:
-        level = 0
-        while waiting and waiting[-1][0] == level:
-            part = _added(waiting.pop()[1], part)
-            level += 1
-        waiting.append((level, part))
-    if len(waiting) == 1 and waiting[0][0] == 0:
-        return waiting[0][1]
-    total = waiting.pop()[1]
-    while waiting:
-        total = _added(waiting.pop()[1], total)
-    return tuple(term.value() if isinstance(term, _Wide) else term for term in total)
-
-
-class _Wide:
-    """Sum of arrays in float64, with the data type to which it is rounded at the end."""
-
-    def __init__(self, total: np.ndarray, dtype: np.dtype[Any]) -> None:
-        self.total, self.dtype = total, dtype
-
-    def value(self) -> np.ndarray:
-        return self.total.astype(self.dtype, copy=False)
-
-
-def _added(left: Summands, right: Summands) -> Summands:
-    return tuple(_sum(a, b) for a, b in zip(left, right, strict=True))
-
-
-def _sum(a: Any, b: Any) -> Any:
-    if isinstance(a, _Wide):
-        a.total += b.total if isinstance(b, _Wide) else b
-        return a
-    if isinstance(b, _Wide):  # the last blocks can be in smaller subtrees than those before
-        b.total += a
-        return b
-    if isinstance(a, np.ndarray) and a.dtype.kind == "f":
-        return _Wide(np.add(a, b, dtype=np.float64), a.dtype)
-    return a + b

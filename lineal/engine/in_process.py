@@ -7,8 +7,9 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from lineal.engine.base import Block, Summands, add_along_tree
+from lineal.engine.base import Block
 from lineal.engine.state import Changing, RowState, StateCache, States, commit, cut_rows
+from lineal.engine.tree import Summands, add_along_tree
 
 
 class InProcess(abc.ABC):

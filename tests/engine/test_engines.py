@@ -15,7 +15,7 @@ from served_rows import ServedRows
 
 from lineal import losses, penalties, solvers
 from lineal.design import wrap
-from lineal.engine.base import add_along_tree
+from lineal.engine.tree import add_along_tree
 from lineal.engine.local import LocalEngine
 from lineal.errors import OptionError
 from lineal.penalties.regulariser import Regulariser
