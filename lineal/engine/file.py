@@ -69,6 +69,8 @@ class FileSource:
     `memory_budget` is the number of bytes that this process may use; None means half of what is available.
     """
 
+    is_finite = True  # it was checked when the files were written
+
     def __init__(self, paths: Sequence[str], memory_budget: int | None = None) -> None:
         self.paths = list(paths)
         self.left = _left(memory_budget)
@@ -248,6 +250,11 @@ class FileEngine(InProcess):
     def stored(self) -> int:
         """Number of stored entries of X."""
         return sum(len(file.values) for file in self.source.files)
+
+    @property
+    def largest_block(self) -> int:
+        """Number of rows of the largest block: state of further rows can go to a temporary file."""
+        return max(span.n for span in self.spans)
 
     def with_threads(self, threads: int) -> FileEngine:
         """An engine with the same rows and this many threads per block."""

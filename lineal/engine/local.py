@@ -70,6 +70,15 @@ class LocalEngine(InProcess):
         """Number of stored entries of X."""
         return self.X.stored
 
+    @property
+    def room(self) -> None:
+        """Parameters are limited by the available memory only."""
+
+    @property
+    def largest_block(self) -> int:
+        """All rows: their state is kept in this process."""
+        return self.shape[0]
+
     def with_threads(self, threads: int) -> LocalEngine:
         """An engine with the same rows and this many threads per block."""
         return self if threads == self.threads else replace(self, threads=threads)

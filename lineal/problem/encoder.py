@@ -74,14 +74,14 @@ class PartSummary:
 class Summarise:
     """Step of `Source.survey`: check the rows of a part and summarise them.
 
-    `is_checked` tells that the values of X are known to be finite, as those of converted files are.
+    `is_finite` tells that the values of X are known to be finite.
     """
 
-    is_checked: bool = False
+    is_finite: bool = False
 
     def __call__(self, rows: RawRows) -> PartSummary:
         X, shape = rows.X, rows.X.shape
-        if not self.is_checked:
+        if not self.is_finite:
             check_finite(X, first_row=rows.first)
         part = LabelPart.of(_labels_of(rows), rows.first)
         if part.summary.n_rows != shape[0]:
@@ -140,9 +140,9 @@ class Survey:
         return RowEncoder(columns, factors, self.weights.largest, total, self.dtype)
 
 
-def survey_of(source: Source, is_checked: bool = False) -> Survey:
+def survey_of(source: Source) -> Survey:
     """Look at every part of a source once; raises an error that names the first part that differs from the others."""
-    return _merged(source.survey(Summarise(is_checked)))
+    return _merged(source.survey(Summarise(source.is_finite)))
 
 
 def _merged(parts: Iterable[tuple[str, PartSummary]]) -> Survey:

@@ -22,6 +22,15 @@ def check_fit(solver: str, needed: int, shape: tuple[int, int], n_columns: int) 
     )
 
 
+def check_budget(solver: str, needed: int, room: int) -> None:
+    """Refuse a fit whose weights and workspace do not fit into what a memory budget leaves for them."""
+    if needed > room:
+        raise DataError(
+            f"memory_budget is too small: {solver} needs {size(needed)} besides the rows, and {size(room)} are left "
+            f"for it; raise the budget by {size(2 * (needed - room))}"
+        )
+
+
 def check_room(what: str, needed: int, advice: str) -> None:
     """Refuse to take more memory than is available; `what` says what needs how much."""
     available = available_memory() if needed >= WORTH_ASKING else None
