@@ -172,6 +172,8 @@ class ServedRows:
     threads = property(lambda self: self.local.threads)
     is_dense = property(lambda self: self.local.is_dense)
     stored = property(lambda self: self.local.stored)
+    room = None
+    largest_block = property(lambda self: max(self.sizes))
 
     def with_threads(self, threads):
         return self if threads == self.threads else replace(self, local=self.local.with_threads(threads))

@@ -106,6 +106,16 @@ class Engine(Protocol):
         """Number of stored entries of X."""
         ...
 
+    @property
+    def room(self) -> int | None:
+        """Number of bytes that a solver may use in this process besides rows; None without such a limit."""
+        ...
+
+    @property
+    def largest_block(self) -> int:
+        """Largest number of rows of which a solver holds row state in this process."""
+        ...
+
     def with_threads(self: E, threads: int) -> E:
         """An engine with the same rows and this many threads per block."""
         ...

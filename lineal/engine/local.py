@@ -25,6 +25,15 @@ SCORE_BYTES = 64 << 20
 DENSE_BYTES = 16 << 20
 
 
+def rows_per_block(d: int, itemsize: int, is_dense: bool, n_columns: int) -> int:
+    """Largest number of rows of a block, for d columns of numbers of that many bytes and n_columns scores per row."""
+    rows = max(1, SCORE_BYTES // (8 * n_columns))
+    if is_dense:
+        # Each block adds a d × k gradient to the sum, so it must have enough rows to make that cheap.
+        rows = min(rows, max(DENSE_BYTES // max(1, d * itemsize), 4 * n_columns, 256))
+    return rows
+
+
 @dataclass(frozen=True)
 class LocalEngine(InProcess):
     """Engine whose rows are arrays in this process.
@@ -61,6 +70,15 @@ class LocalEngine(InProcess):
         """Number of stored entries of X."""
         return self.X.stored
 
+    @property
+    def room(self) -> None:
+        """Parameters are limited by the available memory only."""
+
+    @property
+    def largest_block(self) -> int:
+        """All rows: their state is kept in this process."""
+        return self.shape[0]
+
     def with_threads(self, threads: int) -> LocalEngine:
         """An engine with the same rows and this many threads per block."""
         return self if threads == self.threads else replace(self, threads=threads)
@@ -76,12 +94,7 @@ class LocalEngine(InProcess):
             return max(n, 1)
         if self.block_rows is not None:
             return self.block_rows
-        size = self.dtype.itemsize
-        rows = max(1, SCORE_BYTES // (8 * self.n_columns))
-        if self.X.is_dense:
-            # Each block adds a d × k gradient to the sum, so it must have enough rows to make that cheap.
-            rows = min(rows, max(DENSE_BYTES // max(1, d * size), 4 * self.n_columns, 256))
-        return rows
+        return rows_per_block(d, self.dtype.itemsize, self.X.is_dense, self.n_columns)
 
     @functools.cached_property
     def _blocks(self) -> list[Block]:

@@ -54,6 +54,11 @@ class Source(Protocol):
     """Rows in a file or on a cluster."""
 
     @property
+    def is_finite(self) -> bool:
+        """Whether all values of X are known to be finite, as those of converted files are."""
+        ...
+
+    @property
     def feature_names(self) -> list[str] | None:
         """Names of the columns of X, if they have any."""
         ...

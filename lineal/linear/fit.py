@@ -18,12 +18,14 @@ from lineal.core.threads import blas_limit, thread_count
 from lineal.design import Design, wrap
 from lineal.engine.base import Engine
 from lineal.engine.local import LocalEngine
+from lineal.engine.source import Source
 from lineal.errors import DataError, OptionError
 from lineal.linear import calibration, thresholds
 from lineal.linear.held_out import fold_numbers, held_out_scores
 from lineal.linear.model import Model
 from lineal.linear.options import FBR, TrainOptions
 from lineal.penalties.regulariser import Regulariser
+from lineal.problem.encoder import EncodedElsewhere, gathered_weights, survey_of
 from lineal.problem.minimise import minimise
 from lineal.problem.monitor import Callback, checked_callbacks
 from lineal.problem.objective import Objective
@@ -78,7 +80,7 @@ def held_out_folds(problem: Problem) -> np.ndarray | None:
         what = "probability=True"
     else:
         return None
-    return fold_numbers(problem.encoded, problem.weights, options.random_state or 0, what)
+    return fold_numbers(problem.encoded, problem.row_weights(), options.random_state or 0, what)
 
 
 def finished(
@@ -101,7 +103,7 @@ def finished(
     is_cut, held = problem.threshold in thresholds.HELD_OUT, None
     if solution.status != "interrupted":
         room = thresholds.MAX_SCORES if is_cut else calibration.MAX_SCORES
-        held = held_out_scores(problem.objective.engine, problem.weights, folds, refit, room)
+        held = held_out_scores(problem.objective.engine, problem.row_weights(), folds, refit, room)
     if held is None:
         lost = "thresholds were chosen: it has none" if is_cut else "probabilities were calibrated: there are none"
         solution = replace(solution, status="interrupted", message=f"interrupted before its {lost}")
@@ -115,12 +117,16 @@ def finished(
 
 @dataclass(frozen=True)
 class Problem:
-    """What there is to minimise, with the meaning of its columns, and the weights of its rows, which add up to one."""
+    """What there is to minimise, with the meaning of its columns."""
 
     objective: Objective
     encoded: Encoded
     options: TrainOptions
-    weights: np.ndarray
+
+    def row_weights(self) -> np.ndarray:
+        """Weights of all rows, (n,), which add up to one."""
+        engine = self.objective.engine
+        return engine.weights if isinstance(engine, LocalEngine) else gathered_weights(engine)
 
     def solve(
         self,
@@ -154,7 +160,7 @@ class Problem:
     def with_weights(self, weights: np.ndarray) -> Problem:
         """This problem with other weights of the rows, which add up to one; the rows are not copied."""
         engine = self.objective.engine.with_weights(weights)
-        return replace(self, objective=replace(self.objective, engine=engine), weights=weights)
+        return replace(self, objective=replace(self.objective, engine=engine))
 
     @property
     def threshold(self) -> str:
@@ -194,34 +200,59 @@ def prepare(
     loss = losses.get(options.loss)
     solvers.choose(options.solver, loss, options.get_penalty())  # refuses early what no solver can honour
     encoded = encode(y, direct=loss.is_direct, class_names=class_names)
-    if encoded.is_multilabel and not loss.takes_label_sets:
-        able = [name for name in losses.names() if losses.get(name).takes_label_sets]
-        raise OptionError(f"loss {loss.name!r} takes one label per row, and y has label sets: use {', '.join(able)}")
-    if options.threshold is not None and not encoded.is_multilabel:
-        raise OptionError(f"threshold={options.threshold!r} is for label sets, and y has one label per row")
+    _check_labels(encoded.is_multilabel, loss, options)
     design = wrap(X)
     n = design.shape[0]
     weights = row_weights(sample_weight, options.class_weight, encoded, n)
     return assemble(design, encoded, weights, options, _offsets(offsets, n, encoded, design.dtype))
 
 
+def _check_labels(is_multilabel: bool, loss: Any, options: TrainOptions) -> None:
+    """Refuse options that do not suit the kind of labels."""
+    if is_multilabel and not loss.takes_label_sets:
+        able = [name for name in losses.names() if losses.get(name).takes_label_sets]
+        raise OptionError(f"loss {loss.name!r} takes one label per row, and y has label sets: use {', '.join(able)}")
+    if options.threshold is not None and not is_multilabel:
+        raise OptionError(f"threshold={options.threshold!r} is for label sets, and y has one label per row")
+
+
+def prepare_source(source: Source, options: TrainOptions) -> Problem:
+    """The same for rows in files or on a cluster: every part is looked at once, and X stays where it is."""
+    options = options.checked()
+    loss = losses.get(options.loss)
+    solvers.choose(options.solver, loss, options.get_penalty())
+    survey = survey_of(source)
+    columns = survey.labels.columns(direct=loss.is_direct, class_names=source.class_names)
+    _check_labels(columns.is_multilabel, loss, options)
+    encoder = survey.encoder(columns, options.class_weight)
+    engine = source.engine(encoder, columns.n_columns, thread_count(options.n_jobs))
+    _check_parameters(engine)
+    return problem_on(engine, EncodedElsewhere(engine, columns), options)
+
+
+def _check_parameters(engine: Engine) -> None:
+    """Refuse parameters that do not fit into memory, with any solver."""
+    k = engine.n_columns
+    memory.check_fit("any solver", (24 * k + 16) * engine.shape[1], engine.shape, k)
+
+
 def assemble(
     design: Design, encoded: Encoded, weights: np.ndarray, options: TrainOptions, offsets: np.ndarray | None = None
 ) -> Problem:
     """The problem of wrapped rows, encoded labels and weights that add up to one, by options that were checked."""
-    k = encoded.n_columns
-    memory.check_fit("any solver", (24 * k + 16) * design.shape[1], design.shape, k)
-    engine = LocalEngine(design, encoded.targets, weights, k, offsets, thread_count(options.n_jobs))
-    return problem_on(engine, encoded, weights, options)
+    threads = thread_count(options.n_jobs)
+    engine = LocalEngine(design, encoded.targets, weights, encoded.n_columns, offsets, threads)
+    _check_parameters(engine)
+    return problem_on(engine, encoded, options)
 
 
-def problem_on(engine: Engine, encoded: Encoded, weights: np.ndarray, options: TrainOptions) -> Problem:
-    """The problem of rows that an engine holds, with these labels and weights, by options that were checked."""
+def problem_on(engine: Engine, encoded: Encoded, options: TrainOptions) -> Problem:
+    """The problem of rows that an engine holds, with these labels, by options that were checked."""
     regulariser = Regulariser(
         options.get_penalty(), options.alpha, engine.shape[1], options.penalty_factors, options.feature_groups
     )
     objective = Objective(engine, losses.get(options.loss), regulariser, bool(options.fit_intercept))
-    return Problem(objective, encoded, options, weights)
+    return Problem(objective, encoded, options)
 
 
 def blas_threads(problem: Problem) -> AbstractContextManager[Any]:

@@ -81,8 +81,11 @@ def _by_speed(objective: Any, tol: float) -> list[str]:
 
 def check_memory(solver: Solver, objective: Any) -> None:
     """Raise an error before a fit that needs too much memory. The certificate needs 3 parameter arrays in float64."""
-    (n, d), k = objective.engine.shape, objective.engine.n_columns
-    needed = solver.memory(n, d, k, objective.engine.dtype.itemsize) + 24 * d * k
+    engine = objective.engine
+    (n, d), k = engine.shape, engine.n_columns
+    needed = solver.memory(engine.largest_block, d, k, engine.dtype.itemsize) + 24 * d * k
+    if engine.room is not None:
+        memory.check_budget(solver.name, needed, engine.room)
     X = _local_rows(objective)
     if X is not None and solver.order is not None:
         from lineal.design.orders import copied_bytes

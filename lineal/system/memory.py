@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
-from lineal.errors import DataError
+from lineal.errors import DataError, OptionError
 
 #: Smaller amounts are not checked: asking the system would cost more than it helps.
 WORTH_ASKING = 16 << 20
@@ -21,6 +22,15 @@ def check_fit(solver: str, needed: int, shape: tuple[int, int], n_columns: int) 
     )
 
 
+def check_budget(solver: str, needed: int, room: int) -> None:
+    """Refuse a fit whose weights and workspace do not fit into what a memory budget leaves for them."""
+    if needed > room:
+        raise DataError(
+            f"memory_budget is too small: {solver} needs {size(needed)} besides the rows, and {size(room)} are left "
+            f"for it; raise the budget by {size(2 * (needed - room))}"
+        )
+
+
 def check_room(what: str, needed: int, advice: str) -> None:
     """Refuse to take more memory than is available; `what` says what needs how much."""
     available = available_memory() if needed >= WORTH_ASKING else None
@@ -32,6 +42,12 @@ def has_room(needed: int) -> bool:
     """Whether that many bytes are available; True if nothing is known about the machine."""
     available = available_memory() if needed >= WORTH_ASKING else None
     return available is None or needed <= available
+
+
+def own_memory() -> int | None:
+    """Number of bytes that this process holds in memory, without pages of files; None if the system does not tell."""
+    resident = _named(Path("/proc/self/status"), "RssAnon:")
+    return None if resident is None else 1024 * resident
 
 
 def available_memory(root: str | os.PathLike[str] = "/") -> int | None:
@@ -136,6 +152,21 @@ def _named(path: Path, name: str) -> int | None:
     except (OSError, ValueError):
         pass
     return None
+
+
+#: Units of `parse_size`, in bytes; those with an i are powers of 1024.
+UNITS = {"": 1, "B": 1, **{f"{letter}B": 1000**p for p, letter in enumerate("KMGT", 1)}}
+UNITS |= {letter: 1000**p for p, letter in enumerate("KMGT", 1)}
+UNITS |= {f"{letter}IB": 1024**p for p, letter in enumerate("KMGT", 1)}
+
+
+def parse_size(value: str | int) -> int:
+    """A number of bytes: an integer, or text such as "500MB", "2GB" or "1.5GiB"."""
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([A-Za-z]*)\s*", str(value))
+    unit = None if found is None else UNITS.get(found[2].upper())
+    if isinstance(value, bool) or found is None or unit is None:
+        raise OptionError(f"memory_budget={value!r} is not a number of bytes: write for example 500MB or 2GB")
+    return int(float(found[1]) * unit)
 
 
 def size(count: int) -> str:

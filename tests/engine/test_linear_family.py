@@ -42,7 +42,7 @@ def classes(k=3):
 def served(problem, blocks, processes):
     """The same problem, its rows held by others, who forget."""
     engine = ServedRows(problem.objective.engine, SIZES[blocks], processes, forgets=0.2, seed=blocks)
-    return problem_on(engine, problem.encoded, problem.weights, problem.options)
+    return problem_on(engine, problem.encoded, problem.options)
 
 
 def assert_same(found, expected):

@@ -11,6 +11,7 @@ import json
 import mmap
 import struct
 import tempfile
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,19 +37,23 @@ class Vector:
     """The numbers of one column: read from the file in parts or as a whole, or mapped."""
 
     def __init__(self, file: PlainFile, start: int, dtype: Any, count: int, view: np.ndarray | None) -> None:
-        self._file, self._start, self._dtype, self._count = file, start, np.dtype(dtype), count
+        self._file, self._start, self.dtype, self._count = file, start, np.dtype(dtype), count
         self._view = view
         self._loaded: np.ndarray | None = None
 
     def __len__(self) -> int:
         return self._count
 
-    def part(self, first: int, last: int) -> np.ndarray:
-        """Some of the numbers, read from the file and not from the map, whose pages would then count as used memory."""
+    def part(self, first: int, last: int, room: Room | None = None) -> np.ndarray:
+        """Some of the numbers, read from the file and not from the map, whose pages would then count as used memory.
+
+        With `room`, they are written there, over what was read into it before.
+        """
         if self._loaded is not None:
             return self._loaded[first:last]
-        values = np.empty(max(last - first, 0), self._dtype)
-        self._file.read_into(values.view(np.uint8), self._start + first * self._dtype.itemsize)
+        count = max(last - first, 0)
+        values = np.empty(count, self.dtype) if room is None else room.take(self, count, self.dtype)
+        self._file.read_into(values.view(np.uint8), self._start + first * self.dtype.itemsize)
         values.flags.writeable = False
         return values
 
@@ -59,6 +64,20 @@ class Vector:
         if self._loaded is None:
             self._loaded = self.part(0, self._count)
         return self._loaded
+
+
+class Room:
+    """Memory for one part of every column, which is used again for the next part."""
+
+    def __init__(self) -> None:
+        self._bytes: dict[int, np.ndarray] = {}
+
+    def take(self, vector: Vector, count: int, dtype: np.dtype[Any]) -> np.ndarray:
+        """Memory for `count` numbers of a column; it grows if it is too small."""
+        size, place = count * dtype.itemsize, id(vector)
+        if place not in self._bytes or self._bytes[place].size < size:
+            self._bytes[place] = np.empty(size + size // 8, np.uint8)
+        return self._bytes[place][:size].view(dtype)
 
 
 def _skeleton(file: PlainFile) -> mmap.mmap:
@@ -241,30 +260,39 @@ class LayoutFile:
 
     def dataset(self) -> Dataset:
         """All rows, as views of the map or as arrays in memory."""
-        offsets = None if self.offsets is None else self.offsets.whole()
+        values, shape = self.values.whole(), (self.n, self.d)
+        if self.offsets is None or self.indices is None:
+            X = values.reshape(shape)
+        else:
+            X = csr_of_parts(values, self.indices.whole(), self.offsets.whole(), shape)
         label_offsets = None if self.label_offsets is None else self.label_offsets.whole()
-        whole = [None if vector is None else vector.whole() for vector in self._columns()]
-        return self._dataset(self.n, offsets, label_offsets, whole, int(self.about.get("bad_lines", 0)))
+        whole = [None if vector is None else vector.whole() for vector in (self.label, self.weight, self.query)]
+        return self._dataset(self.n, X, label_offsets, whole, int(self.about.get("bad_lines", 0)))
 
     def rows(self, start: int, stop: int) -> Dataset:
         """Some rows, read into new memory."""
-        offsets = label_offsets = None
-        entries, label_entries = (start * self.d, stop * self.d), (start, stop)
-        if self.offsets is not None:
-            offsets, entries = _shifted(self.offsets, start, stop, len(self.values), self.path)
+        return replace(self.labels(start, stop), X=self.matrix(start, stop))
+
+    def matrix(self, start: int, stop: int, room: Room | None = None) -> Any:
+        """The features of some rows, read into new memory or into `room`."""
+        if self.offsets is None or self.indices is None:
+            return self.values.part(start * self.d, stop * self.d, room).reshape(stop - start, self.d)
+        offsets, entries = _shifted(self.offsets, start, stop, len(self.values), self.path)
+        values, indices = self.values.part(*entries, room), self.indices.part(*entries, room)
+        return csr_of_parts(values, indices, offsets, (stop - start, self.d))
+
+    def labels(self, start: int, stop: int) -> Dataset:
+        """Labels, weights and query ids of some rows, without their features: X is None."""
+        label_offsets, label_entries = None, (start, stop)
         if self.label_offsets is not None and self.label is not None:
             label_offsets, label_entries = _shifted(self.label_offsets, start, stop, len(self.label), self.path)
-        spans = [entries, entries, label_entries, (start, stop), (start, stop)]
-        parts = [None if vector is None else vector.part(*span) for vector, span in zip(self._columns(), spans)]
+        spans = zip((self.label, self.weight, self.query), (label_entries, (start, stop), (start, stop)))
+        parts = [None if vector is None else vector.part(*span) for vector, span in spans]
         bad_lines = 0 if start else int(self.about.get("bad_lines", 0))
-        return self._dataset(stop - start, offsets, label_offsets, parts, bad_lines)
+        return self._dataset(stop - start, None, label_offsets, parts, bad_lines)
 
-    def _columns(self) -> list[Vector | None]:
-        return [self.values, self.indices, self.label, self.weight, self.query]
-
-    def _dataset(self, n: int, offsets: Any, label_offsets: Any, columns: list[Any], bad_lines: int) -> Dataset:
-        values, indices, label, weights, queries = columns
-        X = values.reshape(n, self.d) if indices is None else csr_of_parts(values, indices, offsets, (n, self.d))
+    def _dataset(self, n: int, X: Any, label_offsets: Any, columns: list[Any], bad_lines: int) -> Dataset:
+        label, weights, queries = columns
         if label_offsets is not None:
             shape = (n, len(self.class_names or []))
             label = csr_of_parts(np.ones(len(label), dtype=bool), label, label_offsets, shape)
@@ -279,8 +307,8 @@ class LayoutFile:
     def block_end(self, start: int, block_bytes: int) -> int:
         """The end of the block of rows that begins at `start`: at most `block_bytes`, but at least one row."""
         if self.offsets is None or self.indices is None:
-            return min(self.n, start + max(1, block_bytes // max(1, self.d * self.values.part(0, 0).itemsize)))
-        size = self.values.part(0, 0).itemsize + self.indices.part(0, 0).itemsize
+            return min(self.n, start + max(1, block_bytes // max(1, self.d * self.values.dtype.itemsize)))
+        size = self.values.dtype.itemsize + self.indices.dtype.itemsize
         stop = min(self.n, start + max(1, block_bytes // 4))  # empty rows take memory, too
         first, end = int(self.offsets.part(start, start + 1)[0]), start
         while end < stop:

@@ -55,7 +55,7 @@ def is_layout(path: str) -> bool:
 def open_layout(path: str | os.PathLike[str], trusted: bool = False, mapped: str = "auto") -> Dataset:
     """Open a converted file; X is read-only. The text above explains `trusted` and `mapped` ("auto", "yes" or "no")."""
     path = os.fspath(path)
-    with _explained(path):
+    with explained(path):
         file = LayoutFile(path, is_mapped(path, mapped))
         data = file.dataset()
         if not trusted:
@@ -64,7 +64,7 @@ def open_layout(path: str | os.PathLike[str], trusted: bool = False, mapped: str
 
 
 @contextmanager
-def _explained(path: str) -> Iterator[None]:
+def explained(path: str) -> Iterator[None]:
     """A context whose errors name the file and what is wrong with it."""
     try:
         yield
@@ -100,11 +100,11 @@ def stream_blocks(paths: list[str], options: ReadOptions, schema: Schema | None 
 
 def _blocks(paths: list[str], options: ReadOptions, schema: Schema | None, ascending: bool) -> Iterator[Dataset]:
     for path in paths:
-        with _explained(path):
+        with explained(path):
             file = LayoutFile(path, mapped=False)
         start = 0
         while start < file.n:
-            with _explained(path):
+            with explained(path):
                 stop = file.block_end(start, options.block_bytes)
                 block = file.rows(start, stop)
                 if not options.trusted:
