@@ -10,6 +10,7 @@ The encoder is small and can be pickled: it turns the labels of any part into ta
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -140,9 +141,14 @@ class Survey:
         return RowEncoder(columns, factors, self.weights.largest, total, self.dtype)
 
 
+_surveys: weakref.WeakKeyDictionary[Any, Survey] = weakref.WeakKeyDictionary()
+
+
 def survey_of(source: Source) -> Survey:
     """Look at every part of a source once; raises an error that names the first part that differs from the others."""
-    return _merged(source.survey(Summarise(source.is_finite)))
+    if source not in _surveys:
+        _surveys[source] = _merged(source.survey(Summarise(source.is_finite)))
+    return _surveys[source]
 
 
 def _merged(parts: Iterable[tuple[str, PartSummary]]) -> Survey:
@@ -238,9 +244,20 @@ class EncodedElsewhere(Encoded):
         return self.engine.shape[0]
 
 
+def sample_weights_of(source: Source) -> np.ndarray | None:
+    """Sample weights of all rows of a source, 8 bytes per row; None if it has none."""
+    parts = [weights for _, weights in source.survey(_sample_weights)]
+    given = [weights for weights in parts if weights is not None]
+    return np.concatenate(given) if given else None
+
+
 def gathered_weights(engine: Engine) -> np.ndarray:
     """Weights of all rows of an engine, 8 bytes per row."""
     return np.concatenate(engine.gather(_weights))
+
+
+def _sample_weights(rows: RawRows) -> np.ndarray | None:
+    return None if rows.weights is None else checked_weights(rows.weights, len(rows.weights), rows.first)
 
 
 def _targets(block: Block) -> Any:
