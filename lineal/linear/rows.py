@@ -17,6 +17,7 @@ from lineal.engine.source import Source
 from lineal.errors import DataError, OptionError
 from lineal.system.memory import available_memory, parse_size
 
+
 def is_path(X: Any) -> bool:
     """Whether X names files: a path, or a list of paths."""
     paths = X if isinstance(X, list | tuple) and X else (X,)
@@ -51,7 +52,7 @@ def rows_of(
         return _of_files(X, y, engine, memory_budget, sample_weight, offsets, reading or {})
     if is_collection(X):
         if engine not in ("auto", "dask"):
-            raise OptionError(f"engine={engine!r} cannot read Dask collections: leave it out, or call X.compute() first")
+            raise OptionError(f"engine={engine!r} cannot read Dask collections: leave it out")
         if memory_budget is not None:
             raise OptionError(f"memory_budget={memory_budget!r} is for files: set memory_limit of the Dask workers")
         from lineal.engine.dask.collections import source_of_collection

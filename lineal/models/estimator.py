@@ -110,7 +110,7 @@ class ModelClassifier(ScoresChecked, ClassifierMixin, BaseEstimator):
     def _keep_from(self, rows: Any, model: Any, solution: Any) -> None:
         """Set the attributes of a fit to rows of files or of a cluster, which know the names of their columns."""
         names = rows.feature_names
-        vars(self).pop("feature_names_in_", None)
+        self.__dict__.pop("feature_names_in_", None)
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
         self.n_features_in_ = model.n_features

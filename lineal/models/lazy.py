@@ -48,7 +48,7 @@ def _blocks(X: Any, model: Any) -> tuple[list[Any], list[float], Any]:
     """The partitions of X as Delayed objects, their numbers of rows (NaN if unknown), and the data type of X."""
     if isinstance(X, list | tuple):
         return list(X), [np.nan] * len(X), model.dtype
-    if hasattr(X, "to_legacy_dataframe") or hasattr(X, "partitions") and not hasattr(X, "chunks"):
+    if hasattr(X, "to_legacy_dataframe") or (hasattr(X, "partitions") and not hasattr(X, "chunks")):
         found = list(X.to_delayed())
         return found, [np.nan] * len(found), model.dtype
     if X.ndim != 2:

@@ -136,8 +136,8 @@ class LinearClassifierCV(LinearClassifier):
         """Choose α and train on X (n, d) and y (n,) or, for label sets, an (n, k) indicator matrix.
 
         X and y can also be Dask collections; or X is a path, a glob or a list of files, which have the labels, and y
-        is left out. Weights count in the scores too. `offsets` are base scores, (n,) or (n, k). Rows of a group (n,) are held out
-        together.
+        is left out. Weights count in the scores too. `offsets` are base scores, (n,) or (n, k). Rows of a group (n,)
+        are held out together.
         """
         names = {entry.name for entry in dataclasses.fields(TrainOptions)} - set(_DECIDED)
         options = TrainOptions(**{name: getattr(self, name) for name in names})
