@@ -33,6 +33,7 @@ SECTIONS = {
     "StagewiseOptions": "Options of --model-type stagewise",
     "OnlineOptions": "Options of --online",
     "PathOptions": "Search options",
+    "ClusterOptions": "Options of --engine dask",
     "TrainOptions": "Training options",
     "ReadOptions": "Reading options",
 }

@@ -232,7 +232,7 @@ class FileEngine(InProcess):
     labels: dict[Span, Labelled] = field(default_factory=dict, repr=False)
 
     @functools.cached_property
-    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+    def shape(self) -> tuple[int, int]:
         """Number of rows and columns of X."""
         return self.source.n_rows, self.source.files[0].d
 
@@ -271,7 +271,7 @@ class FileEngine(InProcess):
 
     def _larger(self, at_least: int) -> tuple[Span, ...]:
         """Blocks of at least that many rows, as far as the budget allows and files are long enough."""
-        (n, _), bytes_per_row = self.shape, self.source.nbytes / max(self.shape[0], 1)
+        bytes_per_row = self.source.nbytes / max(self.shape[0], 1)
         rows = min(at_least, int(self.source.left / BLOCKS_PER_BUDGET / max(bytes_per_row, 1.0)))
         if all(span.n >= rows for span in self.spans):
             return self.spans

@@ -72,7 +72,7 @@ class Scratch:
 
     def drop(self, kept: Kept) -> None:
         """Release the room of a piece."""
-        self.left += _bytes_of(kept)  # type: ignore[arg-type]
+        self.left += _bytes_of(kept)
         self._release(kept)
 
     def _release(self, kept: Kept) -> None:

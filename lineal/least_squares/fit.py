@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from lineal.data.dataset import Dataset
 from lineal.design.narrow import wrap_any
+from lineal.engine.source import Source
 from lineal.errors import OptionError
 from lineal.least_squares.links import Link, LinkObjective
 from lineal.least_squares.model import CalibratedModel
 from lineal.least_squares.options import METHODS, LeastSquaresOptions
-from lineal.linear.fit import Problem, blas_threads, prepare
+from lineal.linear.fit import Problem, blas_threads, labels_of, prepare, prepare_source
 from lineal.linear.model import Model
 from lineal.linear.options import TrainOptions
 from lineal.numerics.basis import functions
@@ -23,6 +25,19 @@ from lineal.problem.progress import Progress
 from lineal.problem.solution import Solution
 from lineal.solvers import calibrated, least_squares
 from lineal.system import memory
+
+
+def fit_least_squares_rows(
+    rows: Source | Dataset, options: LeastSquaresOptions, *, callbacks: Iterable[Callback] = ()
+) -> tuple[Model | CalibratedModel, Any]:
+    """`fit_least_squares` to rows of files or of a cluster (see `lineal.linear.rows`)."""
+    options = options.checked()
+    if isinstance(rows, Dataset):
+        return fit_least_squares(
+            rows.X, labels_of(rows), options, sample_weight=rows.weights, class_names=rows.class_names,
+            callbacks=callbacks,
+        )  # fmt: skip
+    return _fit(_problem(lambda shared: prepare_source(rows, shared), options), options, callbacks)
 
 
 def fit_least_squares(
@@ -39,11 +54,23 @@ def fit_least_squares(
     Dense X may be of any numeric type: it is converted some rows at a time.
     """
     options = options.checked()
-    problem = _problem(wrap_any(X), y, options, sample_weight, class_names)
-    callbacks = checked_callbacks(callbacks)
-    (n, d), k = problem.objective.engine.shape, problem.encoded.n_columns
-    size = problem.objective.engine.dtype.itemsize
-    memory.check_fit("least_squares", least_squares.memory(n, d, k, size) + 3 * n * k * size, (n, d), k)
+    design = wrap_any(X)
+
+    def prepared(shared: TrainOptions) -> Problem:
+        return prepare(design, y, shared, sample_weight=sample_weight, class_names=class_names)
+
+    return _fit(_problem(prepared, options), options, callbacks)
+
+
+def _fit(
+    problem: Problem, options: LeastSquaresOptions, callbacks: Iterable[Callback]
+) -> tuple[Model | CalibratedModel, Any]:
+    callbacks, engine = checked_callbacks(callbacks), problem.objective.engine
+    (n, d), k, size = engine.shape, problem.encoded.n_columns, engine.dtype.itemsize
+    needed = least_squares.memory(n, d, k, size) + 3 * engine.largest_block * k * size
+    memory.check_fit("least_squares", needed, (n, d), k)
+    if engine.room is not None:
+        memory.check_budget("least_squares", needed, engine.room)
     tol = 1e-3 if options.tol is None else options.tol
     with blas_threads(problem), Progress(options.verbose, tol) as progress:
         shown = (*progress.callbacks, *callbacks)
@@ -52,7 +79,8 @@ def fit_least_squares(
         return _generalised(problem, options, tol, shown)
 
 
-def _problem(X: Any, y: Any, options: LeastSquaresOptions, sample_weight: Any, class_names: Any) -> Problem:
+def _problem(prepared: Callable[[TrainOptions], Problem], options: LeastSquaresOptions) -> Problem:
+    """The problem of a link; `prepared` makes a problem of the rows with the options of a linear model."""
     shared = TrainOptions(
         alpha=options.alpha, fit_intercept=options.fit_intercept, class_weight=options.class_weight,
         n_jobs=options.n_jobs, solver="least_squares",
@@ -60,7 +88,7 @@ def _problem(X: Any, y: Any, options: LeastSquaresOptions, sample_weight: Any, c
     link = options.link if options.link is not None else "softmax" if options.calibration is None else "identity"
 
     def of(loss: str) -> Problem:
-        return prepare(X, y, replace(shared, loss=loss), sample_weight=sample_weight, class_names=class_names)
+        return prepared(replace(shared, loss=loss))
 
     if isinstance(link, Link):
         problem = of("squared")

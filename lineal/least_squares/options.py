@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from lineal.engine.choice import check_engine
 from lineal.errors import OptionError, unknown_value
 from lineal.system.options import Options, option
 
@@ -35,6 +36,13 @@ class LeastSquaresOptions(Options):
     max_iter: int | None = option(None, "iterations at most; None means 1000, and 50 for calibrated fits")
     max_time: float | None = option(None, "seconds at most; the best model so far is kept")
     n_jobs: int | None = option(None, "threads; None or -1 means all cores")
+    engine: str = option(
+        "auto", "where the rows are: local (memory of this process), file (converted files, read for every pass), dask "
+        "(a cluster); auto takes dask for Dask collections and with an active client, and file for large files",
+    )  # fmt: skip
+    memory_budget: str | int | None = option(
+        None, "memory of this process for rows in files, for example 2GB; None means half of what is available"
+    )
     verbose: int = option(0, "1 shows progress: a bar on a terminal, lines elsewhere")
 
     def checked(self) -> LeastSquaresOptions:
@@ -65,6 +73,7 @@ class LeastSquaresOptions(Options):
             if getattr(self, name) is not None:
                 self.need_common(name)
         self.need_flags("fit_intercept")
+        check_engine(self.engine, self.memory_budget)
         if self.verbose is not True and self.verbose is not False:
             self.need_common("verbose")
         return self

@@ -15,6 +15,7 @@ from lineal import losses, solvers
 from lineal.core.inputs import checked_numbers
 from lineal.core.row_sparse import smaller
 from lineal.core.threads import blas_limit, thread_count
+from lineal.data.dataset import Dataset
 from lineal.design import Design, wrap
 from lineal.engine.base import Engine
 from lineal.engine.local import LocalEngine
@@ -54,6 +55,26 @@ def fit(
     """
     problem = prepare(X, y, options, sample_weight=sample_weight, offsets=offsets, class_names=class_names)
     return fit_problem(problem, start=start, callbacks=checked_callbacks(callbacks))
+
+
+def fit_rows(
+    rows: Source | Dataset, options: TrainOptions, *, start: Model | None = None, callbacks: Iterable[Callback] = ()
+) -> tuple[Model, Solution]:
+    """`fit` to rows of files or of a cluster (see `lineal.linear.rows`)."""
+    if isinstance(rows, Dataset):
+        return fit(
+            rows.X, labels_of(rows), options, sample_weight=rows.weights, class_names=rows.class_names, start=start,
+            callbacks=callbacks,
+        )  # fmt: skip
+    callbacks = checked_callbacks(callbacks)
+    return fit_problem(prepare_source(rows, options), start=start, callbacks=callbacks)
+
+
+def labels_of(rows: Dataset) -> Any:
+    """Labels of a dataset, or an error if it has none."""
+    if rows.y is None:
+        raise DataError("the files have no labels: name the label column of a table with label=")
+    return rows.y
 
 
 def fit_problem(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lineal import losses, penalties, solvers
+from lineal.engine.choice import check_engine
 from lineal.errors import OptionError, unknown_value
 from lineal.solvers import options as solver_options
 from lineal.system.options import Options, option
@@ -53,6 +54,13 @@ class TrainOptions(Options):
     max_iter: int = option(1000, "iterations at most")
     max_time: float | None = option(None, "seconds at most; the best model so far is kept")
     n_jobs: int | None = option(None, "threads; None or -1 means all cores")
+    engine: str = option(
+        "auto", "where the rows are: local (memory of this process), file (converted files, read for every pass), dask "
+        "(a cluster); auto takes dask for Dask collections and with an active client, and file for large files",
+    )  # fmt: skip
+    memory_budget: str | int | None = option(
+        None, "memory of this process for rows in files, for example 2GB; None means half of what is available"
+    )
     random_state: int | None = option(None, "seed of solvers that draw random numbers, and of rows held out")
     verbose: int = option(0, "1 shows progress: a bar on a terminal, lines elsewhere")
 
@@ -68,6 +76,7 @@ class TrainOptions(Options):
         if self.l1_ratio is not None:
             self.get_penalty()
         self.need_flags("fit_intercept", "probability")
+        check_engine(self.engine, self.memory_budget)
         self._check_threshold()
         if self.verbose is not True and self.verbose is not False:
             self.need_common("verbose")

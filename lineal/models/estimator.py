@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import warnings
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from lineal.core.inputs import Checked
+from lineal.models.lazy import is_lazy, lazily, lazy_accuracy
 from lineal.problem.validation import ScoresChecked, validated, validated_weights
 
 
@@ -53,19 +55,30 @@ class ModelClassifier(ScoresChecked, ClassifierMixin, BaseEstimator):
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores: (n,) for two classes, else (n, k)."""
-        model = self._fitted()
-        return model.decision_function(Checked(self._checked(X)))
+        return self._on(X, "decision_function")
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels, or an (n, k) indicator matrix for label sets."""
-        model = self._fitted()
-        return model.predict(Checked(self._checked(X)))
+        return self._on(X, "predict")
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes, or of each label for label sets. The largest is that of the predicted class."""
+        return self._on(X, "predict_proba")
+
+    def _on(self, X: Any, method: str) -> Any:
+        """Result of a method of the model: lazy for Dask collections, and in bounded memory for files."""
         model = self._fitted()
-        return model.predict_proba(Checked(self._checked(X)))
+        if is_lazy(X):
+            return lazily(model, method, X)
+        given = X if isinstance(X, str | os.PathLike) else Checked(self._checked(X))
+        return methodcaller(method, given)(model)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Accuracy; for label sets, the share of rows whose labels are all right. Lazy for Dask collections."""
+        if is_lazy(X):
+            return lazy_accuracy(self.predict(X), y, sample_weight)
+        return super().score(X, y, sample_weight)
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> np.ndarray:
@@ -93,6 +106,16 @@ class ModelClassifier(ScoresChecked, ClassifierMixin, BaseEstimator):
         self.model_ = dataclasses.replace(model, feature_names=column_names(self))
         self.certificate_, self.history_, self.status_ = solution.certificate, solution.history, solution.status
         self.n_iter_ = max(1, len(solution.history) - 1)
+
+    def _keep_from(self, rows: Any, model: Any, solution: Any) -> None:
+        """Set the attributes of a fit to rows of files or of a cluster, which know the names of their columns."""
+        names = rows.feature_names
+        self.__dict__.pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        self.n_features_in_ = model.n_features
+        self._keep(model, solution)
+        self.model_ = dataclasses.replace(self.model_, schema=rows.schema)
 
     def _warn(self, solution: Any) -> None:
         """Warn of a fit that did not converge."""

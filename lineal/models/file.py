@@ -17,7 +17,7 @@ import importlib
 import json
 import os
 import stat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from lineal.errors import LinealError, ModelFileError
 from lineal.models.tensor_file import LONGEST_HEADER, read_tensors
 from lineal.problem.solution import Certificate
 from lineal.system.files import whole_file
+
+if TYPE_CHECKING:
+    from lineal.engine.source import Source
 
 #: Raised when older versions of lineal could misread a file. A file has the oldest format that can hold its model:
 #: 1 for dense weights, 2 for row-sparse ones, for thresholds, and for models that take some of their files' columns,
@@ -169,9 +172,10 @@ def label_kind(classes: np.ndarray) -> str:
     return LABEL_KINDS[classes.dtype.kind]
 
 
-def check_names(rows: Dataset) -> None:
+def check_names(rows: Dataset | Source) -> None:
     """Refuse, before they are trained on, rows whose labels or names no model file could hold."""
-    for labels in (rows.y if rows.y is not None and rows.y.ndim == 1 else None, rows.class_names):
+    y = rows.y if isinstance(rows, Dataset) else None  # those of a source are surveyed later
+    for labels in (y if y is not None and y.ndim == 1 else None, rows.class_names):
         if labels is not None:
             label_kind(np.asarray(labels))
     other = next((name for name in rows.feature_names or () if not isinstance(name, str)), None)

@@ -18,8 +18,18 @@ from typing import Any
 
 import numpy as np
 
+from lineal.data.dataset import Dataset
+from lineal.engine.source import Source
 from lineal.errors import DataError
-from lineal.linear.fit import Problem, blas_threads, finished, held_out_folds, prepare
+from lineal.linear.fit import (
+    Problem,
+    blas_threads,
+    finished,
+    held_out_folds,
+    labels_of,
+    prepare,
+    prepare_source,
+)  # fmt: skip
 from lineal.linear.folds import Fold, from_pairs, stratified
 from lineal.linear.model import Model
 from lineal.linear.options import TrainOptions
@@ -28,6 +38,7 @@ from lineal.linear.search import measures
 from lineal.linear.search.options import WITHIN, PathOptions
 from lineal.linear.search.result import Search, choose
 from lineal.problem.budget import Budget
+from lineal.problem.encoder import sample_weights_of
 from lineal.problem.monitor import Callback, Monitor, checked_callbacks
 from lineal.problem.progress import Steps
 from lineal.problem.row_weights import row_weights
@@ -73,6 +84,28 @@ def search(
         problem, path_options, sample_weight=sample_weight, folds=folds, scorer=scorer, keep_path=keep_path,
         callbacks=callbacks,
     )  # fmt: skip
+
+
+def search_rows(
+    rows: Source | Dataset,
+    options: TrainOptions,
+    path_options: PathOptions,
+    *,
+    keep_path: bool = False,
+    callbacks: Iterable[Callback] = (),
+) -> tuple[Model, Solution, Search]:
+    """`search` on rows of files or of a cluster (see `lineal.linear.rows`).
+
+    Labels and weights of all rows are gathered, to deal the rows to folds.
+    """
+    if isinstance(rows, Dataset):
+        return search(
+            rows.X, labels_of(rows), options, path_options, sample_weight=rows.weights, class_names=rows.class_names,
+            keep_path=keep_path, callbacks=callbacks,
+        )  # fmt: skip
+    path_options, callbacks = path_options.checked(), checked_callbacks(callbacks)
+    problem, weights = prepare_source(rows, options), sample_weights_of(rows)
+    return search_problem(problem, path_options, sample_weight=weights, keep_path=keep_path, callbacks=callbacks)
 
 
 def search_problem(
