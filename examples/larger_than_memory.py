@@ -10,8 +10,8 @@ import numpy as np
 from scipy import sparse
 
 import lineal
-from lineal.data.dataset import Dataset
 from lineal.data.binary.write import write
+from lineal.data.dataset import Dataset
 
 
 def blocks(n_blocks=5, rows=2000, columns=5000, seed=0):
