@@ -26,6 +26,7 @@ The rules for a step:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -122,6 +123,13 @@ class Engine(Protocol):
 
     def with_weights(self: E, weights: np.ndarray) -> E:
         """An engine with the same rows and other weights, (n,), which add up to one."""
+        ...
+
+    def with_features(self: E, change: Callable[[Design], Design]) -> E:
+        """An engine with the same rows in other coordinates: the features of every block are changed by a function.
+
+        The function is picklable, and keeps the shape, the precision and the layout of the features.
+        """
         ...
 
     def sum(self, step: Any, *arguments: Any, states: States = (), rows: int = 1) -> Summands:

@@ -218,6 +218,7 @@ class FileEngine(InProcess):
     cache : row state.
     room : number of bytes that a solver may use for its parameters.
     weights : (n,) weights that replace those of the files, or None.
+    change : function that changes the features of every block, or None.
     labels : targets and weights by block, where they are kept.
     """
 
@@ -229,6 +230,7 @@ class FileEngine(InProcess):
     cache: ScratchCache
     room: int
     weights: np.ndarray | None = None
+    change: Callable[[Design], Design] | None = None
     labels: dict[Span, Labelled] = field(default_factory=dict, repr=False)
 
     @functools.cached_property
@@ -264,6 +266,10 @@ class FileEngine(InProcess):
         """An engine with the same rows and other weights, (n,), which add up to one."""
         return replace(self, weights=weights)
 
+    def with_features(self, change: Callable[[Design], Design]) -> FileEngine:
+        """An engine with the same rows in other coordinates: every block is changed when it has been read."""
+        return replace(self, change=change)
+
     def blocks(self, at_least: int = 1) -> Iterator[Block]:
         """All blocks in order; each one is valid until the next one is requested."""
         spans = self.spans if at_least <= 1 else self._larger(at_least)
@@ -288,6 +294,8 @@ class FileEngine(InProcess):
         rooms = [Room() for _ in range(3)]
         for number, span in enumerate(spans):
             X = self._design(span, rooms[number % len(rooms)])
+            if self.change is not None:
+                X = self.change(X)
             labelled = self._labelled(span)
             weights = labelled.weights if self.weights is None else self.weights[span.first : span.first + span.n]
             yield Block(X, labelled.targets, weights, labelled.offsets, self.threads, span.first)

@@ -22,6 +22,16 @@ class InProcess(abc.ABC):
     def shape(self) -> tuple[int, int]:
         """Number of rows and columns of X."""
 
+    @property
+    def room(self) -> int | None:
+        """Number of bytes that a solver may use besides rows; None without such a limit."""
+        return None
+
+    @property
+    def largest_block(self) -> int:
+        """Largest number of rows of which a solver holds row state: all rows, unless an engine says otherwise."""
+        return self.shape[0]
+
     @abc.abstractmethod
     def blocks(self, at_least: int = 1) -> Iterable[Block]:
         """All blocks in order, of at least `at_least` rows each if that is possible."""

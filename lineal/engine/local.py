@@ -8,6 +8,7 @@ in the CPU cache between the two products of a gradient.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -70,15 +71,6 @@ class LocalEngine(InProcess):
         """Number of stored entries of X."""
         return self.X.stored
 
-    @property
-    def room(self) -> None:
-        """Parameters are limited by the available memory only."""
-
-    @property
-    def largest_block(self) -> int:
-        """All rows: their state is kept in this process."""
-        return self.shape[0]
-
     def with_threads(self, threads: int) -> LocalEngine:
         """An engine with the same rows and this many threads per block."""
         return self if threads == self.threads else replace(self, threads=threads)
@@ -86,6 +78,10 @@ class LocalEngine(InProcess):
     def with_weights(self, weights: np.ndarray) -> LocalEngine:
         """An engine with the same rows, not copied, and other weights, which add up to one."""
         return replace(self, weights=weights)
+
+    def with_features(self, change: Callable[[Design], Design]) -> LocalEngine:
+        """An engine with the same rows in other coordinates."""
+        return replace(self, X=change(self.X))
 
     def rows_of_a_block(self) -> int:
         """Number of rows per block: all rows, unless their scores or the CPU cache limit it."""
