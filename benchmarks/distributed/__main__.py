@@ -14,7 +14,7 @@ from benchmarks.distributed import plots
 from benchmarks.distributed.problems import Plan
 
 PARTS = ("mapping", "peers", "faults", "scaling", "file")
-DRAWN = {"scaling": plots.scaling}
+DRAWN = {"peers": plots.peers, "scaling": plots.scaling}
 
 
 def main() -> None:

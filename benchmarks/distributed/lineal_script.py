@@ -1,7 +1,7 @@
 """lineal, in this process or on a local cluster; see `contestant.py`.
 
-Options: engine ("local" or "dask"), loss, alpha, fit_intercept, solver, workers, goal, repeats, kill, and for fixed
-work tol and max_iter. With a goal the clock stops when `fit` has returned, which it does after the first iteration
+Options: engine ("local" or "dask"), loss, alpha, fit_intercept, solver, workers, parts, n_jobs, goal, repeats, kill,
+and for fixed work tol and max_iter. With a goal the clock stops when `fit` has returned, which it does after the first iteration
 whose objective is no more than the goal.
 """
 
@@ -19,6 +19,7 @@ import numpy as np
 import lineal
 from benchmarks.distributed import contestant
 from benchmarks.distributed.contestant import Contestant, Fitted, ranges
+from benchmarks.distributed.traffic import Traffic
 
 #: With a goal, a gap that no fit gets to before; solver="auto" still chooses among all solvers at this tolerance.
 NEVER = 1e-8
@@ -37,7 +38,7 @@ def opened(folder: Path, options: dict[str, Any]) -> Iterator[Contestant]:
 
     with local_cluster(int(options["workers"])) as client:
         X, y = dask_rows(folder, int(options.get("parts") or options["workers"]))
-        yield Contestant(lambda: _fitted(X, y, options, engine="dask"), lambda: worker_pids(client), about)
+        yield Contestant(lambda: _on_workers(X, y, options), lambda: worker_pids(client), about)
 
 
 def dask_rows(folder: Path, parts: int) -> tuple[Any, Any]:
@@ -67,6 +68,12 @@ def _labels(folder: Path, start: int, stop: int) -> np.ndarray:
     return np.array(np.load(folder / "y.npy", mmap_mode="r")[start:stop])
 
 
+def _on_workers(X: Any, y: Any, options: dict[str, Any]) -> Fitted:
+    with Traffic() as traffic:
+        fitted = _fitted(X, y, options, engine="dask")
+    return fitted._replace(about=fitted.about | {"rounds": traffic.rounds, "megabytes": traffic.megabytes})
+
+
 def _fitted(X: Any, y: Any, options: dict[str, Any], **engine: Any) -> Fitted:
     goal = options.get("goal")
     seconds: list[float] = []
@@ -81,8 +88,8 @@ def _fitted(X: Any, y: Any, options: dict[str, Any], **engine: Any) -> Fitted:
     model = lineal.LinearClassifier(
         loss=options["loss"], alpha=options["alpha"], solver=options.get("solver", "auto"),
         fit_intercept=options.get("fit_intercept", True), tol=options.get("tol", NEVER),
-        max_iter=options.get("max_iter", 100_000), max_time=options.get("max_time"), random_state=0, callbacks=[look],
-        **engine,
+        max_iter=options.get("max_iter", 100_000), max_time=options.get("max_time"), n_jobs=options.get("n_jobs"),
+        random_state=0, callbacks=[look], **engine,
     ).fit(X, y)  # fmt: skip
     weights = np.asarray(model.coef_, np.float64).T
     about = {
