@@ -21,7 +21,7 @@ def main() -> None:
     """Measure, print, write."""
     parser = parts.parser_of(__doc__ or "", "distributed", PARTS)
     parser.add_argument("--slow", action="store_true", help="dask-ml's Newton method with many features, too")
-    parser.add_argument("--peers", metavar="PYTHON", help="an interpreter that has pyspark and dask-ml, if not this one")
+    parser.add_argument("--peers", metavar="PYTHON", help="an interpreter with pyspark and dask-ml, if not this one")
     parser.add_argument("--seconds", type=float, help="of one contestant at most, with all of its fits (3600)")
     parser.add_argument("--kdd-rows", type=int, default=100_000, help="rows of kddcup99, at random (of 494,000)")
     parser.add_argument("--file-gb", type=float, default=4.0, help="size of the generated file")

@@ -8,6 +8,7 @@ FOLDER has the rows (`process.Shared`). A script prints "phase load", "phase fit
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -96,7 +97,7 @@ def rows(folder: Path, start: int, stop: int) -> Any:
 def ranges(n: int, parts: int) -> list[tuple[int, int]]:
     """First and last row numbers of almost equal parts."""
     cuts = np.linspace(0, n, parts + 1).astype(int).tolist()
-    return list(zip(cuts[:-1], cuts[1:]))
+    return list(itertools.pairwise(cuts))
 
 
 def _timed(fit: Callable[[], Fitted]) -> tuple[float, Fitted]:

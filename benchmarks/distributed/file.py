@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.distributed.process import Outcome, run
 from benchmarks.distributed.problems import Plan, Table
+from benchmarks.distributed.process import Outcome, run
 
 COLUMNS = (
     "fit", "in memory s", "file s", "file's share of the speed", "in memory, anonymous GB", "file, anonymous GB",
@@ -41,7 +41,8 @@ def rows_of(plan: Plan) -> tuple[list[Table], list[dict[str, Any]]]:
     with TemporaryDirectory(dir=plan.scratch) as folder:
         free = shutil.disk_usage(folder).free
         if free < SPACE * size:
-            print(f"file: {SPACE * size / 1e9:.1f} GB must be free in {folder}, and {free / 1e9:.1f} GB are: --scratch DIR")
+            needed = f"{SPACE * size / 1e9:.1f} GB must be free"
+            print(f"file: {needed} in {folder}, and {free / 1e9:.1f} GB are; name another folder by --scratch")
             return [Table("file", "", COLUMNS, [])], []
         paths = {"small": Path(folder) / "small.arrow", "large": Path(folder) / "large.arrow"}
         details = [_write(plan, paths["small"], SMALL_BYTES), _write(plan, paths["large"], size)]
@@ -49,8 +50,9 @@ def rows_of(plan: Plan) -> tuple[list[Table], list[dict[str, Any]]]:
             for budget in (None, BUDGET):
                 given = {"kind": kind, "budget": budget, "small": str(paths["small"]), "repeats": plan.repeats}
                 outcome = run("file_script", ["fit", str(paths["large"]), json.dumps(given)], plan.max_time)
-                details.append({**given, **_told(outcome)})
-                print(KINDS[kind], budget or "in memory", details[-1].get("median_seconds") or outcome.error, flush=True)
+                one = {**given, **_told(outcome)}
+                details.append(one)
+                print(KINDS[kind], budget or "in memory", one.get("median_seconds") or outcome.error, flush=True)
     title = f"A file of {details[1].get('bytes', size) / 1e9:.1f} GB under a budget of {BUDGET}, from a warm page cache"
     return [Table("file", title, COLUMNS, table_rows(details))], details
 
@@ -58,8 +60,9 @@ def rows_of(plan: Plan) -> tuple[list[Table], list[dict[str, Any]]]:
 def table_rows(details: list[dict[str, Any]]) -> list[list[Any]]:
     """The rows of the table."""
     found = []
+    fits = {(one["kind"], one["budget"]): one for one in details if "kind" in one}
     for kind, name in KINDS.items():
-        pair = [next((one for one in details if (one.get("kind"), one.get("budget")) == (kind, b)), {}) for b in (None, BUDGET)]
+        pair = [fits.get((kind, budget), {}) for budget in (None, BUDGET)]
         if any(pair):
             seconds = [one.get("median_seconds") for one in pair]
             share = f"{seconds[0] / seconds[1]:.0%}" if all(seconds) else None

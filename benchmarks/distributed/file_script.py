@@ -78,7 +78,7 @@ def anonymous_bytes() -> int:
 
 
 def generate(size: int, seed: int) -> Iterator[Dataset]:
-    """Blocks of sparse rows of about `size` bytes in all, from a linear model with noise; the same for the same seed."""
+    """Blocks of sparse rows of about `size` bytes in all, from a linear model with noise; a seed fixes all of them."""
     weights = np.random.default_rng((seed, 0)).normal(size=FEATURES).astype(np.float32)
     written = number = 0
     while written < size:

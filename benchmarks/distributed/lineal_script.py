@@ -1,8 +1,8 @@
 """lineal, in this process or on a local cluster; see `contestant.py`.
 
 Options: engine ("local" or "dask"), loss, alpha, fit_intercept, solver, workers, parts, n_jobs, goal, repeats, kill,
-and for fixed work tol and max_iter. With a goal the clock stops when `fit` has returned, which it does after the first iteration
-whose objective is no more than the goal.
+and for fixed work tol and max_iter. With a goal the clock stops when `fit` has returned, which it does after the first
+iteration whose objective is no more than the goal.
 """
 
 from __future__ import annotations

@@ -52,8 +52,9 @@ def rows_of(plan: Plan) -> tuple[list[Table], list[dict[str, Any]]]:
                 outcome = shared.run(script, plan.max_time, python, **common, **options)
                 best = _scikit_learn(X, y, loss, has_intercept, alpha)
                 problem = f"{loss}, α = {strength:g}/n{'' if has_intercept else ', no intercept'}"
-                details.append(_told(outcome, X, y, loss, alpha) | {"problem": problem, "contestant": name, "best": best})
-                table.append(_row(details[-1]))
+                found = {"problem": problem, "contestant": name, "best": best, **_told(outcome, X, y, loss, alpha)}
+                details.append(found)
+                table.append(_row(found))
                 print(*table[-1], flush=True)
     return [Table("mapping", TITLE, COLUMNS, table)], details
 

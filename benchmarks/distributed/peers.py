@@ -69,8 +69,7 @@ def rows_of(plan: Plan) -> tuple[list[Table], list[dict[str, Any]]]:
     for name in dict.fromkeys(task.data for task in plan.of((*SPARK_TASKS, *DASK_ML_TASKS))):
         rows = plan.load(name)
         with Shared(rows.X, rows.y) as shared:
-            for peer in peers_of(plan, rows):
-                details.append(_compare(plan, rows, peer, shared))
+            details += [_compare(plan, rows, peer, shared) for peer in peers_of(plan, rows)]
     return tables(details), details
 
 
@@ -100,10 +99,10 @@ def _compare(plan: Plan, rows: Rows, peer: Peer, shared: Shared) -> dict[str, An
     common = {"workers": plan.n_workers, "repeats": plan.repeats}
     outcome = shared.run(peer.script, plan.max_time, plan.peers_python, **peer.options, **common)
     theirs = judged(outcome, rows, peer.options)
-    found: dict[str, Any] = {"data": rows.name, "problem": _problem(peer), "peer": peer.name, "theirs": theirs, "ours": {}}
+    found: dict[str, Any] = {"data": rows.name, "problem": _problem(peer), "peer": peer.name, "theirs": theirs}
+    found["ours"] = {name: {} for name in ENGINES}
     print(f"{peer.task}, {peer.name}: {theirs.get('median_seconds') or theirs['error']}", flush=True)
     for name, engine in ENGINES.items():
-        found["ours"][name] = {}
         for solver in _solvers(plan, peer, name) if "objective" in theirs else ():
             options = {**peer.options, "solver": solver, "goal": theirs["objective"], **engine, **common}
             own = judged(shared.run("lineal_script", plan.max_time, **options), rows, options)

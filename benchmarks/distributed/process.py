@@ -73,8 +73,9 @@ class Shared:
 
             path, d = self.folder / "rows.parquet", self.X.shape[1]
             if not path.exists():
-                vectors = pa.FixedSizeListArray.from_arrays(pa.array(self.X.reshape(-1)), d).cast(pa.list_(pa.float64()))
-                pq.write_table(pa.table({"label": self.y.astype(np.float64), "vector": vectors}), path)
+                vectors = pa.FixedSizeListArray.from_arrays(pa.array(self.X.reshape(-1)), d)
+                lists = vectors.cast(pa.list_(pa.float64()))
+                pq.write_table(pa.table({"label": self.y.astype(np.float64), "vector": lists}), path)
         elif not (path := self.folder / "rows.svm").exists():
             from sklearn.datasets import dump_svmlight_file
 
@@ -157,4 +158,3 @@ def resident_gb(pid: int) -> float:
             with contextlib.suppress(psutil.Error):
                 total += process.memory_info().rss
     return total / 1e9
-

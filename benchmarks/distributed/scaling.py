@@ -31,7 +31,7 @@ QUICK = 20, 5, 500
 ITERATIONS = 20
 
 TO_GAP = ("data", "problem", "solver", "gap", "iterations", "rounds", "MB", "s", "ms per round")
-PARTITIONS = ("scaling", "partitions per worker", "rows", "rounds", "MB", "s", "µs per row and iteration", "of 1 partition")
+PARTITIONS = ("scaling", "partitions per worker", "rows", "rounds", "MB", "s", "µs per row and iteration", "speed")
 WORKERS = ("rows", "features × classes", "engine", "cores", "s", "speed-up")
 
 

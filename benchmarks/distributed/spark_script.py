@@ -1,4 +1,4 @@
-"""Spark MLlib; see `contestant.py`. Options: loss, alpha, workers, repeats, and `kill` for workers in JVMs of their own.
+"""Spark MLlib; see `contestant.py`. Options: loss, alpha, workers, repeats, kill (workers in JVMs of their own).
 
 Spark minimises the mean loss + regParam·½‖w‖² with an unpenalised intercept if elasticNetParam is 0 and standardization
 is off: regParam is α. Iterations (100) and tolerance (1e-6) are its defaults. Rows are cached before the clock starts.
