@@ -2,8 +2,9 @@
 
     python -m benchmarks.distributed.NAME_script FOLDER JSON
 
-FOLDER has the rows (`process.Shared`). A script prints "phase load", "phase fit" and "phase kill" when these begin, and
-"answer JSON" at the end; weights and intercepts are written to FOLDER. No contestant needs the packages of another.
+FOLDER has the rows (`process.Shared`). A script prints "phase load", "phase fit" and "phase kill 1" when these begin,
+"trial JSON" after each fit during which a worker was killed, and "answer JSON" at the end; weights and intercepts are
+written to FOLDER. No contestant needs the packages of another.
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-#: Share of the seconds of an undisturbed fit after which a worker is killed.
-KILL_AT = 0.4
+#: Shares of the seconds of an undisturbed fit after which a worker is killed, one for each further fit.
+KILL_AT = (0.2, 0.4, 0.6, 0.8)
+
+#: Seconds to wait for a new worker before a further fit.
+PATIENCE = 60.0
 
 
 class Fitted(NamedTuple):
@@ -61,14 +65,14 @@ def main(opened: Opened) -> None:
         for _ in range(options.get("repeats", 1)):
             took, fitted = _timed(contestant.fit)
             seconds.append(took)
-        _save(folder, "found", fitted)
+        np.save(folder / "found_weights.npy", np.asarray(fitted.weights, np.float64))
+        np.save(folder / "found_intercept.npy", np.asarray(fitted.intercept, np.float64))
         answer = {
             "load_seconds": load_seconds, "warm_up_seconds": warm_up_seconds, "seconds": seconds,
             **fitted.about, **contestant.about,
         }  # fmt: skip
         if options.get("kill"):
-            phase("kill")
-            answer["kill"] = _disturbed(folder, contestant, float(np.median(seconds)))
+            _kill_trials(contestant, float(np.median(seconds)), fitted, int(options["workers"]))
         print("answer " + json.dumps(answer), flush=True)
 
 
@@ -106,23 +110,24 @@ def _timed(fit: Callable[[], Fitted]) -> tuple[float, Fitted]:
     return time.perf_counter() - start, fitted
 
 
-def _save(folder: Path, name: str, fitted: Fitted) -> None:
-    np.save(folder / f"{name}_weights.npy", np.asarray(fitted.weights, np.float64))
-    np.save(folder / f"{name}_intercept.npy", np.asarray(fitted.intercept, np.float64))
+def _kill_trials(contestant: Contestant, undisturbed: float, wanted: Fitted, n_workers: int) -> None:
+    """Further fits, during each of which a worker process gets SIGKILL; what comes of each is printed at once."""
+    for number, share in enumerate(KILL_AT, start=1):
+        _wait_for(contestant, n_workers)
+        phase(f"kill {number}")
+        trial = {"share": share, **_disturbed(contestant, share * undisturbed, wanted)}
+        print("trial " + json.dumps(trial), flush=True)
 
 
-def _disturbed(folder: Path, contestant: Contestant, undisturbed: float) -> dict[str, Any]:
-    """One more fit, during which a worker process gets SIGKILL."""
-    victims, told = contestant.workers(), {}
-    if not victims:
-        return {"outcome": "no worker process to kill"}
+def _disturbed(contestant: Contestant, delay: float, wanted: Fitted) -> dict[str, Any]:
+    victim, told = contestant.workers()[0], {}
     start = time.perf_counter()
 
     def kill() -> None:
         told["killed_at"] = time.perf_counter() - start
-        os.kill(victims[0], signal.SIGKILL)
+        os.kill(victim, signal.SIGKILL)
 
-    timer = threading.Timer(KILL_AT * undisturbed, kill)
+    timer = threading.Timer(delay, kill)
     timer.start()
     try:
         fitted = contestant.fit()
@@ -133,6 +138,17 @@ def _disturbed(folder: Path, contestant: Contestant, undisturbed: float) -> dict
         timer.cancel()
     ended = time.perf_counter() - start
     if "killed_at" not in told:
-        return {"outcome": "the fit ended before the kill", "seconds": ended}
-    _save(folder, "found_killed", fitted)
-    return {"outcome": "finished", "seconds": ended, **told, **{f"killed_{k}": v for k, v in fitted.about.items()}}
+        return {"outcome": "ended before the kill", "seconds": ended}
+    return {
+        "outcome": "finished", "seconds": ended, **told, "is_dead": victim not in contestant.workers(),
+        "same_bits": np.array_equal(fitted.weights, wanted.weights),
+        "difference": float(np.abs(fitted.weights - wanted.weights).max() / np.abs(wanted.weights).max()),
+        "about": fitted.about,
+    }  # fmt: skip
+
+
+def _wait_for(contestant: Contestant, n_workers: int) -> None:
+    """Wait until lost workers have been replaced, but not for ever."""
+    deadline = time.monotonic() + PATIENCE
+    while len(contestant.workers()) < n_workers and time.monotonic() < deadline:
+        time.sleep(0.2)

@@ -84,11 +84,11 @@ def tables(details: list[dict[str, Any]]) -> list[Table]:
     ]
 
 
-def judged(outcome: Outcome, rows: Rows, options: dict[str, Any], stem: str = "found") -> dict[str, Any]:
+def judged(outcome: Outcome, rows: Rows, options: dict[str, Any]) -> dict[str, Any]:
     """What a contestant said, with the objective and the accuracy of its weights."""
     found: dict[str, Any] = {"error": outcome.error, "peak_gb": outcome.peak_gb, **(outcome.answer or {})}
-    if outcome.answer is not None and f"{stem}_weights" in outcome.arrays:
-        W, b = outcome.arrays[f"{stem}_weights"], outcome.arrays[f"{stem}_intercept"]
+    if outcome.answer is not None:
+        W, b = outcome.arrays["found_weights"], outcome.arrays["found_intercept"]
         found["median_seconds"] = float(np.median(outcome.answer["seconds"]))
         found["objective"] = objective(rows.X, rows.y, W, options["loss"], "l2", options["alpha"], b)
         found["accuracy"] = accuracy(rows.X, rows.y, W, b)
@@ -149,8 +149,8 @@ def _seconds(found: dict[str, Any]) -> list[Any]:
 
 
 def _memory(found: dict[str, Any]) -> list[Any]:
-    own = [found["ours"][engine].get("auto", {}).get("peak_gb", {}).get("fit") for engine in ENGINES]
-    return [*_head(found), found["theirs"]["peak_gb"].get("fit"), *own]
+    all_of = [found["theirs"], *(found["ours"][engine].get("auto", {}) for engine in ENGINES)]
+    return [*_head(found), *(one["peak_gb"]["fit"] if "objective" in one else None for one in all_of)]
 
 
 def _accuracy(found: dict[str, Any]) -> list[Any]:

@@ -36,6 +36,8 @@ class Outcome:
     error: str | None = None
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     peak_gb: dict[str, float] = field(default_factory=dict)
+    is_late: bool = False
+    trials: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def phase(self) -> str:
@@ -106,6 +108,7 @@ def run(script: str, arguments: list[str], max_time: float, python: str | None =
             with _listening(child, outcome):
                 child.wait(max_time)
         except subprocess.TimeoutExpired:
+            outcome.is_late = True
             outcome.error = f"no answer in {max_time:.0f} s, in phase {outcome.phase!r}"
         finally:
             with contextlib.suppress(ProcessLookupError):
@@ -128,6 +131,8 @@ def _listening(child: subprocess.Popen[str], outcome: Outcome) -> Iterator[None]
             kind, _, text = line.strip().partition(" ")
             if kind == "phase":
                 outcome.peak_gb.setdefault(text, 0.0)
+            elif kind == "trial":
+                outcome.trials.append(json.loads(text))
             elif kind == "answer":
                 outcome.answer = json.loads(text)
 

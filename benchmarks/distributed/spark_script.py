@@ -7,7 +7,7 @@ is off: regParam is α. Iterations (100) and tolerance (1e-6) are its defaults. 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +83,12 @@ def _fitted(model: Any, loss: str) -> Fitted:
 
 def _executors() -> list[int]:
     """Process numbers of the JVMs that hold partitions; with local[…] the driver's JVM has them, and there are none."""
-    children = psutil.Process().children(recursive=True)
-    return [child.pid for child in children if any(EXECUTOR in word for word in child.cmdline())]
+    found = []
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):  # it ended meanwhile
+            if any(EXECUTOR in word for word in child.cmdline()):
+                found.append(child.pid)
+    return found
 
 
 if __name__ == "__main__":
