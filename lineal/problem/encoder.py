@@ -46,9 +46,7 @@ class WeightSums:
         largest = max(self.largest, other.largest)
         if largest == 0.0:
             return self
-        return WeightSums(
-            largest, self.sums * (self.largest / largest) + other.sums * (other.largest / largest)
-        )
+        return WeightSums(largest, self.sums * (self.largest / largest) + other.sums * (other.largest / largest))
 
 
 @dataclass(frozen=True)
@@ -206,7 +204,7 @@ class RowEncoder:
         part = LabelPart.of(rows.y, rows.first)
         targets = targets_of(part, self.columns)
         weights = checked_weights(rows.weights, part.summary.n_rows, rows.first) / self.largest
-        if self.factors is not None:
+        if self.factors is not None and isinstance(targets, OneLabel):
             weights *= self.factors[class_numbers(targets, self.columns.n_columns)]
         offsets = None
         if rows.offsets is not None:
@@ -224,7 +222,7 @@ class EncodedElsewhere(Encoded):
     engine: Engine
 
     @cached_property
-    def targets(self) -> Any:  # type: ignore[override]
+    def targets(self) -> Any:
         """Targets of all rows: 4 bytes per row, and per label of a label set."""
         parts = self.engine.gather(_targets)
         if not self.is_multilabel:
