@@ -185,16 +185,18 @@ class DaskEngine:
         """Row state of an array (n, …): a worker gets its rows for every step."""
         return RemoteState(cut_rows, (array,), -1.0)
 
-    # --- beyond the contract
+    def warm_up(self, function: Callable[[], Any]) -> None:
+        """Run a function on all workers now, and on those that come later before they get rows.
 
-    def warm_up(self, *functions: Callable[[], Any]) -> None:
-        """Run functions on all workers now, and on those that come later before they get rows.
-
-        They load kernels, which takes seconds in a new process. The functions can be pickled.
+        It loads kernels, which takes seconds in a new process. The function can be pickled.
         """
         rounds = self.family.rounds
-        rounds.warm_up = (*rounds.warm_up, *functions)
-        self._run("update", _nothing, (), (), self._usual_rows, functions)
+        rounds.warm_up = (*rounds.warm_up, function)
+        self._run("update", _nothing, (), (), self._usual_rows, (function,))
+
+    def notify(self, tell: Callable[[str], None] | None) -> None:
+        """Pass remarks to a function while a pass waits for workers."""
+        self.family.rounds.told = tell
 
     def remark(self) -> str:
         """What a progress line should say about the cluster: no workers, or a slow one; empty if there is nothing."""
