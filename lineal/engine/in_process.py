@@ -61,14 +61,14 @@ class InProcess(abc.ABC):
             yield self.cache.run(step, number, block, block_uses, arguments)
         commit(states)
 
-    def warm_up(self, function: Callable[[], Any]) -> None:
+    def warm_up(self, function: Callable[[], Any]) -> None:  # noqa: B027
         """Do nothing: the rows are in this process, which loads kernels when it needs them."""
 
     def remark(self) -> str:
         """Nothing to say."""
         return ""
 
-    def notify(self, tell: Callable[[str], None] | None) -> None:
+    def notify(self, tell: Callable[[str], None] | None) -> None:  # noqa: B027
         """Do nothing: there is nobody to wait for."""
 
     def state(self, rebuild: Any, *arguments: Any, max_bytes: float = math.inf) -> RowState:

@@ -84,12 +84,7 @@ def fit_problem(
     """`fit` to rows that any engine holds."""
     options, folds = problem.options, held_out_folds(problem)
     began, limit = time.perf_counter(), options.max_time
-    engine = problem.objective.engine
-    with (
-        blas_threads(problem),
-        Progress(options.verbose, options.tol, engine.remark) as progress,
-        noted(engine, progress),
-    ):
+    with blas_threads(problem), shown_progress(problem, options.verbose, options.tol) as progress:
         solution = problem.solve(
             max_time=limit if folds is None or limit is None else 0.5 * limit,
             callbacks=(*progress.callbacks, *callbacks),
@@ -99,13 +94,15 @@ def fit_problem(
 
 
 @contextmanager
-def noted(engine: Engine, progress: Progress) -> Iterator[None]:
-    """Show on the progress line what the engine waits for."""
-    engine.notify(progress.note)
-    try:
-        yield
-    finally:
-        engine.notify(None)
+def shown_progress(problem: Problem, verbose: int, tol: float) -> Iterator[Progress]:
+    """Progress of a fit, with what there is to say about those who hold the rows."""
+    engine = problem.objective.engine
+    with Progress(verbose, tol, engine.remark) as progress:
+        engine.notify(progress.note)
+        try:
+            yield progress
+        finally:
+            engine.notify(None)
 
 
 def held_out_folds(problem: Problem) -> np.ndarray | None:
