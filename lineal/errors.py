@@ -24,6 +24,10 @@ class ModelFileError(LinealError, ValueError):
     """A model file that is missing, damaged, or written by a newer version."""
 
 
+class ClusterError(LinealError, RuntimeError):
+    """A cluster that cannot be reached, has no workers, or loses them faster than it computes."""
+
+
 class DependencyError(LinealError, ImportError):
     """A package that lineal needs is installed in a version that it cannot use."""
 

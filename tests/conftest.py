@@ -45,3 +45,13 @@ def random_problem(seed: int, n: int = 60, d: int = 7, k: int = 3, density: floa
     y = rng.integers(0, k, n)
     y[:k] = np.arange(k)
     return sparse.csr_array(X), y
+
+
+@pytest.fixture(scope="module")
+def client():
+    """A client of a Dask cluster of two processes on this machine."""
+    distributed = pytest.importorskip("distributed")
+    from lineal.engine.dask.cluster import local_cluster
+
+    with local_cluster(2, memory_limit=None) as cluster, distributed.Client(cluster) as client:
+        yield client

@@ -185,6 +185,15 @@ class ServedRows:
     def with_features(self, change):
         return replace(self, local=self.local.with_features(pickle.loads(pickle.dumps(change))))
 
+    def warm_up(self, function):
+        pickle.loads(pickle.dumps(function))()
+
+    def remark(self):
+        return ""
+
+    def notify(self, tell):
+        pass
+
     def gather(self, step, *arguments, states=()):
         uses = [entry.use() for entry in states]
         for use in uses:

@@ -51,14 +51,15 @@ def cluster_of(values: dict[str, Any]) -> Iterator[None]:
     """The cluster that the flags choose, while a command runs; none without such flags."""
     options = ClusterOptions(**values)
     if options.workers is not None:
-        from lineal.engine.dask.cluster import local_cluster
+        from lineal.engine.dask.cluster import distributed, local_cluster
 
-        with local_cluster(options.workers):
+        with local_cluster(options.workers) as cluster, distributed().Client(cluster):
             yield
     elif options.scheduler is not None:
         from lineal.engine.dask.cluster import connect
 
-        with connect(options.scheduler, options.tls_ca_file, options.tls_cert, options.tls_key):
+        tls = options.tls_ca_file, options.tls_cert, options.tls_key
+        with connect(options.scheduler, *tls) as client, client.as_current():
             yield
     else:
         yield

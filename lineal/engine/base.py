@@ -148,6 +148,18 @@ class Engine(Protocol):
         """Results of a step, one per block, in order: for small results, such as the scores of a sample of rows."""
         ...
 
+    def warm_up(self, function: Callable[[], Any]) -> None:
+        """Run a function in all processes that hold rows, now and in those that come later: it loads kernels."""
+        ...
+
+    def remark(self) -> str:
+        """What a progress line should say about those who hold the rows, such as a slow one; usually nothing."""
+        ...
+
+    def notify(self, tell: Callable[[str], None] | None) -> None:
+        """Pass remarks to a function while the engine waits for those who hold the rows."""
+        ...
+
     def state(self, rebuild: Any, *arguments: Any, max_bytes: float = math.inf) -> RowState:
         """Row state that `rebuild(block, *arguments)` computes when it is first needed (see `RowState`).
 

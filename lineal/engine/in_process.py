@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from lineal.engine.base import Block
@@ -60,6 +60,16 @@ class InProcess(abc.ABC):
             block_uses = [use.for_rows(block.first, block.n) for use in uses]
             yield self.cache.run(step, number, block, block_uses, arguments)
         commit(states)
+
+    def warm_up(self, function: Callable[[], Any]) -> None:  # noqa: B027
+        """Do nothing: the rows are in this process, which loads kernels when it needs them."""
+
+    def remark(self) -> str:
+        """Nothing to say."""
+        return ""
+
+    def notify(self, tell: Callable[[str], None] | None) -> None:  # noqa: B027
+        """Do nothing: there is nobody to wait for."""
 
     def state(self, rebuild: Any, *arguments: Any, max_bytes: float = math.inf) -> RowState:
         """Row state that `rebuild(block, *arguments)` computes, kept up to `max_bytes` for all rows together."""

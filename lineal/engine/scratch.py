@@ -59,7 +59,7 @@ class Scratch:
         places: dict[str, Place] = {}
         try:
             for name, array in piece.items():
-                places[name] = self._write(np.ascontiguousarray(array))
+                places[name] = self._write(np.asarray(array, order="C"))
         except OSError as error:
             self._release(places)
             self._warn(error)

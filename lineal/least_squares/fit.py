@@ -15,13 +15,12 @@ from lineal.errors import OptionError
 from lineal.least_squares.links import Link, LinkObjective
 from lineal.least_squares.model import CalibratedModel
 from lineal.least_squares.options import METHODS, LeastSquaresOptions
-from lineal.linear.fit import Problem, blas_threads, labels_of, prepare, prepare_source
+from lineal.linear.fit import Problem, blas_threads, labels_of, prepare, prepare_source, shown_progress
 from lineal.linear.model import Model
 from lineal.linear.options import TrainOptions
 from lineal.numerics.basis import functions
 from lineal.problem.minimise import minimise
 from lineal.problem.monitor import Callback, checked_callbacks
-from lineal.problem.progress import Progress
 from lineal.problem.solution import Solution
 from lineal.solvers import calibrated, least_squares
 from lineal.system import memory
@@ -72,7 +71,7 @@ def _fit(
     if engine.room is not None:
         memory.check_budget("least_squares", needed, engine.room)
     tol = 1e-3 if options.tol is None else options.tol
-    with blas_threads(problem), Progress(options.verbose, tol) as progress:
+    with blas_threads(problem), shown_progress(problem, options.verbose, tol) as progress:
         shown = (*progress.callbacks, *callbacks)
         if options.calibration is not None:
             return _calibrated(problem, options, shown)

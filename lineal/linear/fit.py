@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +34,7 @@ from lineal.problem.progress import Progress
 from lineal.problem.row_weights import row_weights
 from lineal.problem.solution import Solution
 from lineal.problem.targets import Encoded, encode
+from lineal.problem.warm import WarmUp
 from lineal.system import memory
 
 
@@ -83,13 +84,25 @@ def fit_problem(
     """`fit` to rows that any engine holds."""
     options, folds = problem.options, held_out_folds(problem)
     began, limit = time.perf_counter(), options.max_time
-    with blas_threads(problem), Progress(options.verbose, options.tol) as progress:
+    with blas_threads(problem), shown_progress(problem, options.verbose, options.tol) as progress:
         solution = problem.solve(
             max_time=limit if folds is None or limit is None else 0.5 * limit,
             callbacks=(*progress.callbacks, *callbacks),
             start=_start(start, problem.objective, problem.encoded),
         )
         return finished(problem, folds, solution, None if limit is None else began + limit)
+
+
+@contextmanager
+def shown_progress(problem: Problem, verbose: int, tol: float) -> Iterator[Progress]:
+    """Progress of a fit, with what there is to say about those who hold the rows."""
+    engine = problem.objective.engine
+    with Progress(verbose, tol, engine.remark) as progress:
+        engine.notify(progress.note)
+        try:
+            yield progress
+        finally:
+            engine.notify(None)
 
 
 def held_out_folds(problem: Problem) -> np.ndarray | None:
@@ -248,6 +261,7 @@ def prepare_source(source: Source, options: TrainOptions) -> Problem:
     encoder = survey.encoder(columns, options.class_weight)
     engine = source.engine(encoder, columns.n_columns, thread_count(options.n_jobs))
     _check_parameters(engine)
+    engine.warm_up(WarmUp.of(engine, loss, columns))
     return problem_on(engine, EncodedElsewhere(engine, columns), options)
 
 

@@ -15,6 +15,7 @@ from lineal.data.source import expand
 from lineal.engine.choice import check_engine
 from lineal.engine.source import Source
 from lineal.errors import DataError, OptionError
+from lineal.models.lazy import is_lazy
 from lineal.system.memory import available_memory, parse_size
 
 
@@ -22,15 +23,6 @@ def is_path(X: Any) -> bool:
     """Whether X names files: a path, or a list of paths."""
     paths = X if isinstance(X, list | tuple) and X else (X,)
     return all(isinstance(path, str | os.PathLike) for path in paths)
-
-
-def is_collection(X: Any) -> bool:
-    """Whether X is a Dask collection, or a list of Delayed objects or futures. Dask is not imported for this."""
-    if "dask" not in sys.modules:
-        return False
-    from lineal.engine.dask.collections import is_collection as is_dask
-
-    return is_dask(X)
 
 
 def rows_of(
@@ -50,14 +42,14 @@ def rows_of(
     check_engine(engine, memory_budget)
     if is_path(X):
         return _of_files(X, y, engine, memory_budget, sample_weight, offsets, reading or {})
-    if is_collection(X):
+    if is_lazy(X):
         if engine not in ("auto", "dask"):
             raise OptionError(f"engine={engine!r} cannot read Dask collections: leave it out")
         if memory_budget is not None:
             raise OptionError(f"memory_budget={memory_budget!r} is for files: set memory_limit of the Dask workers")
-        from lineal.engine.dask.collections import source_of_collection
+        from lineal.engine.dask.collections import source_of
 
-        return source_of_collection(X, y, sample_weight, offsets)
+        return source_of(_client(), X, y, sample_weight, offsets)
     if engine not in ("auto", "local"):
         wanted = "the path of a converted file" if engine == "file" else "a Dask collection or the path of a file"
         raise OptionError(f"engine={engine!r} needs {wanted}, and X is a {type(X).__name__}: use engine='auto'")
@@ -85,10 +77,24 @@ def _of_files(
     if kind == "dask":
         from lineal.engine.dask.files import source_of_files
 
-        return source_of_files(paths)
+        return source_of_files(_client(), paths)
     from lineal.engine.file import FileSource
 
     return FileSource(paths, None if memory_budget is None else parse_size(memory_budget))
+
+
+def _client() -> Any:
+    """The Dask client that is active in this process."""
+    from lineal.engine.dask.cluster import active_client, distributed
+
+    distributed()
+    client = active_client()
+    if client is None:
+        raise OptionError(
+            "there is no active Dask client: create one with distributed.Client(...) and keep it open (on the command "
+            "line: --workers N, or --scheduler ADDRESS)"
+        )
+    return client
 
 
 def files_of(X: Any) -> list[str]:

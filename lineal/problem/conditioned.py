@@ -38,11 +38,27 @@ MAX_EXPONENT = 200
 
 @dataclass(frozen=True)
 class Coordinates:
-    """How features are seen: (X − 1·shift')/unit. `columns` are those with a shift, which is in the precision of X."""
+    """How features are seen: (X − 1·shift')/unit.
+
+    Attributes
+    ----------
+    columns : the columns with a shift.
+    values : their shifts, in the precision of X.
+    d : number of columns of X.
+    unit : a power of two.
+    """
 
     columns: np.ndarray
-    shift: np.ndarray
+    values: np.ndarray
+    d: int
     unit: float
+
+    @property
+    def shift(self) -> np.ndarray:
+        """Shift of every column, (d,)."""
+        shift = np.zeros(self.d, self.values.dtype)
+        shift[self.columns] = self.values
+        return shift
 
     @property
     def exponent(self) -> int:
@@ -91,7 +107,7 @@ class Conditioned:
             W, b = self._inside(start.weights, start.intercept)
             return replace(start, weights=W, intercept=b)
         theta = start.astype(np.float64)
-        theta[: len(self.coordinates.shift)], b = self._inside(*self.outside.split(theta))
+        theta[: self.coordinates.d], b = self._inside(*self.outside.split(theta))
         if self.outside.fit_intercept:
             theta[-1] = b
         return theta
@@ -179,10 +195,10 @@ def _rows(engine: LocalEngine, coordinates: Coordinates, X: Design, is_exact: bo
 def _coordinates(objective: Objective, far: np.ndarray, unit: float) -> Coordinates:
     engine, means = objective.engine, objective.moments[0][:, 0]
     if not len(far):
-        return Coordinates(far, np.zeros(len(means), engine.dtype), unit)
+        return Coordinates(far, np.zeros(0, engine.dtype), len(means), unit)
     parts = np.array(engine.gather(_Extremes(far)))
     found = np.array([parts[:, 0].min(axis=0), parts[:, 1].max(axis=0)])
-    return Coordinates(far, shift_of(far, means, found, engine.dtype), unit)
+    return Coordinates(far, shift_of(far, means, found, engine.dtype)[far], len(means), unit)
 
 
 @dataclass(frozen=True)

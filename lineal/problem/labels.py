@@ -124,7 +124,11 @@ class LabelPart:
         assert self.numbers is not None
         if own is classes or not len(own):
             return self.numbers
-        places = np.searchsorted(classes, own.astype(classes.dtype, copy=False))
+        own = own.astype(classes.dtype, copy=False)
+        places = np.minimum(np.searchsorted(classes, own), len(classes) - 1)
+        unknown = np.flatnonzero(classes[places] != own)
+        if len(unknown):
+            raise DataError(f"y has the label {own[unknown[0]]!r}, which it did not have before: it has changed")
         return places.astype(np.int32)[self.numbers]
 
 

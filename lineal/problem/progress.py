@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, TypeVar
@@ -50,9 +51,9 @@ class _Shown:
 class Progress(_Shown):
     """Progress of one fit, as the fraction of the way from its first gap to `tol`."""
 
-    def __init__(self, verbose: int, tol: float) -> None:
+    def __init__(self, verbose: int, tol: float, remark: Callable[[], str] = str) -> None:
         super().__init__(verbose, "fitting", 1.0)
-        self.tol, self._first = tol, 0.0
+        self.tol, self.remark, self._first, self._fraction_done = tol, remark, 0.0, 0.0
 
     @property
     def callbacks(self) -> tuple[Any, ...]:
@@ -61,7 +62,13 @@ class Progress(_Shown):
 
     def _show(self, snapshot: Snapshot) -> None:
         state = f"iteration {snapshot.iteration}, objective {snapshot.objective:.6g}, gap {snapshot.gap:.1e}"
-        self._tell(self._fraction(snapshot.gap), state, state)
+        remark = self.remark()
+        self._fraction_done = self._fraction(snapshot.gap)
+        self.note(f"{state}; {remark}" if remark else state)
+
+    def note(self, state: str) -> None:
+        """Show a state beside the bar, or as a line."""
+        self._tell(self._fraction_done, state, state)
 
     def _fraction(self, gap: float) -> float:
         """Fraction of the way from the largest gap to `tol`, on a logarithmic scale."""

@@ -1,0 +1,129 @@
+"""Connections to Dask: a cluster on this machine, one that runs elsewhere, and the one that the user has.
+
+Dask is imported when it is needed, and only then.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from lineal.core.threads import available_cores
+from lineal.errors import ClusterError, DependencyError, OptionError
+
+if TYPE_CHECKING:
+    from distributed import Client, LocalCluster
+
+#: Seconds to wait for a scheduler.
+TIMEOUT = 10.0
+
+INSTALL = 'pip install "lineal[dask]"'
+
+
+def distributed() -> Any:
+    """The package `distributed`, or an error that says how to install it."""
+    try:
+        import distributed
+    except ImportError as error:
+        raise MissingDask(f"engine='dask' needs Dask: {INSTALL} ({error})") from None
+    return distributed
+
+
+class MissingDask(OptionError, DependencyError):
+    """Dask is not installed."""
+
+
+def local_cluster(
+    n_workers: int, memory_limit: str | float | None = "auto", threads: int | None = None
+) -> LocalCluster:
+    """Processes on this machine, which listen on its loopback interface only; no dashboard is started.
+
+    `threads` is the number of threads per worker; by default the cores are shared out.
+    """
+    package = distributed()
+    if n_workers < 1:
+        raise OptionError(f"workers={n_workers} is not a number of processes: give 1, 2, …")
+    threads = max(1, available_cores() // n_workers) if threads is None else threads
+    try:
+        cluster: LocalCluster = package.LocalCluster(
+            n_workers=n_workers, threads_per_worker=threads, processes=True, host="127.0.0.1", dashboard_address=None,
+            memory_limit=memory_limit, worker_dashboard_address=None, silence_logs="ERROR",
+        )  # fmt: skip
+    except (OSError, TimeoutError, RuntimeError) as error:
+        raise ClusterError(f"cannot start {n_workers} workers on this machine: {error}") from error
+    return cluster
+
+
+def connect(
+    address: str,
+    tls_ca_file: str | None = None,
+    tls_cert: str | None = None,
+    tls_key: str | None = None,
+    timeout: float = TIMEOUT,
+) -> Client:
+    """Connect to the scheduler at an address, for example ``tcp://host:8786`` or ``tls://host:8786``."""
+    package = distributed()
+    given = {"tls_ca_file": tls_ca_file, "tls_client_cert": tls_cert, "tls_client_key": tls_key}
+    given = {name: value for name, value in given.items() if value is not None}
+    is_tls = urlsplit(address).scheme == "tls"
+    if given and not is_tls:
+        raise OptionError(f"certificates are for a scheduler at tls://…, not {address}")
+    if not is_tls:
+        _warn_of_plain(address)
+    security = package.Security(**given, require_encryption=True) if given else None
+    try:
+        client: Client = package.Client(address, security=security, timeout=timeout, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ClusterError(
+            f"cannot reach a Dask scheduler at {address} within {timeout:g} s ({type(error).__name__}: "
+            f"{str(error).splitlines()[0] if str(error) else 'no answer'}): check the address and that it runs"
+        ) from error
+    return client
+
+
+def active_client() -> Client | None:
+    """The client that the user has made in this process, or None; Dask is not imported for that."""
+    package = sys.modules.get("distributed")
+    if package is None:
+        return None
+    try:
+        client: Client = package.get_client(timeout=0) if _is_in_task(package) else package.default_client()
+    except (ValueError, OSError, TimeoutError):
+        return None
+    return client if client.status == "running" else None
+
+
+def _is_in_task(package: Any) -> bool:
+    try:
+        package.get_worker()
+    except ValueError:
+        return False
+    return True
+
+
+def _warn_of_plain(address: str) -> None:
+    """Warn of a connection to another machine that others can read and use."""
+    host = urlsplit(address if "://" in address else f"tcp://{address}").hostname or ""
+    if host and not _is_here(host) and urlsplit(address).scheme not in ("inproc", "unix"):
+        warnings.warn(
+            f"the connection to {address} is neither encrypted nor authenticated: use tls:// on networks that others "
+            "can reach",
+            stacklevel=3,
+        )
+
+
+def _is_here(host: str) -> bool:
+    """Whether a host name is that of the loopback interface."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        pass
+    try:
+        found = {entry[4][0] for entry in socket.getaddrinfo(host, None)}
+    except OSError:
+        return False
+    return bool(found) and all(ipaddress.ip_address(str(name).partition("%")[0]).is_loopback for name in found)

@@ -1,0 +1,295 @@
+"""`DaskEngine`: rows on the workers of a Dask cluster.
+
+A pass over the rows is one task per worker, and the client gets one sum. The blocks, and so the sums, depend on the
+partitions only: they have the same bits for any number of workers, and if workers are lost and replaced during a fit.
+
+Memory on a worker: its partitions, their targets and weights, row state, and the sums of a pass. On the client: the
+parameters, and up to 512 MB per row state of what was done to it (`lineage.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+import sys
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from distributed import Client
+
+from lineal.design import Design
+from lineal.engine.dask.holder import Change, Request, StateUse
+from lineal.engine.dask.lineage import After, Event, Node, Origin, Variant, new_version
+from lineal.engine.dask.rounds import Pass, Rounds
+from lineal.engine.dask.shares import Result, drop
+from lineal.engine.local import rows_per_block
+from lineal.engine.state import Changing, RowState, States, commit, cut_rows
+from lineal.engine.tree import Summands
+
+_changes = itertools.count()
+
+
+class RemoteState(RowState):
+    """Row state that workers keep.
+
+    Attributes
+    ----------
+    node : how its pieces came about.
+    is_kept : whether workers keep its pieces; they rebuild those that are too large for every step.
+    is_made : whether the pieces have been computed.
+    holders : which worker has the pieces of which partition, as far as the client knows.
+    """
+
+    def __init__(self, rebuild: Any, arguments: tuple[Any, ...], bytes_per_row: float) -> None:
+        super().__init__(rebuild, arguments, bytes_per_row)
+        self.node: Node = Origin(rebuild, arguments)
+        self.is_kept = bytes_per_row > 0.0
+        self.is_made = False
+        self.holders: dict[int, str] = {}
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether this is an array that is cut by blocks."""
+        return self.rebuild is cut_rows
+
+    def start_again(self) -> None:
+        """Let all workers rebuild the pieces from the present parameters."""
+        self.node, self.holders = Origin(self.rebuild, self.arguments), {}
+
+
+@dataclass
+class Family:
+    """What engines share that have the same rows but other threads or weights."""
+
+    rounds: Rounds
+    n_columns: int
+    states: weakref.WeakSet[RemoteState] = field(default_factory=weakref.WeakSet)
+    variants: weakref.WeakSet[Variant] = field(default_factory=weakref.WeakSet)
+
+
+@dataclass(frozen=True, eq=False)
+class DaskEngine:
+    """Engine whose rows are on the workers of a Dask cluster.
+
+    Attributes
+    ----------
+    family : the rows.
+    threads : number of threads for work on parameters, on the client.
+    variant : the weights of the rows.
+    threads_per_block : largest number of threads that a worker uses for a block; None means all that it has.
+    change : how the features of all blocks are changed, or None.
+    """
+
+    family: Family
+    threads: int
+    variant: Variant
+    threads_per_block: int | None = None
+    change: Change | None = None
+
+    @staticmethod
+    def of(rounds: Rounds, n_columns: int, threads: int) -> DaskEngine:
+        """The engine of some partitions."""
+        family, variant = Family(rounds, n_columns), Variant()
+        family.variants.add(variant)
+        weakref.finalize(family, _drop_soon, weakref.ref(rounds.client), rounds.id).atexit = False
+        return DaskEngine(family, threads, variant)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and columns of X."""
+        return self.family.rounds.first_rows[-1], max(one.n_features for one in self.family.rounds.facts)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Data type of X."""
+        return self.family.rounds.dtype
+
+    @property
+    def n_columns(self) -> int:
+        """Number of score columns, k."""
+        return self.family.n_columns
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether X is stored with its zeros."""
+        return all(one.is_dense for one in self.family.rounds.facts if one.n_rows)
+
+    @property
+    def stored(self) -> int:
+        """Number of stored entries of X."""
+        return sum(one.stored for one in self.family.rounds.facts)
+
+    def with_threads(self, threads: int) -> DaskEngine:
+        """An engine with the same rows and this many threads per block, where workers have them.
+
+        As many threads as the client has mean all that a worker has.
+        """
+        if threads == self.threads:
+            return self
+        return replace(self, threads=threads, threads_per_block=threads if threads < self.threads else None)
+
+    def with_weights(self, weights: np.ndarray) -> DaskEngine:
+        """An engine with the same rows and other weights, (n,), which add up to one."""
+        variant = Variant(weights)
+        self.family.variants.add(variant)
+        return replace(self, variant=variant)
+
+    def with_features(self, change: Callable[[Design], Design]) -> DaskEngine:
+        """An engine with the same rows in other coordinates: workers change the features of every block once."""
+        return replace(self, change=Change(next(_changes), change))
+
+    @property
+    def room(self) -> None:
+        """Parameters are limited by the available memory only."""
+
+    @property
+    def largest_block(self) -> int:
+        """No rows: row state is on the workers."""
+        return 0
+
+    def sum(self, step: Any, *arguments: Any, states: States = (), rows: int = 1) -> Summands:
+        """Sum of step(block, *pieces of the states, *arguments) over all blocks (see `TreeSum`)."""
+        block_rows = max(rows, self._usual_rows) if not states else self._usual_rows
+        result = self._run("sum", step, arguments, states, block_rows)
+        assert result.tree is not None
+        total = result.tree.total(sum(self.family.rounds.n_blocks(block_rows)))
+        return tuple(_writable(term) for term in total)
+
+    def update(self, step: Any, *arguments: Any, states: States) -> None:
+        """Run a step only to update states; skipped where these are not kept or not computed yet."""
+        changing = [entry.state for entry in states if isinstance(entry, Changing)]
+        if all(_remote(state).is_kept and (_remote(state).is_made or not state.arguments) for state in changing):
+            self._run("update", step, arguments, states, self._usual_rows)
+            return
+        commit(states)
+        for state in changing:
+            _remote(state).start_again()
+
+    def gather(self, step: Any, *arguments: Any, states: States = ()) -> list[Any]:
+        """Results of a step, one per block, in order."""
+        results = self._run("gather", step, arguments, states, self._usual_rows).results
+        return [results[number] for number in sorted(results)]
+
+    def state(self, rebuild: Any, *arguments: Any, max_bytes: float = math.inf) -> RowState:
+        """Row state that `rebuild(block, *arguments)` computes, kept up to `max_bytes` for all rows together."""
+        state = RemoteState(rebuild, arguments, max_bytes / max(self.shape[0], 1))
+        self.family.states.add(state)
+        return state
+
+    def cut(self, array: Any) -> RowState:
+        """Row state of an array (n, …): a worker gets its rows for every step."""
+        return RemoteState(cut_rows, (array,), -1.0)
+
+    def warm_up(self, function: Callable[[], Any]) -> None:
+        """Run a function on all workers now, and on those that come later before they get rows.
+
+        It loads kernels, which takes seconds in a new process. The function can be pickled.
+        """
+        rounds = self.family.rounds
+        rounds.warm_up = (*rounds.warm_up, function)
+        self._run("update", _nothing, (), (), self._usual_rows, (function,))
+
+    def notify(self, tell: Callable[[str], None] | None) -> None:
+        """Pass remarks to a function while a pass waits for workers."""
+        self.family.rounds.told = tell
+
+    def remark(self) -> str:
+        """What a progress line should say about the cluster: no workers, or a slow one; empty if there is nothing."""
+        return self.family.rounds.remark()
+
+    @property
+    def _usual_rows(self) -> int:
+        return rows_per_block(self.shape[1], self.dtype.itemsize, self.is_dense, self.n_columns)
+
+    def _run(
+        self, mode: str, step: Any, arguments: tuple[Any, ...], states: States, block_rows: int,
+        functions: Sequence[Callable[[], Any]] = (),
+    ) -> Result:  # fmt: skip
+        used = [_remote(entry.state if isinstance(entry, Changing) else entry) for entry in states]
+        changes = tuple(isinstance(entry, Changing) for entry in states)
+        kept = [state for state in used if not state.is_cut]
+        uses = tuple(
+            StateUse(
+                state.key, state.node.version, new_version(), changing, state.bytes_per_row, state.is_kept, state.is_cut
+            )
+            for state, changing in zip(used, changes, strict=True)
+        )
+        live = frozenset(variant.number for variant in self.family.variants)
+        request = Request(
+            self.family.rounds.id, mode, step, uses, block_rows, self._usual_rows, self.variant.number,
+            frozenset(state.key for state in self.family.states), live, self.threads_per_block, self.change, _float_errors(),
+            tuple(functions),
+        )  # fmt: skip
+        work = Pass(
+            request, arguments, tuple(state.node for state in kept),
+            tuple(state.holders if state.is_kept else None for state in kept),
+            tuple(np.asarray(state.arguments[0]) for state in used if state.is_cut), self.variant,
+        )  # fmt: skip
+        result = self.family.rounds.run(work)
+        self._commit(work, states, used, changes, result)
+        return result
+
+    def _commit(
+        self, work: Pass, states: States, used: list[RemoteState], changes: tuple[bool, ...], result: Result
+    ) -> None:
+        """Record what a pass has done to the states."""
+        too_large = {position for report in result.reports for position in report.too_large}
+        grown = {position for report in result.reports for position in report.grown}
+        for position in too_large:
+            used[position].is_kept = False
+        events = [position for position, state in enumerate(used)
+                  if state.is_kept and (changes[position] or position in grown)]  # fmt: skip
+        event = None
+        if events:
+            befores = [state.node for state in used]
+            event = Event.of(work.request.step, work.arguments, befores, changes, self.variant)
+        commit(states)
+        for position, (state, use) in enumerate(zip(used, work.request.uses, strict=True)):
+            state.is_made = True
+            if event is not None and position in events:
+                after = After(event, position, use.next_version if changes[position] else None)
+                state.node = after
+                if after.is_too_long:
+                    state.start_again()
+            elif changes[position] or position in too_large:
+                state.start_again()
+
+
+def _remote(state: RowState) -> RemoteState:
+    if not isinstance(state, RemoteState):
+        raise TypeError("the state belongs to another engine")
+    return state
+
+
+def _nothing(block: Any) -> tuple[()]:
+    """Step: do nothing."""
+    return ()
+
+
+def _float_errors() -> dict[str, Any]:
+    """How the client wants floating-point errors handled; calls and logs are for the client only."""
+    return {kind: how if how in ("ignore", "raise") else "warn" for kind, how in np.geterr().items()}
+
+
+def _writable(term: Any) -> Any:
+    """A sum that solvers can change in place: what arrives can be read-only memory."""
+    return term.copy() if isinstance(term, np.ndarray) and not term.flags.writeable else term
+
+
+def _drop_soon(client: Any, engine: str) -> None:
+    """Let workers drop what they keep for an engine that is gone, without waiting; if that fails, they drop it later."""
+    found: Client | None = client()
+    if found is None or sys.is_finalizing() or found.status != "running":
+        return
+
+    async def tell() -> None:
+        with suppress(Exception):
+            await found.run(drop, engine, on_error="ignore")
+
+    with suppress(Exception):
+        found.loop.add_callback(lambda: asyncio.ensure_future(tell()) and None)

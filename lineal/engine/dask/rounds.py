@@ -1,0 +1,471 @@
+"""The client's side of a pass over the rows: one task per worker, their results joined between workers.
+
+What a pass needs is sent once: arguments, and rows or row state where the client knows that a worker lacks them. A
+worker that lacks more says so before it changes anything, and its share runs again with everything. A pass that is lost
+(a worker died with its results or with what was sent to it) is repeated: the arguments are still here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import statistics
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
+from dask.task_spec import Task, TaskRef
+from distributed import Client, Future
+
+from lineal.engine.dask.holder import Placed, Recipe, Request
+from lineal.engine.dask.lineage import GIVEN_BY_PARTITIONS, Node, Variant, Writer
+from lineal.engine.dask.parcels import is_small
+from lineal.engine.dask.plan import planned
+from lineal.engine.dask.shares import Facts, Report, Result, get_ready, join_shares, run_share
+from lineal.engine.source import Encode
+from lineal.errors import ClusterError
+
+#: Number of times that a pass is tried.
+ATTEMPTS = 6
+
+#: Times that Dask itself tries a task whose worker had an error that is not one of the step.
+RETRIES = 3
+
+#: Number of results that one task adds up.
+FAN_IN = 4
+
+#: Number of workers that get large arguments from the client; the others get them from these.
+SEEDS = 4
+
+#: Seconds between two looks at which workers there are.
+LOOK_SECONDS = 2.0
+
+#: Seconds that a pass waits for a first worker.
+PATIENCE = 60.0
+
+#: A worker that takes this many times as long as the others, and longer than so many seconds, is slow.
+SLOW, SLOW_SECONDS = 2.0, 0.5
+
+#: Number of passes that are looked at to find a slow worker.
+RECENT = 5
+
+
+class Share(NamedTuple):
+    """Partitions that one worker is asked for."""
+
+    number: int
+    address: str
+    mine: tuple[Placed, ...]
+
+
+class Pass(NamedTuple):
+    """One pass over the rows, as a solver asks for it.
+
+    `nodes` are the versions of the states that are not cut; `holders` say, for each of them, which worker has which
+    partition, or are None for a state that no worker keeps. `cuts` are arrays that are cut by rows.
+    """
+
+    request: Request
+    arguments: tuple[Any, ...]
+    nodes: tuple[Node, ...]
+    holders: tuple[dict[int, str] | None, ...]
+    cuts: tuple[np.ndarray, ...]
+    variant: Variant
+
+
+class StepFailed(Exception):
+    """A step raised an error, which is the cause of this one."""
+
+
+class Rounds:
+    """Runs passes over the rows of some partitions.
+
+    Attributes
+    ----------
+    told : function that is told what a pass waits for, or None.
+    patience : seconds that a pass waits for a first worker.
+    warm_up : functions that every worker runs before it gets a share.
+    """
+
+    def __init__(
+        self, client: Client, parts: Sequence[Future], names: Sequence[str], facts: Sequence[Facts], encode: Encode
+    ) -> None:
+        self.client, self.parts, self.names, self.facts = client, list(parts), list(names), list(facts)
+        self.encode = encode
+        self.id = uuid.uuid4().hex
+        self.told: Callable[[str], None] | None = None
+        self.patience = PATIENCE
+        self.warm_up: tuple[Callable[[], Any], ...] = ()
+        self.first_rows = [0, *itertools.accumulate(one.n_rows for one in facts)]
+        self.dtype = next((one.dtype for one in facts if one.n_rows), facts[0].dtype)
+        self.recent: deque[tuple[Report, ...]] = deque(maxlen=RECENT)
+        self.n_passes = self.n_made = self.n_rebuilt = self.n_repeated = 0
+        self._owners: list[str | None] = [None] * len(self.parts)
+        self._made: dict[int, str] = {}
+        self._weighted: dict[tuple[int, int], str] = {}
+        self._workers: frozenset[str] = frozenset()
+        self._getting_ready: dict[str, Future] = {}
+        self._looked = -float("inf")
+        self._waits_since: float | None = None
+        self._finished: list[Future] = []
+        self._lock = threading.RLock()
+
+    def n_blocks(self, block_rows: int) -> list[int]:
+        """Number of blocks of every partition."""
+        return [max(1, -(-one.n_rows // block_rows)) for one in self.facts]
+
+    def run(self, work: Pass) -> Result:
+        """Run a pass; an error of the step is raised as it is."""
+        with self._lock:
+            try:
+                result: Result = self.client.sync(self._run, work)
+            except StepFailed as failed:
+                raise failed.__cause__ or failed from None
+            return result
+
+    async def _run(self, work: Pass) -> Result:
+        failure: Exception | None = None
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                self.n_repeated += 1
+                await asyncio.sleep(0.1 * 2**attempt)
+            await self._look(force=attempt > 0)
+            try:
+                return await self._attempt(work)
+            except (StepFailed, ClusterError):
+                raise
+            except Exception as error:
+                failure = error.with_traceback(None)
+        raise ClusterError(
+            f"a pass over the rows was lost {ATTEMPTS} times on the cluster at {self._address}: "
+            f"{type(failure).__name__}: {failure}; see the logs of its workers"
+        ) from failure
+
+    # --- who runs what
+
+    @property
+    def _address(self) -> str:
+        return str(self.client.scheduler.address) if self.client.scheduler else "an unknown address"
+
+    async def _look(self, force: bool = False) -> None:
+        """Find out which workers there are, if that was not done a moment ago, and plan anew if others are there."""
+        if not force and time.monotonic() - self._looked < LOOK_SECONDS:
+            return
+        workers = await self._wait_for_workers()
+        ready = self._ready(workers)
+        if force or ready != self._workers or None in self._owners:
+            self._workers = ready
+            await self._plan()
+        self._looked = time.monotonic()
+
+    async def _wait_for_workers(self) -> frozenset[str]:
+        start = time.monotonic()
+        while True:
+            workers = await self._present()
+            if workers:
+                self._waits_since = None
+                return workers
+            self._waits_since = start if self._waits_since is None else self._waits_since
+            self._check_patience()
+            await asyncio.sleep(0.2)
+
+    def _check_patience(self) -> None:
+        """Tell that a pass waits for workers; raise an error if it has waited for too long."""
+        if self._waits_since is None:
+            return
+        waited = time.monotonic() - self._waits_since
+        if waited > self.patience:
+            raise ClusterError(
+                f"the cluster at {self._address} has had no workers for {waited:.0f} s: start some with "
+                f"`dask worker {self._address}`"
+            )
+        if self.told is not None:
+            self.told(self.remark())
+
+    async def _present(self) -> frozenset[str]:
+        """Addresses of all workers."""
+        try:
+            return frozenset(await asyncio.wait_for(self.client.nthreads(), self.patience))
+        except (OSError, TimeoutError) as error:
+            raise ClusterError(
+                f"the scheduler at {self._address} does not answer ({type(error).__name__}): check that it runs"
+            ) from error
+
+    def _ready(self, workers: frozenset[str]) -> frozenset[str]:
+        """Workers that have loaded their kernels: those of the start, and later ones that have done so since."""
+        for address in workers - self._workers - self._getting_ready.keys():
+            if self._workers:
+                self._getting_ready[address] = self.client.submit(
+                    get_ready, self.warm_up, workers=[address], pure=False, retries=RETRIES, priority=-1
+                )
+        for address in self._getting_ready.keys() - workers:
+            del self._getting_ready[address]
+        late = {address for address, future in self._getting_ready.items() if not future.done()}
+        ready = workers - late
+        for address in self._getting_ready.keys() - late:
+            del self._getting_ready[address]
+        return ready or workers
+
+    async def _plan(self) -> None:
+        who_has = await self.client.who_has(self.parts)
+        holders = [who_has.get(part.key, ()) for part in self.parts]
+        sizes = [one.nbytes + 1.0 for one in self.facts]
+        self._owners = list(planned(sizes, sorted(self._workers), holders, self._owners))
+
+    def _shares(self, block_rows: int) -> list[Share]:
+        blocks = [0, *itertools.accumulate(self.n_blocks(block_rows))]
+        by_owner: dict[str, list[Placed]] = {}
+        for number, owner in enumerate(self._owners):
+            assert owner is not None
+            placed = Placed(
+                number, self.first_rows[number], self.facts[number].n_rows, blocks[number], self.names[number]
+            )
+            by_owner.setdefault(owner, []).append(placed)
+        return [Share(number, owner, tuple(mine)) for number, (owner, mine) in enumerate(by_owner.items())]
+
+    # --- one attempt
+
+    async def _attempt(self, work: Pass) -> Result:
+        shares = self._shares(work.request.block_rows)
+        keys, futures, is_retry = {}, [], False
+        pending = shares
+        try:
+            for _ in range(2 + len(shares)):
+                nodes = {share.number: self._tasks_of(work, share, is_retry) for share in pending}
+                tasks, sent = await self._submit_ready(work, pending, nodes)
+                futures += sent
+                keys.update({share.number: tasks[share.number].key for share in pending})
+                final, submitted = await self._submit(tasks, shares, keys)
+                futures += submitted
+                result = await self._result(final)
+                if result.error is not None:
+                    raise StepFailed from result.error
+                lacking = {report.share for report in result.reports if report.needs_more}
+                if not lacking:
+                    self._learn(work, shares, result)
+                    self._finished, futures = futures, []
+                    return result
+                pending, is_retry = [share for share in shares if share.number in lacking], True
+        finally:
+            for future in futures:
+                future.release()
+        raise ClusterError(
+            f"workers of the cluster at {self._address} keep losing the rows: do they have enough memory?"
+        )
+
+    def _tasks_of(self, work: Pass, share: Share, send_all: bool) -> _Needs:
+        """What a share must be sent besides the arguments."""
+        numbers = [placed.number for placed in share.mine]
+        wanted = tuple(
+            node if send_all or known is None or any(known.get(n) != share.address for n in numbers) else None
+            for node, known in zip(work.nodes, work.holders, strict=True)
+        )
+        lacks_rows = send_all or any(self._made.get(n) != share.address for n in numbers)
+        return _Needs(wanted, lacks_rows, send_all)
+
+    async def _submit_ready(
+        self, work: Pass, pending: Sequence[Share], needs: dict[int, _Needs]
+    ) -> tuple[dict[int, Task], list[Future]]:
+        """The tasks of some shares; what is large has been sent to workers."""
+        wanted = tuple(
+            next((node for share in pending if (node := needs[share.number].states[position]) is not None), None)
+            for position in range(len(work.nodes))
+        )
+        writer = Writer()
+        script = writer.script(wanted) if any(node is not None for node in wanted) else None
+        variants = {**writer.variants, work.variant.number: work.variant}
+        outbox = _Outbox(self.client, [share.address for share in pending])
+        arguments = outbox.to_all(work.arguments)
+        users = [share for share in pending if any(node is not None for node in needs[share.number].states)]
+        scripts = dict(zip([share.number for share in users], outbox.to_each_of(script, users), strict=True))
+        recipes, cuts = {}, {}
+        for share in pending:
+            recipe = self._recipe(share, needs[share.number], variants)
+            recipes[share.number] = outbox.to_one(recipe, share.address)
+            slices = tuple(
+                tuple(array[placed.first_row : placed.first_row + placed.n_rows] for array in work.cuts)
+                for placed in share.mine
+            )
+            cuts[share.number] = outbox.to_one(slices, share.address)
+        refs, sent = await outbox.send()
+        tasks = {}
+        for position, share in enumerate(pending):
+            parts = [TaskRef(self.parts[placed.number].key) for placed in share.mine]
+            number = share.number
+            tasks[number] = Task(
+                f"lineal-share-{uuid.uuid4().hex}", run_share, work.request, number, share.mine,
+                refs(arguments, position), refs(scripts.get(number), position), refs(recipes[number]),
+                refs(cuts[number]), *(parts if needs[number].rows else ()),
+            )  # fmt: skip
+        return tasks, sent
+
+    def _recipe(self, share: Share, needs: _Needs, variants: dict[int, Variant]) -> Recipe | None:
+        weights = {}
+        for number, variant in variants.items():
+            if number == GIVEN_BY_PARTITIONS or variant.weights is None:
+                continue
+            for placed in share.mine:
+                if needs.everything or self._weighted.get((number, placed.number)) != share.address:
+                    rows = slice(placed.first_row, placed.first_row + placed.n_rows)
+                    weights[number, placed.number] = np.asarray(variant.weights[rows])
+        if not needs.rows and not weights:
+            return None
+        return Recipe(self.encode, weights, self.dtype)
+
+    async def _submit(
+        self, tasks: dict[int, Task], shares: Sequence[Share], keys: dict[int, str]
+    ) -> tuple[Future, list[Future]]:
+        """Send the tasks of some shares and those that join the results of all shares."""
+        layers: dict[str, Any] = {}
+        depends: dict[str, set[str]] = {}
+
+        def add(task: Task, address: str, on: set[str]) -> None:
+            notes = {"workers": [address], "allow_other_workers": True, "retries": RETRIES}
+            layers[task.key] = MaterializedLayer({task.key: task}, annotations=notes)
+            depends[task.key] = on
+
+        addresses = {share.number: share.address for share in shares}
+        for number, task in tasks.items():
+            add(task, addresses[number], set())
+        level = [(keys[share.number], share.address) for share in shares]
+        while len(level) > 1:
+            joined = []
+            for start in range(0, len(level), FAN_IN):
+                group = level[start : start + FAN_IN]
+                if len(group) > 1:
+                    own = [key for key, _ in group]
+                    task = Task(f"lineal-join-{uuid.uuid4().hex}", join_shares, *map(TaskRef, own))
+                    add(task, group[0][1], {key for key in own if key in layers})
+                    group = [(task.key, group[0][1])]
+                joined.append(group[0])
+            level = joined
+        graph = HighLevelGraph(layers, depends)
+        wanted = [*(task.key for task in tasks.values()), level[0][0]]
+        # Messages of a client are sent every 10 ms. Released here, the results of the last pass are in the same one.
+        for future in self._finished:
+            future.release()
+        self._finished = []
+        await asyncio.sleep(0)
+        futures = self.client.get(graph, wanted, sync=False)
+        return futures[-1], futures
+
+    async def _result(self, final: Future) -> Result:
+        """The result of a task, for which workers may have to be waited for."""
+        gathering = asyncio.ensure_future(self.client.gather(final, direct=True))
+        try:
+            while True:
+                done, _ = await asyncio.wait({gathering}, timeout=1.0)
+                if done:
+                    self._waits_since = None
+                    result: Result = gathering.result()
+                    return result
+                if await self._present():
+                    self._waits_since = None
+                else:
+                    self._waits_since = self._waits_since or time.monotonic()
+                self._check_patience()
+        finally:
+            gathering.cancel()
+
+    # --- what is learnt from a pass
+
+    def _learn(self, work: Pass, shares: Sequence[Share], result: Result) -> None:
+        """Remember who has what, and how long it took."""
+        self.n_passes += 1
+        for report in result.reports:
+            share = shares[report.share]
+            if report.address != share.address:
+                self._looked = -float("inf")  # it ran elsewhere: plan anew
+            self.n_made += report.n_made
+            self.n_rebuilt += report.n_rebuilt
+            for placed in share.mine:
+                self._made[placed.number] = report.address
+                self._weighted[work.variant.number, placed.number] = report.address
+                for holders in work.holders:
+                    if holders is not None:
+                        holders[placed.number] = report.address
+        live = work.request.live_variants
+        self._weighted = {place: address for place, address in self._weighted.items() if place[0] in live}
+        self.recent.append(result.reports)
+
+    def remark(self) -> str:
+        """What a progress line should say about the cluster: that there is no worker, or which one is slow."""
+        if self._waits_since is not None:
+            return f"waiting for workers at {self._address} ({time.monotonic() - self._waits_since:.0f} s)"
+        seconds: dict[str, list[float]] = {}
+        for reports in self.recent:
+            for report in reports:
+                seconds.setdefault(report.address, []).append(report.seconds)
+        means = {address: statistics.fmean(values) for address, values in seconds.items() if len(values) > 1}
+        if len(means) < 2:
+            return ""
+        slowest = max(means, key=lambda address: means[address])
+        others = statistics.median(mean for address, mean in means.items() if address != slowest)
+        if means[slowest] < SLOW_SECONDS or means[slowest] < SLOW * others:
+            return ""
+        return f"worker {slowest} takes {means[slowest] / max(others, 1e-9):.1f} times as long as the others"
+
+
+class _Needs(NamedTuple):
+    """What a share must be sent: versions of states (None: it has the pieces), and whether it lacks rows."""
+
+    states: tuple[Node | None, ...]
+    rows: bool
+    everything: bool
+
+
+class _Outbox:
+    """What tasks need: small things go into the tasks, large ones to workers, and tasks refer to them."""
+
+    def __init__(self, client: Client, addresses: Sequence[str]) -> None:
+        self.client, self.addresses = client, list(addresses)
+        self.things: list[tuple[Any, str]] = []
+
+    def to_one(self, thing: Any, address: str) -> Any:
+        """A thing for one worker."""
+        if thing is None or is_small(thing):
+            return thing
+        self.things.append((thing, address))
+        return _Sent((len(self.things) - 1,))
+
+    def to_all(self, thing: Any) -> Any:
+        """A thing for all workers: some get it from the client, the others from these."""
+        if thing is None or is_small(thing):
+            return thing
+        seeds = self.addresses[:: max(1, -(-len(self.addresses) // SEEDS))]
+        first = len(self.things)
+        self.things += [(thing, address) for address in seeds]
+        return _Sent(tuple(range(first, len(self.things))))
+
+    def to_each_of(self, thing: Any, shares: Sequence[Share]) -> list[Any]:
+        """A thing for the workers of some shares."""
+        if not shares:
+            return []
+        sent = self.to_all(thing)
+        return [sent] * len(shares)
+
+    async def send(self) -> tuple[Callable[..., Any], list[Future]]:
+        """Send the large things; returns what tasks put in place of a thing, and the futures to keep."""
+        waiting = (
+            self.client.scatter([thing], workers=[address], direct=True, hash=False) for thing, address in self.things
+        )
+        futures = [future for (future,) in await asyncio.gather(*waiting)]
+
+        def refs(thing: Any, position: int = 0) -> Any:
+            if not isinstance(thing, _Sent):
+                return thing
+            step = max(1, -(-len(self.addresses) // SEEDS))
+            return TaskRef(futures[thing.numbers[min(position // step, len(thing.numbers) - 1)]].key)
+
+        return refs, futures
+
+
+class _Sent(NamedTuple):
+    """Numbers of the places that a thing was sent to."""
+
+    numbers: tuple[int, ...]
