@@ -20,7 +20,7 @@ from lineal.data.tables import csv, reader, wide
 from lineal.data.tables.hashing import hash_strings
 from lineal.errors import DataError, LinealError, OptionError, ParseError
 
-SHARED = Path(os.environ.get("LINEAL_TEST_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
+SHARED = Path(os.environ.get("LINEAL_TEST_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
 
 PEOPLE = "age,job,hours,label\n30,cook,40,yes\n?,smith,20,no\n50,,0,yes\n20,cook,10.5,no\n"
 
