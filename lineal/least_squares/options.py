@@ -41,8 +41,11 @@ class LeastSquaresOptions(Options):
         """Return these options, or raise an error that names the first one that is not valid."""
         if isinstance(self.link, str) and self.link not in LINKS:
             raise unknown_value("link", self.link, LINKS)
-        if not (self.link is None or isinstance(self.link, str) or hasattr(self.link, "lipschitz")):
-            raise OptionError(f"link={self.link!r} is neither a name ({', '.join(LINKS)}) nor a lineal.Link")
+        if not (self.link is None or isinstance(self.link, str)):
+            from lineal.least_squares.links import Link
+
+            if not isinstance(self.link, Link):
+                raise OptionError(f"link={self.link!r} is neither a name ({', '.join(LINKS)}) nor a lineal.Link")
         if type(self.accelerated) not in (bool, str) or self.accelerated not in METHODS:
             raise OptionError(f"accelerated={self.accelerated!r} is none of True, False and 'quasi_newton'")
         if self.calibration is not None:

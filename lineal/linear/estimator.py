@@ -102,7 +102,7 @@ class LinearClassifier(ModelClassifier):
         """
         options = self._options(TrainOptions)
         X, y, sample_weight = self._validated(X, y, sample_weight)
-        start = getattr(self, "model_", None) if self.warm_start else None
+        start = self._model_or_none() if self.warm_start else None
         model, solution = fit(
             X, y, options, sample_weight=sample_weight, offsets=offsets, start=start, callbacks=self.callbacks
         )

@@ -107,8 +107,12 @@ class ModelClassifier(ScoresChecked, ClassifierMixin, BaseEstimator):
         """Why `predict_proba` does not exist; None where it does."""
         return None
 
+    def _model_or_none(self) -> Any:
+        """The trained model; None before the first fit."""
+        return vars(self).get("model_")
+
     def _fitted(self) -> Any:
-        model = self.__dict__.get("model_")
+        model = self._model_or_none()
         if model is None:
             check_is_fitted(self)
         return model

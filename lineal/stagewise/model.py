@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lineal.data.dataset import Schema
+from lineal.features.contracts import KnowsWidth, PreparedForColumns
 from lineal.models.predictor import Predictor, score_columns
 from lineal.numerics.links import probabilities, sigmoid
 from lineal.problem.solution import Certificate
@@ -212,7 +213,7 @@ class StagewiseModel(Predictor):
 
         Only stages that hold their own features are made: no number in a file takes memory.
         """
-        if getattr(self.generator, "n_columns_", self.n_features) != self.n_features:
+        if isinstance(self.generator, PreparedForColumns) and self.generator.n_columns_ != self.n_features:
             raise ValueError("the generator takes another number of features")
         maker = maker_of(self.generator)
         for stage in (stage for member in self.members for stage in member):
@@ -220,7 +221,7 @@ class StagewiseModel(Predictor):
                 raise ValueError(f"block {stage.number} has a size of {stage.size}")
             if stage.state:
                 self._made_by(maker, stage)
-            elif hasattr(maker, "width_of"):
+            elif isinstance(maker, KnowsWidth):
                 self._check_width(stage, maker.width_of(stage.number, stage.size))
 
     def _check_width(self, stage: Stage, width: int) -> None:

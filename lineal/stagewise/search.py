@@ -14,9 +14,11 @@ from collections.abc import Collection
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from lineal import features
 from lineal.errors import OptionError
+from lineal.features.contracts import HasParameters
 from lineal.features.rows import sample
 from lineal.problem.progress import Steps
 from lineal.stagewise.fit import fit_stagewise
@@ -96,7 +98,7 @@ def _start(options: StagewiseOptions, X: Any) -> Any:
     """The generator of the options, not prepared."""
     if options.generator is not None:
         return features.parse(options.generator) if isinstance(options.generator, str) else options.generator
-    return features.parse(automatic(hasattr(X, "tocsr"), X.shape[1]))
+    return features.parse(automatic(sparse.issparse(X), X.shape[1]))
 
 
 def _scaled(generator: Any) -> Any:
@@ -104,7 +106,7 @@ def _scaled(generator: Any) -> Any:
 
     None for generators that have no bandwidth, or whose bandwidth or scale is given.
     """
-    if not hasattr(generator, "get_params"):
+    if not isinstance(generator, HasParameters):
         return None
     params = generator.get_params()
     name = next((name for name in params if name.split("__")[-1] == "scale"), None)
