@@ -48,24 +48,24 @@ def serves(X: np.ndarray, given: np.ndarray, out: np.ndarray) -> bool:
 
 def matmul(X: np.ndarray, V: np.ndarray, out: np.ndarray, threads: int) -> np.ndarray:
     """X @ V into `out`, all in C order."""
-    n, d = X.shape
-    flat = X.reshape(-1), d, V.reshape(-1), V.shape[1], lanes(out.dtype), out.reshape(-1)
-    tiles = pool.ranges(-(-n // ROWS), threads)  # whole ones: a row is in the same tile whatever the threads
-    pool.run([partial(_rows_times, *flat, ROWS * a, min(ROWS * b, n)) for a, b in tiles], threads)
+    n, width = len(X), lanes(out.dtype)
+    tiles = pool.ranges(-(-n // ROWS), threads)  # whole tiles: a row is in the same tile for any number of threads
+    pool.run([partial(_rows_times, X, V, width, out, ROWS * a, min(ROWS * b, n)) for a, b in tiles], threads)
     return out
 
 
 def rmatmul(X: np.ndarray, R: np.ndarray, out: np.ndarray, threads: int) -> np.ndarray:
     """X' @ R into `out`, all in C order."""
-    n, d = X.shape
-    flat = X.reshape(-1), n, d, R.reshape(-1), R.shape[1], lanes(out.dtype), out.reshape(-1)
-    pool.run([partial(_columns_times, *flat, *piece) for piece in pool.ranges(d, threads)], threads)
+    pieces = pool.ranges(X.shape[1], threads)
+    pool.run([partial(_columns_times, X, R, lanes(out.dtype), out, *piece) for piece in pieces], threads)
     return out
 
 
 @kernel
-def _rows_times(X, d, V, k, width, out, first, last):
-    d, k, width, first, last = _U(d), _U(k), _U(width), _U(first), _U(last)
+def _rows_times(X, V, width, out, first, last):
+    """Rows first … last − 1 of X @ V."""
+    d, k, width, first, last = _U(X.shape[1]), _U(V.shape[1]), _U(width), _U(first), _U(last)
+    X, V, out = X.reshape(-1), V.reshape(-1), out.reshape(-1)
     packed, sums = np.empty(_U(COLUMNS) * width, out.dtype), np.empty(_U(ROWS) * width, out.dtype)
     out[first * k : last * k] = 0.0
     whole = first + (last - first) // _U(ROWS) * _U(ROWS)
@@ -83,8 +83,11 @@ def _rows_times(X, d, V, k, width, out, first, last):
 
 
 @kernel
-def _columns_times(X, n, d, R, k, width, out, first, last):
-    n, d, k, width, first, last = _U(n), _U(d), _U(k), _U(width), _U(first), _U(last)
+def _columns_times(X, R, width, out, first, last):
+    """Rows first … last − 1 of X' @ R, which are columns of X."""
+    n, d, k = _U(X.shape[0]), _U(X.shape[1]), _U(R.shape[1])
+    width, first, last = _U(width), _U(first), _U(last)
+    X, R, out = X.reshape(-1), R.reshape(-1), out.reshape(-1)
     packed, sums = np.empty(_U(ROW_BLOCK) * width, out.dtype), np.empty(_U(COLUMNS) * width, out.dtype)
     out[first * k : last * k] = 0.0
     for top in range(_U(0), n, _U(ROW_BLOCK)):
