@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from lineal.core.row_sparse import product
-from lineal.data.dataset import Schema
 from lineal.models.predictor import Predictor, score_columns
 from lineal.numerics.basis import NAMED, Function, name_of
 from lineal.numerics.links import with_largest
 from lineal.numerics.projections import PROJECTIONS
-from lineal.problem.solution import Certificate
 from lineal.solvers.calibrated import replay
 
 
@@ -27,7 +25,7 @@ class CalibratedModel(Predictor):
     weights, intercepts, maps : (T, d, k), (T, k) and (T, mk, k).
     basis : m calibration functions.
     onto : "simplex" or "cube", where predictions are projected to.
-    classes, is_multilabel, feature_names, schema, options, status : as for `Model`.
+    classes, is_multilabel, feature_names, schema, options, certificate, status : as for `Model`.
 
     Memory: T·(d + mk + 1)·k numbers; predictions add CHUNK_ROWS·T·k.
     """
@@ -39,11 +37,6 @@ class CalibratedModel(Predictor):
     onto: str
     classes: np.ndarray
     is_multilabel: bool = False
-    feature_names: list[str] | None = None
-    schema: Schema | None = None
-    options: dict[str, Any] = field(default_factory=dict)
-    certificate: Certificate | None = None
-    status: str = ""
 
     kind = "calibrated"
 

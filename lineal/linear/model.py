@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,9 @@ import numpy as np
 from lineal import losses
 from lineal.core.inputs import MAX_FEATURES
 from lineal.core.row_sparse import RowSparse, Weights, live, product
-from lineal.data.dataset import Schema
 from lineal.models.predictor import Predictor
 from lineal.models.thresholds import check as check_thresholds
 from lineal.numerics.links import probabilities, sigmoid
-from lineal.problem.solution import Certificate
 
 #: Losses whose scores have probabilities, and how: the files in `losses/` say so too (a test compares them), but naming
 #: them here lets a model predict without importing Numba.
@@ -37,11 +35,8 @@ class Model(Predictor):
     calibration : slopes that turn scores into probabilities (see `lineal.linear.calibration`): (1,), or (k,) for
         label sets; None for losses that have probabilities of their own, and where none were asked for.
     thresholds : where label sets begin (see `lineal.linear.thresholds`): (k,) cuts, (k + 1,) learned; None for zero.
-    feature_names : d strings or None.
-    schema : how the training file became columns, so that other files are read the same way; None for arrays.
-    options : what it was trained with.
-    certificate : how good it is.
-    status : how its training ended.
+    feature_names, schema, options, certificate, status : where the model comes from (see
+        `lineal.models.predictor.TrainingRecord`).
 
     Memory: d·k + k numbers, or k numbers and 8 bytes per used feature with `RowSparse` weights. Predictions add
     CHUNK_ROWS·k numbers, CHUNK_ROWS times the used features with such weights, and CHUNK_ROWS·d where dense rows must
@@ -55,11 +50,6 @@ class Model(Predictor):
     is_multilabel: bool = False
     calibration: np.ndarray | None = None
     thresholds: np.ndarray | None = None
-    feature_names: list[str] | None = None
-    schema: Schema | None = None
-    options: dict[str, Any] = field(default_factory=dict)
-    certificate: Certificate | None = None
-    status: str = ""
 
     kind = "linear"
 

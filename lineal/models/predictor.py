@@ -6,6 +6,7 @@ import abc
 import math
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -18,6 +19,7 @@ from lineal.data.dataset import Dataset
 from lineal.data.schema import Schema
 from lineal.errors import DataError, OptionError
 from lineal.models import thresholds as label_cuts
+from lineal.problem.solution import Certificate
 
 #: Rows scored at a time: bounds the memory of predictions by this many rows of scores.
 CHUNK_ROWS = 16_384
@@ -26,7 +28,27 @@ CHUNK_ROWS = 16_384
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-class Predictor(abc.ABC):
+@dataclass(frozen=True, kw_only=True)
+class TrainingRecord:
+    """What every model keeps about the data and the fit that it comes from.
+
+    Attributes
+    ----------
+    feature_names : d strings or None.
+    schema : how the training file became columns, so that other files are read the same way; None for arrays.
+    options : what the model was trained with.
+    certificate : how far its objective can be from the minimum.
+    status : how its training ended.
+    """
+
+    feature_names: list[str] | None = None
+    schema: Schema | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    certificate: Certificate | None = None
+    status: str = ""
+
+
+class Predictor(TrainingRecord, abc.ABC):
     """Base of the models. Immutable, hence safe to share between threads.
 
     Attributes
@@ -34,17 +56,14 @@ class Predictor(abc.ABC):
     classes : the labels.
     is_multilabel : whether rows have label sets.
     is_number : whether the score is the prediction: a regression, without classes.
-    thresholds : where label sets begin (see `lineal.linear.thresholds`); None for zero.
-    feature_names : d strings or None.
-    schema : how the training file became columns, so that other files are read the same way; None for arrays.
+    thresholds : the scores above which a label belongs to the label set (see `lineal.linear.thresholds`); None for
+        zero.
     """
 
     classes: np.ndarray
     is_multilabel: bool = False
     is_number: bool = False
     thresholds: np.ndarray | None = None
-    feature_names: list[str] | None = None
-    schema: Schema | None = None
 
     @property
     @abc.abstractmethod

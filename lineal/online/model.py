@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from lineal.data.dataset import Dataset, Schema
+from lineal.data.dataset import Dataset
 from lineal.data.join import join
 from lineal.data.options import ReadOptions
 from lineal.design.matrix import summed
@@ -27,7 +27,6 @@ from lineal.online.options import TUNE, OnlineOptions
 from lineal.online.parents import Parents
 from lineal.online.rows import rows_of
 from lineal.online.state import ENTRIES, EXAMPLES
-from lineal.problem.solution import Certificate
 
 
 class KindedRows(NamedTuple):
@@ -62,11 +61,7 @@ class OnlineModel(Predictor):
     is_number: bool = False
     kinds: np.ndarray | None = None
     thresholds: np.ndarray | None = None
-    feature_names: list[str] | None = None
-    schema: Schema | None = None
-    options: dict[str, Any] = field(default_factory=dict)
-    certificate: Certificate | None = None
-    status: str = "converged"
+    status: str = field(default="converged", kw_only=True)
 
     kind = "online"
 

@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from lineal.data.dataset import Schema
 from lineal.features.contracts import KnowsWidth, PreparedForColumns
 from lineal.models.predictor import Predictor, score_columns
 from lineal.numerics.links import probabilities, sigmoid
-from lineal.problem.solution import Certificate
 from lineal.solvers.stagewise import UPDATES
 from lineal.solvers.stagewise.features import Stage, StageFeatures, maker_of, remade, through
 from lineal.solvers.stagewise.running import after_stages
@@ -32,7 +30,7 @@ class StagewiseModel(Predictor):
     start : (k,) predictions or raw scores before the first stage.
     update : how stages were fitted: "linear", "calibrated" or "softmax".
     columns : d, of the rows that it takes.
-    classes, is_multilabel, feature_names, schema, options, status : as for `Model`.
+    classes, is_multilabel, feature_names, schema, options, certificate, status : as for `Model`.
 
     Memory: (p + 1)·k numbers per stage and what the generator learnt. Predictions of m rows add CHUNK_BYTES of features
     and m·k numbers; of up to KEPT_STAGES stages, what makes their features (d·p numbers for dense random frequencies)
@@ -46,11 +44,6 @@ class StagewiseModel(Predictor):
     classes: np.ndarray
     columns: int
     is_multilabel: bool = False
-    feature_names: list[str] | None = None
-    schema: Schema | None = None
-    options: dict[str, Any] = field(default_factory=dict)
-    certificate: Certificate | None = None
-    status: str = ""
     _made: dict[tuple[int, int], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     kind = "stagewise"
