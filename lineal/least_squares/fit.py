@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lineal.design.narrow import wrap_any
+from lineal.design.matrix import wrap_any
 from lineal.errors import OptionError
 from lineal.least_squares.links import Link, LinkObjective
 from lineal.least_squares.model import CalibratedModel

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lineal.design.constant_columns import is_constant
+from lineal.design.odd_columns import is_constant
 from lineal.engine.base import Engine
 from lineal.numerics.factorisation import Factor
 from lineal.numerics.precondition import SecondMoment

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from lineal.design.matrix import Design
+from lineal.design.odd_columns import far_columns
 from lineal.design.products import scale_entries
-from lineal.design.shift import far_columns, shift_columns
+from lineal.design.shift import shift_columns
 from lineal.engine.local import LocalEngine
 from lineal.errors import DataError
 from lineal.problem.objective import Objective

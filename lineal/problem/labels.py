@@ -239,8 +239,8 @@ def _common_type(some: np.ndarray, others: np.ndarray) -> np.dtype[Any]:
     rounded = [label for label in whole if abs(label) > EXACT]
     if rounded:
         raise DataError(
-            f"y has the label {rounded[0]}, which is not the same number next to labels that do not fit 64-bit "
-            "integers of one sign: use texts"
+            f"y has the label {rounded[0]}, which would be rounded, because the labels do not fit into one type of "
+            "64-bit integers: use strings"
         )
     return dtype
 

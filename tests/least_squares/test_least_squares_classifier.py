@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits, load_iris, make_multilabel_classificat
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from lineal.design.narrow import wrap_any
+from lineal.design.matrix import wrap_any
 from lineal.errors import DataError, OptionError
 from lineal.least_squares.estimator import LeastSquaresClassifier
 from lineal.linear.estimator import LinearClassifier

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lineal.numerics.cg import System, column_dots, truncated_cg
+from lineal.numerics.cg import System, truncated_cg
+from lineal.numerics.vectors import column_dots
 
 
 def test_conjugate_gradients_solve_every_column_and_respect_the_border():
