@@ -70,7 +70,7 @@ def _register(name: str, signature: inspect.Signature) -> None:
 
 
 class _ProtocolMethod(OverloadMethodTemplate):
-    """What `numba.extending.overload_method` makes, but for tuples of a protocol only.
+    """Method template like that of `numba.extending.overload_method`, but for tuples of a protocol only.
 
     Numba's own would take the name from every NamedTuple of the process, fields of that name included.
     """

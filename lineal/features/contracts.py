@@ -1,4 +1,4 @@
-"""Contracts of generators that users write themselves: what a chain, a stagewise fit and a model file need of them."""
+"""Contracts of generators: the methods and attributes that a chain, a stagewise fit and a model file need."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 @runtime_checkable
 class FeatureBatch(Protocol):
-    """Some features: how many, and what they are of given rows."""
+    """Batch of features: their number, and their values for given rows."""
 
     width: int
 
@@ -19,7 +19,7 @@ class FeatureBatch(Protocol):
 
 @runtime_checkable
 class KeepsState(Protocol):
-    """A batch or generator with a state, for model files."""
+    """Batch or generator with a state for model files."""
 
     def state(self) -> dict[str, Any]:
         """What cannot be computed again, as arrays and JSON values; of most batches {}."""

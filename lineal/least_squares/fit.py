@@ -73,7 +73,7 @@ def _problem(X: Any, y: Any, options: LeastSquaresOptions, sample_weight: Any, c
 
 
 def _check_border(link: Link, problem: Problem) -> None:
-    """Refuse a link by which two classes, or a label, would not be as likely as not where scores are zero."""
+    """Refuse a link whose mean at score zero is not halfway between the two outcomes of a binary label."""
     encoded = problem.encoded
     if encoded.n_columns == 1 or encoded.is_multilabel:
         middle = np.asarray(link.mean(np.zeros((1, encoded.n_columns))), np.float64)

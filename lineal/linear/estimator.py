@@ -1,4 +1,4 @@
-"""`LinearClassifier`: any loss and penalty by any solver that can honour them."""
+"""`LinearClassifier`: any loss and penalty, fitted by any solver that supports them."""
 
 from __future__ import annotations
 

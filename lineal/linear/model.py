@@ -55,7 +55,7 @@ class Model(Predictor):
 
     @property
     def n_features(self) -> int:
-        """d."""
+        """Number of features, d."""
         return int(self.weights.shape[0])
 
     @property

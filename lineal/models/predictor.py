@@ -82,20 +82,20 @@ class Predictor(TrainingRecord, abc.ABC):
 
     @property
     def why_no_probabilities(self) -> str:
-        """Why the model has no probabilities, for messages."""
+        """Reason why the model has no probabilities, for messages."""
         return "this model gives scores, not probabilities"
 
     @abc.abstractmethod
     def raw_scores(self, X: Any) -> np.ndarray:
-        """(n, columns) scores of a matrix of n_features columns."""
+        """Scores (n, columns) of a matrix with n_features columns."""
 
     @abc.abstractmethod
     def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
-        """What `predict_proba` gives for these scores."""
+        """Probabilities for these scores."""
 
     @property
     def is_binary(self) -> bool:
-        """Two classes, told apart by one score."""
+        """Whether there are two classes with one score."""
         return len(self.classes) == 2 and not self.is_multilabel
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -125,7 +125,7 @@ class Predictor(TrainingRecord, abc.ABC):
     # --- from scores
 
     def labels_of(self, scores: np.ndarray) -> np.ndarray:
-        """What `predict` gives for these scores."""
+        """Labels for these scores."""
         if self.is_multilabel:
             return label_cuts.label_sets(self.thresholds, scores).astype(np.int64)
         if self.is_binary:
@@ -241,7 +241,7 @@ class Predictor(TrainingRecord, abc.ABC):
 
 
 def finite_scores(scores: np.ndarray, first_row: int = 0) -> np.ndarray:
-    """Scores as they are; a DataError names the first row where they are not finite."""
+    """Return the scores; raises a DataError that names the first row whose scores are not finite."""
     if not _all_finite(scores):
         row = first_row + int(np.flatnonzero(~np.isfinite(scores.reshape(len(scores), -1)).all(axis=1))[0])
         raise DataError(f"row {row} of X has NaN, infinite or too large values")

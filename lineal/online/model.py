@@ -1,4 +1,4 @@
-"""`OnlineModel`: what an online learner has learned, to predict with, to save, and to go on learning.
+"""`OnlineModel`: the state of an online learner, to predict with, to save, and to continue learning.
 
 A file has only the slots in use: m of them take 8 + 12·m bytes for one score, 8 + 4·(2k + 1)·m for k scores.
 """
@@ -88,7 +88,7 @@ class OnlineModel(Predictor):
 
     @property
     def namespaces(self) -> list[str]:
-        """The namespaces that interactions name."""
+        """Namespaces that the interactions use."""
         given = self.learner.options.interactions
         return [] if given is None else interactions.names_of(interactions.parse(given))
 
@@ -164,7 +164,7 @@ class OnlineModel(Predictor):
     # --- what was learned
 
     def monomials(self, least: int = 1) -> list[tuple[tuple[int, ...], np.ndarray]]:
-        """Columns and weights (k,) of every monomial of at least this degree, the largest weights first.
+        """Columns and weights (k,) of all monomials of at least this degree, sorted by decreasing weight.
 
         For adaptive expansion, which keeps their names. Where two monomials share a slot, the first one is named.
         """
@@ -242,7 +242,7 @@ class OnlineModel(Predictor):
 
     @staticmethod
     def from_parts(own: dict[str, Any], tensors: dict[str, np.ndarray], common: dict[str, Any]) -> OnlineModel:
-        """Inverse of `to_parts`; a ValueError where the parts do not fit."""
+        """Inverse of `to_parts`; raises a ValueError if the parts do not fit."""
         known = {entry.name for entry in fields(OnlineOptions)}
         if not set(own["learner"]) <= known:
             raise ValueError(f"unknown options {sorted(set(own['learner']) - known)}")

@@ -24,7 +24,7 @@ RATES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 @dataclass(frozen=True)
 class OnlineOptions(Options):
-    """How an online learner learns."""
+    """Options of an online learner."""
 
     loss: str | None = option(
         None, f"loss of a score: {', '.join(LOSSES)}; None means logistic for classes, squared for numbers"
@@ -66,7 +66,7 @@ class OnlineOptions(Options):
     verbose: int = option(0, "1 shows the progressive loss at doubling numbers of examples")
 
     def checked(self) -> OnlineOptions:
-        """These options, or an error that names the first one that cannot be honoured."""
+        """Return these options, or raise an error that names the first one that is not valid."""
         for name, value, allowed in (
             ("loss", self.loss, (None, *LOSSES)),
             ("heuristic", self.heuristic, HEURISTICS),
@@ -81,7 +81,7 @@ class OnlineOptions(Options):
         return self
 
     def for_numbers(self, is_number: bool) -> OnlineOptions:
-        """These options with the default loss for numbers or classes; refuses a loss that is not for them."""
+        """Options with the default loss for numbers or classes; raises an error for a loss that does not apply."""
         if self.loss is None:
             return replace(self, loss="squared" if is_number else "logistic")
         if is_number and self.loss in ("logistic", "hinge"):
@@ -99,10 +99,10 @@ class OnlineOptions(Options):
         self.need("tau", lambda v: 0.0 < v < 1.0, "a number between 0 and 1")
         self.need_flags("adaptive", "normalised", "invariant", "fallback", "picky", "theorem")
         self.need(
-            "bits", lambda v: MIN_BITS <= operator.index(v) <= MAX_BITS, f"a whole number from {MIN_BITS} to {MAX_BITS}"
+            "bits", lambda v: MIN_BITS <= operator.index(v) <= MAX_BITS, f"an integer from {MIN_BITS} to {MAX_BITS}"
         )
         for name, least in (("passes", 1), ("hold_out", 0), ("patience", 1), ("epochs", 1)):
-            self.need(name, _at_least(least), f"a whole number ≥ {least}")
+            self.need(name, _at_least(least), f"an integer ≥ {least}")
         if self.verbose is not True and self.verbose is not False:
             self.need_common("verbose")
         if self.hold_out == 1:

@@ -67,7 +67,7 @@ def value(penalty: Any, strengths: Any, groups: Any, rooms: Any, W: Any) -> floa
 
 @kernel(borrows=True)
 def prox(penalty: Any, step: float, strengths: Any, groups: Any, rooms: Any, W: Any, out: Any) -> None:
-    """The proximal map of step·s_g·ω, for every group."""
+    """Proximal map of step·s_g·ω for every group."""
     for g in range(strengths.shape[0]):
         w, result = _group(g, groups, W, rooms[0]), _place(g, groups, out, rooms[1])
         penalty.group_prox(w, step * strengths[g], result)

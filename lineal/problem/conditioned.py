@@ -1,4 +1,4 @@
-"""An objective in coordinates that suit solvers: far columns moved to zero, and features neither huge nor tiny.
+"""An objective in better coordinates: far columns are moved to zero, and features are neither huge nor tiny.
 
 With m the shift of the columns and c a unit, W'x + b = (cW)'((x − m)/c) + b̃ for b̃ = b + m'W. A free intercept takes up
 the shift, and the penalty of weights that are c times as large is known, so this is the same problem: objective,
@@ -109,7 +109,7 @@ class Conditioned:
         return W, b - self._taken_up(W) if self.rows.shift.any() else b
 
     def _taken_up(self, W: np.ndarray) -> np.ndarray:
-        """m'W, by which the intercepts of the given and of the conditioned rows differ."""
+        """Difference m'W between the intercepts of the given and of the conditioned rows."""
         taken: np.ndarray = np.einsum("j,jr->r", self.rows.shift, W, dtype=np.float64)
         return taken
 

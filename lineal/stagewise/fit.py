@@ -83,7 +83,7 @@ def fit_stagewise(
 
 @dataclass(frozen=True)
 class _Data:
-    """The rows with their labels and weights; `held_out` are the weights of held-out rows, which the engine has not."""
+    """Rows with labels and weights; `held_out` has the weights of held-out rows, which are zero in the engine."""
 
     engine: LocalEngine
     held_out: np.ndarray | None
@@ -141,7 +141,7 @@ def _members(
 
 
 def _first_free(maker: Any, taken: list[Stage], size: int) -> int:
-    """Number of the first batch of features, of a size, that stages have not used.
+    """Number of the first batch of this size that no stage has used.
 
     Blocks of a generator whose features come to an end are slices of them: those of another size go on where the last
     one ended, or less than a batch before. Numbers of others are seeds.
@@ -170,7 +170,7 @@ def _rows(X: Any, precision: str) -> Any:
 
 
 def _given(options: StagewiseOptions, X: Any) -> Any:
-    """The generator of the options, or one that suits the rows, not prepared."""
+    """Generator of the options, or the default one for these rows, not prepared."""
     given = automatic(sparse.issparse(X), X.shape[1]) if options.generator is None else options.generator
     if isinstance(given, str):
         return features.parse(given)
@@ -180,7 +180,7 @@ def _given(options: StagewiseOptions, X: Any) -> Any:
 
 
 def _generator(options: StagewiseOptions, X: Any, seed: int) -> Any:
-    """The generator of the options, prepared with X; what was given stays as it was."""
+    """Copy of the generator of the options, prepared with X."""
     from sklearn.base import clone
 
     given = _given(options, X)
@@ -206,7 +206,7 @@ def _check_memory(maker: Any, n: int, options: StagewiseOptions) -> None:
 
 
 def _empty(generator: Any, data: _Data, encoded: Encoded, options: StagewiseOptions) -> StagewiseModel:
-    """The model before the first stage: the means of the labels, or their logarithms."""
+    """Model before the first stage, which predicts the means of the labels, or their logarithms."""
     k = encoded.n_columns
     means = np.clip(data.engine.sum(LabelWeights(k))[0], 1e-9, 1.0 - 1e-9)
     if options.update == "softmax":
@@ -218,7 +218,7 @@ def _empty(generator: Any, data: _Data, encoded: Encoded, options: StagewiseOpti
 
 
 def _goes_on(start: StagewiseModel, encoded: Encoded, X: Any, options: StagewiseOptions) -> bool:
-    """Whether stages can be added to a model: it must be what these options would have begun with."""
+    """Whether stages can be added to a model, because these options would have started in the same way."""
     seed = int(options.random_state or 0)
     return (
         np.array_equal(start.classes, encoded.classes)
@@ -233,7 +233,7 @@ def _goes_on(start: StagewiseModel, encoded: Encoded, X: Any, options: Stagewise
 
 
 def _are_alike(one: Any, other: Any) -> bool:
-    """Whether parameters are equal, or generators have equal parameters; threads are no parameter of the features."""
+    """Whether parameters are equal, or generators have equal parameters except the number of threads."""
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):  # files have lists only
         return len(one) == len(other) and all(map(_are_alike, one, other))
     if isinstance(one, (Prepares, HasParameters)):
@@ -245,7 +245,7 @@ def _are_alike(one: Any, other: Any) -> bool:
 
 
 def _held_out(fraction: float | None, weights: np.ndarray, seed: int) -> np.ndarray:
-    """Rows to measure on, ascending: a fraction of those that have weight."""
+    """Indices of the held-out rows, ascending: a fraction of the rows with a weight above zero."""
     if fraction is None:
         return np.zeros(0, np.int64)
     order = np.flatnonzero(weights > 0.0)

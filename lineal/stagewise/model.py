@@ -1,4 +1,4 @@
-"""A model of stagewise regression: a generator with its seeds, and the weights of every stage."""
+"""Model of stagewise regression: a generator with its seeds, and the weights of every stage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEPT_STAGES = 64
 
 @dataclass(frozen=True)
 class StagewiseModel(Predictor):
-    """Stages of generated features; features are made anew for the rows to predict.
+    """Stages of generated features, which are made again for the rows to predict.
 
     Attributes
     ----------
@@ -49,12 +49,12 @@ class StagewiseModel(Predictor):
     kind = "stagewise"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what makes the features, which seeds make again."""
+        """State for pickling, without the batches, which are made again from seeds."""
         return {**self.__dict__, "_made": {}}
 
     @property
     def n_features(self) -> int:
-        """d."""
+        """Number of features, d."""
         return self.columns
 
     @property
@@ -64,18 +64,18 @@ class StagewiseModel(Predictor):
 
     @property
     def n_blocks(self) -> int:
-        """Stages of all members."""
+        """Number of stages of all members."""
         return sum(map(len, self.members))
 
     @property
     def n_generated(self) -> int:
-        """Generated features of all stages."""
+        """Number of generated features of all stages."""
         extra = 3 * len(self.start) if self.update == "calibrated" else 0
         return sum(len(stage.weights) - extra for member in self.members for stage in member)
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether scores are raw scores that were fitted by their likelihood."""
+        """Whether scores become probabilities: those of softmax stages do."""
         return self.update == "softmax"
 
     @property
@@ -84,7 +84,7 @@ class StagewiseModel(Predictor):
         return f"update {self.update!r} gives scores, not probabilities: train with update='softmax'"
 
     def summary(self) -> dict[str, Any]:
-        """What distinguishes this model from others, in plain values."""
+        """Facts about this kind of model, as plain values."""
         return {
             "update": self.update,
             "generator": repr(self.generator),
@@ -94,7 +94,7 @@ class StagewiseModel(Predictor):
         }
 
     def raw_scores(self, X: Any) -> np.ndarray:
-        """Scores (n, k), such that zero is the border where columns are independent."""
+        """Scores (n, k); if columns are independent, zero is the decision boundary."""
         total = self.running(X, self.members[0])
         for member in self.members[1:]:
             total += self.running(X, member)
@@ -113,7 +113,7 @@ class StagewiseModel(Predictor):
         return after_stages(through(self.generator, X), self.start, fitted, self.update)
 
     def _made_by(self, maker: Any, stage: Stage) -> Any:
-        """What makes the features of a stage, kept for the next prediction."""
+        """Batch of features of a stage, kept for the next prediction."""
         place = stage.number, stage.size
         if place in self._made:
             return self._made[place]
@@ -124,13 +124,13 @@ class StagewiseModel(Predictor):
         return made
 
     def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
-        """What `predict_proba` gives for these scores."""
+        """Probabilities for these scores."""
         is_multiclass = not (self.is_binary or self.is_multilabel)
         P = probabilities("softmax", scores, is_multiclass)
         return np.stack([sigmoid(-scores.astype(np.float64)), P], axis=1) if self.is_binary else P
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file; the file appears whole or not at all."""
+        """Write the model to a file atomically."""
         from lineal.models.file import save
 
         save(self, path)
@@ -138,7 +138,7 @@ class StagewiseModel(Predictor):
     # --- on disk
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """JSON values and tensors besides what all models have: weights of all stages below each other."""
+        """JSON values and tensors that only this kind of model has; the weights of all stages are stacked."""
         from lineal.features.serial import pack, to_parts
 
         generator, tensors = to_parts(self.generator)
@@ -161,7 +161,7 @@ class StagewiseModel(Predictor):
 
     @staticmethod
     def from_parts(values: dict[str, Any], tensors: dict[str, np.ndarray], common: dict[str, Any]) -> StagewiseModel:
-        """Inverse of `to_parts`; a ValueError says what does not fit."""
+        """Inverse of `to_parts`; raises a ValueError if the parts do not fit."""
         from lineal.features.serial import from_parts, unpack
 
         if not all(isinstance(block, list) and len(block) == 4 for block in values["blocks"]):
@@ -202,7 +202,7 @@ class StagewiseModel(Predictor):
         return model
 
     def check_blocks(self) -> None:
-        """A ValueError where the generator would not make as many features as there are weights.
+        """Raise a ValueError if the generator would not make as many features as there are weights.
 
         Only stages that hold their own features are made: no number in a file takes memory.
         """

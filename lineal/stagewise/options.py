@@ -21,7 +21,7 @@ DENSE_MANY, DENSE_FEW, SPARSE = "pca:stress=0.3+fourier:variant=orthogonal", "fo
 
 
 def automatic(is_sparse: bool, columns: int) -> str:
-    """The generator of rows for which none is given."""
+    """Default generator for rows of this kind."""
     return SPARSE if is_sparse else DENSE_MANY if columns > MANY_COLUMNS else DENSE_FEW
 
 
@@ -62,17 +62,17 @@ class StagewiseOptions(Options):
             features.parse(self.generator)
         self.need_common("alpha", "max_time", "random_state")
         for name in ("block_size", "n_models"):
-            self.need(name, lambda v: operator.index(v) >= 1, "a whole number ≥ 1")
+            self.need(name, lambda v: operator.index(v) >= 1, "an integer ≥ 1")
         for name in ("n_blocks", "block_memory"):
-            self.need(name, lambda v: operator.index(v) >= 0, "a whole number ≥ 0")
+            self.need(name, lambda v: operator.index(v) >= 0, "an integer ≥ 0")
         if self.inner_iter is not None:
-            self.need("inner_iter", lambda v: operator.index(v) >= 1, "a whole number ≥ 1, or None")
+            self.need("inner_iter", lambda v: operator.index(v) >= 1, "an integer ≥ 1, or None")
             if self.update != "softmax":
                 raise OptionError(f"inner_iter={self.inner_iter} is for update 'softmax', not {self.update!r}")
         if self.validation_fraction is not None:
             self.need("validation_fraction", lambda v: 0.0 < v < 1.0, "a share between 0 and 1, or None")
         if self.patience is not None:
-            self.need("patience", lambda v: operator.index(v) >= 1, "a whole number ≥ 1, or None")
+            self.need("patience", lambda v: operator.index(v) >= 1, "an integer ≥ 1, or None")
             if self.validation_fraction is None:
                 raise OptionError(f"patience={self.patience} needs rows to measure on: give validation_fraction")
         if self.verbose is not True and self.verbose is not False:

@@ -1,4 +1,4 @@
-"""Options of a search for α, once: parameters of the estimator, flags of the command and the texts of both."""
+"""Options of a search for α: estimator parameters and command-line flags are made from here."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEARCH = ("path", "quick")
 
 @dataclass(frozen=True)
 class PathOptions:
-    """Which strengths of the penalty are tried, on which rows they are measured, and which is taken."""
+    """How a search for α is done: the path, the folds, the measure, and the rule of selection."""
 
     alphas: str | list[float] | None = option(  # noqa: RUF009
         None, "strengths to try, in any order (on the command line separated by commas); None makes n_alphas of them"
@@ -71,7 +71,7 @@ class PathOptions:
         return self
 
     def given_alphas(self) -> np.ndarray | None:
-        """The strengths that were given, from the largest to the smallest, each once."""
+        """Given strengths without repeats, from the largest to the smallest."""
         if self.alphas is None:
             return None
         import numpy as np
@@ -95,4 +95,4 @@ def _need(name: str, value: Any, least: int) -> None:
     except TypeError:
         fine = False
     if not fine:
-        raise OptionError(f"{name}={value!r} is not a whole number ≥ {least}")
+        raise OptionError(f"{name}={value!r} is not an integer ≥ {least}")
