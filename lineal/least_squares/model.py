@@ -57,7 +57,7 @@ class CalibratedModel(Predictor):
 
     def summary(self) -> dict[str, Any]:
         """Facts about this kind of model, as plain values."""
-        names = [name_of(function) or "a function of its own" for function in self.basis]
+        names = [name_of(function) or "user-defined" for function in self.basis]
         return {"iterations": len(self.weights), "calibration": names, "weights": int(self.weights.size)}
 
     def raw_scores(self, X: Any) -> np.ndarray:

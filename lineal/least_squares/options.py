@@ -26,15 +26,15 @@ class LeastSquaresOptions(Options):
         None, "learn the link: 'polynomial' for y, y^2 and y^3, or a list of functions of (n, k) predictions",
     )  # fmt: skip
     accelerated: bool | str = option(
-        "quasi_newton", "how the matrix is used: quasi_newton, True for Nesterov's momentum, False for plain steps"
+        "quasi_newton", "method: quasi_newton, True for Nesterov's momentum, False for plain iterations"
     )
-    alpha: float = option(1e-6, "ridge, alpha/2 times the squares of the weights beside the mean loss")
+    alpha: float = option(1e-6, "ridge: alpha/2 times the sum of squared weights is added to the mean loss")
     tol: float | None = option(None, "stop at this relative duality gap; None means 1e-3. Calibrated fits have none")
     fit_intercept: bool = option(True, "fit an intercept; it is never penalised")
-    class_weight: str | dict[Any, float] | None = option(None, "None, 'balanced', or a dict of weights of the classes")  # noqa: RUF009
-    max_iter: int | None = option(None, "iterations at most; None means 1000, and 50 for calibrated fits")
-    max_time: float | None = option(None, "seconds at most; the best model so far is kept")
-    n_jobs: int | None = option(None, "threads; None or -1 means all cores")
+    class_weight: str | dict[Any, float] | None = option(None, "None, 'balanced', or a dict of class weights")  # noqa: RUF009
+    max_iter: int | None = option(None, "maximum number of iterations; None means 1000, or 50 for calibrated fits")
+    max_time: float | None = option(None, "time limit in seconds; the best model so far is kept")
+    n_jobs: int | None = option(None, "number of threads; None or -1 means all cores")
     verbose: int = option(0, "1 shows progress: a bar on a terminal, lines elsewhere")
 
     def checked(self) -> LeastSquaresOptions:
@@ -59,10 +59,10 @@ class LeastSquaresOptions(Options):
             if self.tol is not None:
                 raise OptionError(
                     f"tol={self.tol!r} with calibration: it minimises no convex objective, and ends when an iteration "
-                    "gains next to nothing of the mean squared error; leave out tol"
+                    "hardly reduces the mean squared error; leave out tol"
                 )
             if self.accelerated != "quasi_newton":
-                raise OptionError("accelerated has no meaning with calibration, which solves its systems exactly")
+                raise OptionError("accelerated does not apply to calibration, which solves its systems exactly")
         self.need_common("alpha", "max_time")
         for name in ("tol", "max_iter"):
             if getattr(self, name) is not None:

@@ -35,7 +35,7 @@ def row_weights(sample_weight: Any, class_weight: Any, encoded: Encoded, n: int)
         if encoded.n_rows != n:
             raise DataError(f"y has {encoded.n_rows} rows, X has {n}")
         if class_weight is not None:
-            raise OptionError("class_weight has no meaning for label sets: use sample_weight")
+            raise OptionError("class_weight does not apply to label sets: use sample_weight")
     total = weights.sum()
     if not (total > 0.0 and np.isfinite(total)):
         raise DataError(f"the weights add up to {total}: some must be positive")
@@ -56,7 +56,7 @@ def _class_factors(class_weight: Any, classes: np.ndarray, numbers: np.ndarray, 
     known = classes.tolist()
     unknown = [label for label in class_weight if label not in known]
     if unknown:
-        raise OptionError(f"class_weight names {unknown[0]!r}, which is no class of y: {known[:10]}")
+        raise OptionError(f"class_weight names {unknown[0]!r}, which is not a class of y: {known[:10]}")
     factors = np.array([float(class_weight.get(label, 1.0)) for label in known])
     if not (np.isfinite(factors).all() and (factors >= 0.0).all()):
         raise OptionError("class_weight has a weight that is negative or not finite")

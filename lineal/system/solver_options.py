@@ -31,9 +31,7 @@ class SolverOptions(Options):
         """Checked options by their names; None where a solver has none and none is given."""
         if options is None:
             if values:
-                raise OptionError(
-                    f"solver {solver!r} has no options of its own: leave out {', '.join(map(repr, values))}"
-                )
+                raise OptionError(f"solver {solver!r} has no options: leave out {', '.join(map(repr, values))}")
             return None
         known = [entry.name for entry in dataclasses.fields(options)]
         for name in values:

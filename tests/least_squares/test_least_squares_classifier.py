@@ -232,7 +232,7 @@ def test_an_early_end_warns():
         ({"class_weight": "some"}, "class_weight='some'"),
         ({"link": "softmax", "calibration": "polynomial"}, "calibration learns the link"),
         ({"tol": 1e-3, "calibration": "polynomial"}, "leave out tol"),
-        ({"accelerated": True, "calibration": "polynomial"}, "accelerated has no meaning"),
+        ({"accelerated": True, "calibration": "polynomial"}, "accelerated does not apply"),
     ],
     ids=str,
 )

@@ -263,7 +263,7 @@ def test_bad_choices_are_named():
         fista.solve(objective, step="fixed")
     with pytest.raises(OptionError, match="constant"):
         fista.solve(objective, step="constant", constant="none")
-    with pytest.raises(OptionError, match="no meaning"):
+    with pytest.raises(OptionError, match="no effect"):
         fista.solve(objective, constant="trace")
     for solver in (fista, sparsa):
         with pytest.raises(OptionError, match="smooth"):
