@@ -33,7 +33,7 @@ class Model(Predictor):
     loss : name of the loss it was trained with; it decides how scores become labels and probabilities.
     is_multilabel : whether rows have label sets.
     calibration : slopes that turn scores into probabilities (see `lineal.linear.calibration`): (1,), or (k,) for
-        label sets; None for losses that have probabilities of their own, and where none were asked for.
+        label sets; None for losses with built-in probabilities, and without `probability=True`.
     thresholds : where label sets begin (see `lineal.linear.thresholds`): (k,) cuts, (k + 1,) learned; None for zero.
     feature_names, schema, options, certificate, status : where the model comes from (see
         `lineal.models.predictor.TrainingRecord`).
@@ -75,7 +75,7 @@ class Model(Predictor):
 
     @property
     def why_no_probabilities(self) -> str:
-        """What to say where there are none."""
+        """Reason why the model has no probabilities, for messages."""
         return (
             f"loss {self.loss!r} gives scores, not probabilities: train with probability=True, or with the loss "
             "'logistic' or 'softmax'"
@@ -178,7 +178,7 @@ class Model(Predictor):
 
 
 def _weights(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> Weights:
-    """The weights, dense or row-sparse as they were stored; a ValueError where the parts do not fit."""
+    """The weights, dense or row-sparse as they were stored; a ValueError if the parts do not fit."""
     stored, rows = tensors["weights"], tensors.get("rows")
     if (rows is None) != ("n_features" not in values) or (rows is not None and values["format_version"] < 2):
         raise ValueError("rows and the number of features belong together")

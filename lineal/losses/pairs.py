@@ -129,7 +129,7 @@ class PairLoss(Loss):
     def repair(self, sums: np.ndarray, class_weights: np.ndarray, references: np.ndarray) -> np.ndarray | None:
         """Amount per row that goes to (row 0) and comes from (row 1) the reference classes (row 2), for every class.
 
-        None where no row can move what must be moved. The reference classes after the first come last: what they
+        None if no row can move what must be moved. The reference classes after the first come last: what they
         received goes on to the first one, and what they gave comes from it.
         """
         n_references = len(references)

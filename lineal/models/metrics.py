@@ -56,7 +56,7 @@ def single_label(
     ----------
     labels : (n,) of the classes' type.
     scores : (n,) for two classes (positive means the second), else (n, k).
-    probabilities : (n, k), or None where the model has none.
+    probabilities : (n, k), or None if the model has none.
     classes : (k,) labels that the model knows. Rows with others count as wrong in accuracy and F1; the measures of
         probabilities and the areas leave them out.
     """

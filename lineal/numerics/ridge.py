@@ -40,7 +40,7 @@ class Moments:
 
     @staticmethod
     def of_rows(engine: Engine, fit_intercept: bool) -> Moments:
-        """Moments of the rows of an engine. Memory: 8d² bytes, twice where there are several blocks."""
+        """Moments of the rows of an engine. Memory: 8d² bytes, twice if there are several blocks."""
         means = engine.sum(steps.moments)[0][:, 0] if fit_intercept else None
         (square,) = engine.sum(SecondMoment(), means, rows=max(1, engine.shape[1]))
         return Moments.of(means, square, engine.dtype, not engine.is_dense)

@@ -39,7 +39,7 @@ class Products:
     Parameters
     ----------
     options : checked `OnlineOptions`.
-    n_examples : examples of all passes together, for equal epochs; None where the number is not known.
+    n_examples : examples of all passes together, for equal epochs; None if the number is not known.
     """
 
     def __init__(self, options: OnlineOptions, n_examples: int | None) -> None:

@@ -30,7 +30,7 @@ def fit_online(
 ) -> tuple[Trainer, Run]:  # fmt: skip
     """Learn from `blocks()`, which is called once per pass; `start` is a trainer to continue.
 
-    An interrupt by the user and `max_time` keep what was learned: the best whole pass, where there are several. Several
+    An interrupt by the user and `max_time` keep what was learned: the best whole pass, if there are several. Several
     passes need memory for two copies of the weights.
     """
     options = options.checked()

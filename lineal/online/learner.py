@@ -55,7 +55,7 @@ class Learner:
     k : scores per example; 1 for two classes and for numbers.
     has_sets : whether an example can have several labels.
     is_number : whether labels are numbers rather than −1 and 1: scores are clipped to the labels seen.
-    n_examples : examples of all passes together, for equal epochs; None where the number is not known.
+    n_examples : examples of all passes together, for equal epochs; None if the number is not known.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Learner:
     def restore(self, parents: Parents, tensors: dict[str, np.ndarray], width: int) -> None:
         """Restore learned values from the arrays of a model file, for rows of `width` columns.
 
-        Raises a ValueError where they do not fit: a file may be damaged.
+        Raises a ValueError if they do not fit: a file may be damaged.
         """
         slots = tensors["slots"]
         check_slots("slots", slots, self.products.slots)

@@ -185,7 +185,7 @@ class OnlineModel(Predictor):
         Features are named after columns, where columns have names; products have names with adaptive expansion only.
         """
         learner = self.learner
-        used = np.flatnonzero(learner.table.inverse_scales()[:-1])  # few, where there are many bits
+        used = np.flatnonzero(learner.table.inverse_scales()[:-1])  # few, if there are many bits
         weights = learner.weights(used).astype(np.float64)
         scaled = np.abs(weights) * learner.table.scales(used)[:, None]
         labels = ["number"] if self.is_number else self.classes.tolist()

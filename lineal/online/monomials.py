@@ -95,7 +95,7 @@ class Scratch(NamedTuple):
     """One example after its expansion.
 
     slots, values : of its monomials, then of the constant, then of the candidates.
-    rates : of its features for every column, where there are several scores.
+    rates : learning rates of its features for every column, if there are several scores.
     entry_keys : keys of the example's own entries.
     waiting, waiting_values : numbers and values of the parents in it that are still to be multiplied.
     n_candidates : an array of one number.
@@ -242,7 +242,7 @@ def set_candidates_apart(active: Any, slots: Any, values: Any, first: int, count
 def note_evidence(expansion: Any, scratch: Any, count: int, derivative: float, h: float) -> None:
     """Add an example to the evidence of its monomials: of all for `SQUARES`, of the candidates only for `PRODUCTS`.
 
-    Candidates, where there are any, come after the constant, which is at count − 1 and has no evidence.
+    Candidates, if there are any, come after the constant, which is at count − 1 and has no evidence.
     """
     first = 0 if expansion.evidence_kind == SQUARES else count
     last = count + scratch.n_candidates[0] if expansion.active.shape[0] > 0 else count

@@ -49,8 +49,8 @@ class Trainer:
     ----------
     options : checked `OnlineOptions`.
     kind : `NUMBERS`, `CLASSES` or `SETS`.
-    classes : the labels; None where they become known as rows come.
-    n_examples : examples of all passes together; None where the number is not known.
+    classes : the labels; None if they become known as rows come.
+    n_examples : examples of all passes together; None if the number is not known.
     width : columns of X.
     """
 

@@ -74,7 +74,7 @@ def scores_of(objective: Objective, W: np.ndarray) -> RowState:
 class DualBound(NamedTuple):
     """Lower bound of the minimum, and the argument −scale·C of the penalty's conjugate that gives it.
 
-    `correlation` is −C, each entry moved away from zero by a bound of its rounding error; None where the penalty did
+    `correlation` is −C, each entry moved away from zero by a bound of its rounding error; None if the penalty did
     not need it.
     """
 

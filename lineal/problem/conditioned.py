@@ -115,7 +115,7 @@ class Conditioned:
 
 
 def conditioned(objective: Objective) -> Conditioned | None:
-    """The objective in better coordinates; None where those of the given rows are good enough.
+    """The objective in better coordinates; None if those of the given rows are good enough.
 
     The copy of X is kept by X, like those of `lineal.design.orders`. Memory: the size of X; where that much is not
     available, solvers get the rows as they are.

@@ -48,7 +48,7 @@ class LabelSummary:
 
     Attributes
     ----------
-    classes : the different labels, in order; none for label sets and where there are no rows.
+    classes : the distinct labels, sorted; empty for label sets and without rows.
     n_sets : number of columns of the indicator matrix; None for one label per row.
     n_rows : number of rows.
     """

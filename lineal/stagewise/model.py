@@ -80,7 +80,7 @@ class StagewiseModel(Predictor):
 
     @property
     def why_no_probabilities(self) -> str:
-        """Why there are no probabilities, and what to do."""
+        """Reason why the model has no probabilities, for messages."""
         return f"update {self.update!r} gives scores, not probabilities: train with update='softmax'"
 
     def summary(self) -> dict[str, Any]:

@@ -236,7 +236,7 @@ def _macro_f1(hits: np.ndarray, predicted: np.ndarray, true: np.ndarray, is_mult
 
 
 def _micro_f1(hits: np.ndarray, predicted: np.ndarray, true: np.ndarray, is_multilabel: bool) -> float:
-    """F1 of all labels together; zero where there are none."""
+    """F1 of all labels together; zero if there are none."""
     size = float(predicted.sum() + true.sum())
     return float(2.0 * hits.sum()) / size if size > 0.0 else 0.0
 

@@ -26,7 +26,7 @@ class Search:
     n_features : number of all features.
     alpha_max : the smallest α at which all weights are zero, at the best intercept, for the fit to all rows; None for
         l2, which has none, and for losses that are not smooth.
-    certificates : those of the fits to all rows; None where the search ended before.
+    certificates : those of the fits to all rows; None if the search ended before.
     seconds : time spent on each α, for all fits and scores.
     best : position of the best mean score.
     chosen : position that was taken.
