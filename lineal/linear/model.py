@@ -26,17 +26,21 @@ class Model(Predictor):
 
     Attributes
     ----------
-    weights : (d, k): an ndarray, or a `RowSparse` where most features have no weight for any class. It is taken by
-        NumPy's functions as an array would be; `np.asarray(weights)` is a dense one.
+    weights : (d, k), an ndarray, or a `RowSparse` if most features have no weight for any class. NumPy functions treat
+        a `RowSparse` like an array, and `np.asarray(weights)` converts it.
     intercept : (k,).
     classes : the labels; two of them with k = 1 for binary problems, else one per column.
-    loss : name of the loss it was trained with; it decides how scores become labels and probabilities.
+    loss : name of the loss that the model was trained with; it determines how scores become labels and probabilities.
     is_multilabel : whether rows have label sets.
-    calibration : slopes that turn scores into probabilities (see `lineal.linear.calibration`): (1,), or (k,) for
+    calibration : factors that turn scores into probabilities (see `lineal.linear.calibration`): (1,), or (k,) for
         label sets; None for losses with built-in probabilities, and without `probability=True`.
-    thresholds : where label sets begin (see `lineal.linear.thresholds`): (k,) cuts, (k + 1,) learned; None for zero.
-    feature_names, schema, options, certificate, status : where the model comes from (see
-        `lineal.models.predictor.TrainingRecord`).
+    thresholds : scores above which a label is predicted, for label sets (see `lineal.linear.thresholds`): (k,), or
+        (k + 1,) if they are learned; None for zero.
+    feature_names : d strings or None.
+    schema : how the training file became columns, so that other files are read in the same way; None for arrays.
+    options : what the model was trained with.
+    certificate : how far its objective can be from the minimum.
+    status : how its training ended.
 
     Memory: d·k + k numbers, or k numbers and 8 bytes per used feature with `RowSparse` weights. Predictions add
     CHUNK_ROWS·k numbers, CHUNK_ROWS times the used features with such weights, and CHUNK_ROWS·d where dense rows must

@@ -35,7 +35,7 @@ class TrainingRecord:
     Attributes
     ----------
     feature_names : d strings or None.
-    schema : how the training file became columns, so that other files are read the same way; None for arrays.
+    schema : how the training file became columns, so that other files are read in the same way; None for arrays.
     options : what the model was trained with.
     certificate : how far its objective can be from the minimum.
     status : how its training ended.
