@@ -65,11 +65,11 @@ def train(
         bool, typer.Option("--regression", help="Labels are numbers to predict, not classes (--online).")
     ] = False,
     label_sets: Annotated[
-        bool, typer.Option("--label-sets", help="Rows of text have any number of labels, from --classes (--online).")
+        bool, typer.Option("--label-sets", help="Rows can have any number of labels, which --classes names (--online).")
     ] = False,
     classes: Annotated[
         str | None,
-        typer.Option(help="All labels, separated by commas; without it, new labels may appear any time (--online)."),
+        typer.Option(help="All labels, separated by commas; without it, new labels may appear at any time (--online)."),
     ] = None,
     resume: Annotated[
         str | None,
@@ -80,15 +80,15 @@ def train(
         bool,
         typer.Option(
             "--tune",
-            help="Choose settings first: for stagewise models bandwidth, ridge and features per stage, on a sample; "
+            help="Choose settings first: bandwidth, ridge and features per stage of stagewise models, on a sample; "
             "for --online the learning rate, by learning with several rates at once.",
         ),
     ] = False,
-    validate: Annotated[str | None, typer.Option(help="Labelled file to measure the model on."), READS_DATA] = None,
+    validate: Annotated[str | None, typer.Option(help="Labelled file to evaluate the model on."), READS_DATA] = None,
     holdout: Annotated[
-        float | None, typer.Option(help="Share of the rows to hold out and measure on, for example 0.2.")
+        float | None, typer.Option(help="Fraction of the rows to hold out for evaluation, for example 0.2.")
     ] = None,
-    history: Annotated[str | None, typer.Option(help="JSON file to write the iterations to."), WRITES] = None,
+    history: Annotated[str | None, typer.Option(help="JSON file to write the history of the fit to."), WRITES] = None,
     plot: Annotated[
         str | None,
         typer.Option(help="Image file to plot objective and gap to, for example fit.png."),

@@ -1,8 +1,9 @@
 """A matrix with a constant subtracted from some of its columns.
 
-A column whose mean is many standard deviations from zero (a year, a timestamp, a pressure) costs every solver digits
-and iterations. A solver with a free intercept is given the same column near zero instead. Of a sparse matrix only
-columns that are nearly full can lie that far from zero, so that the copy has hardly more entries than the matrix.
+If the mean of a column is many standard deviations from zero (a year, a timestamp, a pressure), every solver loses
+digits and needs more iterations. With a free intercept, the same column can be moved close to zero without changing the
+problem. In a sparse matrix only nearly full columns can be that far from zero, so the copy has hardly more entries than
+the matrix.
 """
 
 from __future__ import annotations
@@ -16,9 +17,6 @@ from lineal.design.csr import CSR
 from lineal.design.dense import Dense
 from lineal.design.matrix import Design, wrap
 
-#: A mean beyond this many standard deviations from zero is far.
-FAR = 16.0
-
 
 class Shifted(NamedTuple):
     """X − 1·shift' as a `Design`, the shift (d,) in float64, and whether every difference is exact."""
@@ -26,13 +24,6 @@ class Shifted(NamedTuple):
     X: Design
     shift: np.ndarray
     is_exact: bool
-
-
-def far_columns(means: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """Numbers of the columns that lie far from zero, given Σ s·x and Σ s·x² for weights s that add up to one."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        variances = np.maximum(squares - means**2, 0.0)
-        return np.flatnonzero(np.isfinite(squares) & (means**2 > FAR**2 * variances))
 
 
 def shift_columns(X: Design, columns: np.ndarray, means: np.ndarray) -> Shifted:
@@ -82,7 +73,7 @@ def _dense(X: Design, columns: np.ndarray, shift: np.ndarray) -> Shifted:
     values = X.layout.values
     moved = np.array(values, X.dtype, order="F" if values.flags.f_contiguous else "C")
     is_exact = True
-    for j in columns:  # one at a time: the columns may be all of X
+    for j in columns:  # one column at a time, because they may be all columns of X
         column = moved[:, j].astype(np.float64)
         column -= shift[j]
         moved[:, j] = column

@@ -1,4 +1,4 @@
-"""What engines share that run their steps in this process: sums and row state over the blocks that they provide."""
+"""Base class of engines that run their steps in this process: sums and row state over their blocks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lineal.engine.tree import Summands, add_along_tree
 
 
 class InProcess(abc.ABC):
-    """Base of an engine that provides its blocks one after the other, anew for every step."""
+    """Base of engines that provide their blocks one after the other, again for each step."""
 
     cache: StateCache
 

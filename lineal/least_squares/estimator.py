@@ -9,6 +9,7 @@ import numpy as np
 
 from lineal.least_squares.fit import fit_least_squares, fit_least_squares_rows
 from lineal.least_squares.options import LeastSquaresOptions
+from lineal.linear.model import Model
 from lineal.linear.rows import rows_of
 from lineal.models.estimator import ModelClassifier
 from lineal.system.options import describe
@@ -103,7 +104,7 @@ class LeastSquaresClassifier(ModelClassifier):
 
     def _linear(self) -> Any:
         model = self._fitted()
-        if not hasattr(model, "intercept"):
+        if not isinstance(model, Model):
             raise AttributeError("a calibrated model replays its iterations: model_ has the weights of each of them")
         return model
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lineal.data.dataset import Dataset
-from lineal.design.narrow import wrap_any
+from lineal.design.matrix import wrap_any
 from lineal.engine.source import Source
 from lineal.errors import OptionError
 from lineal.least_squares.links import Link, LinkObjective
@@ -100,7 +100,7 @@ def _problem(prepared: Callable[[TrainOptions], Problem], options: LeastSquaresO
 
 
 def _check_border(link: Link, problem: Problem) -> None:
-    """Refuse a link by which two classes, or a label, would not be as likely as not where scores are zero."""
+    """Refuse a link whose mean at score zero is not halfway between the two outcomes of a binary label."""
     encoded = problem.encoded
     if encoded.n_columns == 1 or encoded.is_multilabel:
         middle = np.asarray(link.mean(np.zeros((1, encoded.n_columns))), np.float64)

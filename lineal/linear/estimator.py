@@ -1,4 +1,4 @@
-"""`LinearClassifier`: any loss and penalty by any solver that can honour them."""
+"""`LinearClassifier`: any loss and penalty, fitted by any solver that supports them."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class LinearClassifier(ModelClassifier):
         is left out. `offsets` are base scores, (n,) or (n, k), added to those of the model.
         """
         options = self._options(TrainOptions)
-        start = self.__dict__.get("model_") if self.warm_start else None
+        start = self._model_or_none() if self.warm_start else None
         rows = rows_of(X, y, self.engine, self.memory_budget, sample_weight=sample_weight, offsets=offsets)
         if rows is not None:
             model, solution = fit_rows(rows, options, start=start, callbacks=self.callbacks)

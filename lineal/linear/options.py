@@ -41,9 +41,9 @@ class TrainOptions(Options):
     )
     tol: float = option(1e-3, "stop at this relative duality gap (relative violation where no gap exists)")
     fit_intercept: bool = option(True, "fit an intercept; it is never penalised")
-    class_weight: str | dict[Any, float] | None = option(None, "None, 'balanced', or a dict of weights of the classes")  # noqa: RUF009
+    class_weight: str | dict[Any, float] | None = option(None, "None, 'balanced', or a dict of class weights")  # noqa: RUF009
     probability: bool = option(
-        False, "calibrate probabilities on held-out folds, for losses whose scores have none of their own"
+        False, "calibrate probabilities on held-out folds, for losses without built-in probabilities"
     )
     threshold: str | None = option(
         None, f"how scores become label sets: {', '.join(THRESHOLDS)}; None means learned for label_ranking, else zero"
@@ -51,9 +51,9 @@ class TrainOptions(Options):
     fbr: float | None = option(
         None, f"threshold per_label: F1 below which a label's cut is its highest held-out score; None means {FBR}"
     )
-    max_iter: int = option(1000, "iterations at most")
-    max_time: float | None = option(None, "seconds at most; the best model so far is kept")
-    n_jobs: int | None = option(None, "threads; None or -1 means all cores")
+    max_iter: int = option(1000, "maximum number of iterations")
+    max_time: float | None = option(None, "time limit in seconds; the best model so far is kept")
+    n_jobs: int | None = option(None, "number of threads; None or -1 means all cores")
     engine: str = option(
         "auto", "where the rows are: local (memory of this process), file (converted files, read for every pass), dask "
         "(a cluster); auto takes dask for Dask collections and with an active client, and file for large files",

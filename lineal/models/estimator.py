@@ -1,4 +1,4 @@
-"""Base of the classifiers: they hold a model, and predict with it as scikit-learn's classifiers do."""
+"""Base of the classifiers, which hold a model and predict with it like scikit-learn's classifiers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _has_probabilities(estimator: ModelClassifier) -> bool:
 
 
 def column_names(estimator: BaseEstimator) -> list[str] | None:
-    """Names of the columns that an estimator was fitted on, where X had names."""
+    """Names of the columns that an estimator was fitted on; None if X had no names."""
     names = vars(estimator).get("feature_names_in_")
     return None if names is None else names.tolist()
 
@@ -127,11 +127,15 @@ class ModelClassifier(ScoresChecked, ClassifierMixin, BaseEstimator):
         return kind(**{entry.name: getattr(self, entry.name) for entry in dataclasses.fields(kind)})
 
     def _why_no_probabilities(self) -> str | None:
-        """Why `predict_proba` does not exist; None where it does."""
+        """Reason why `predict_proba` does not exist; None if it exists."""
         return None
 
+    def _model_or_none(self) -> Any:
+        """The trained model; None before the first fit."""
+        return vars(self).get("model_")
+
     def _fitted(self) -> Any:
-        model = self.__dict__.get("model_")
+        model = self._model_or_none()
         if model is None:
             check_is_fitted(self)
         return model

@@ -1,4 +1,4 @@
-"""How good a model is on labelled rows: every measure that its loss and the labels allow, or one headline."""
+"""Evaluation of a model on labelled rows: all measures that its loss and the labels allow, or the main one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def evaluate(model: Predictor, data: Dataset) -> dict[str, Any]:
 
 
 def headline_of(model: Predictor, data: Dataset | Source) -> tuple[str, float, int]:
-    """Name and value of the accuracy, or of its like for label sets, and the number of rows.
+    """Name and value of the main measure (accuracy, or precision at 1 for label sets), and the number of rows.
 
     Rows of a source are scored where they are.
     """

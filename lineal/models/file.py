@@ -114,7 +114,7 @@ DESCRIPTION = "description"
 
 
 def _as_text(values: dict[str, Any]) -> str:
-    """JSON; in ASCII where a text has half of a surrogate pair, which UTF-8 cannot hold."""
+    """Convert to JSON; in ASCII if a string has half of a surrogate pair, which UTF-8 cannot represent."""
     text = json.dumps(values, ensure_ascii=False, sort_keys=True, allow_nan=False)
     try:
         text.encode()
@@ -124,7 +124,7 @@ def _as_text(values: dict[str, Any]) -> str:
 
 
 def _text_of(outer: dict[str, Any], tensors: dict[str, np.ndarray]) -> str:
-    """The description that was stored as a tensor, which is taken out of `tensors`."""
+    """Remove the description that was stored as a tensor from `tensors`, and return it."""
     if outer.get("description") != DESCRIPTION:
         raise ValueError("the header does not say where the description is")
     stored = tensors.pop(DESCRIPTION)
@@ -164,7 +164,7 @@ def _checksum(text: str, tensors: dict[str, np.ndarray]) -> str:
 
 
 def label_kind(classes: np.ndarray) -> str:
-    """The kind of labels as a file names it; refuses those that no file can hold, so that it can be asked early."""
+    """Name of the kind of labels; raises an error for labels that a file cannot store."""
     if classes.dtype == object and all(isinstance(label, str) for label in classes):
         return "str"
     if classes.dtype.kind not in LABEL_KINDS or classes.dtype == np.longdouble:
@@ -220,7 +220,7 @@ def _to_json(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def _from_json(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> Any:
-    """Inverse of `_to_json`; a ValueError says what does not fit."""
+    """Inverse of `_to_json`; raises a ValueError if the parts do not fit."""
     is_linear = values["format_version"] < 3
     kind = "linear" if is_linear else values["kind"]
     if kind not in _KINDS or (kind == "linear") != is_linear:
@@ -255,7 +255,7 @@ _LABEL_TYPES = {"int": int, "float": float, "bool": bool, "str": str}
 
 
 def _labels(values: Any, kind: str) -> np.ndarray:
-    """The classes; a ValueError where they are not different labels of one kind."""
+    """Classes of a model; raises a ValueError unless they are different labels of one kind."""
     wanted = _LABEL_TYPES[kind]
     if not isinstance(values, list) or not all(type(label) is wanted for label in values):
         raise ValueError(f"classes are not labels of kind {kind!r}")

@@ -12,7 +12,7 @@ class Momentum:
         self.t = 1.0
 
     def following(self, is_uphill: bool) -> float:
-        """(t_i − 1)/t_{i+1}: by how much of the last update to go beyond it; zero after a restart."""
+        """Factor (t_i − 1)/t_{i+1} of the last update by which to extrapolate; zero after a restart."""
         before = 1.0 if is_uphill else self.t
         self.t = 0.5 + math.sqrt(0.25 + before * before)
         return (before - 1.0) / self.t

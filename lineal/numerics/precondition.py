@@ -22,8 +22,8 @@ import numpy as np
 from scipy import linalg
 
 from lineal.core import rng
-from lineal.design.constant_columns import is_constant
 from lineal.design.matrix import Design, wrap
+from lineal.design.odd_columns import is_constant
 from lineal.design.products import gram
 from lineal.engine.base import Block
 from lineal.errors import DataError

@@ -27,7 +27,7 @@ from lineal.design.products import matmul, rmatmul
 from lineal.engine.base import Block, Engine
 from lineal.engine.state import Piece
 from lineal.numerics.centred import Centred
-from lineal.numerics.cg import column_dots, total_dot
+from lineal.numerics.vectors import column_dots, total_dot
 from lineal.problem import row_sums
 
 #: Rows per range when the loss is evaluated; sums over ranges are added in order.

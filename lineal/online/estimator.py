@@ -1,4 +1,4 @@
-"""`OnlineClassifier` and `OnlineRegressor`: one pass (or a few) over the rows, from arrays or as they come."""
+"""`OnlineClassifier` and `OnlineRegressor`: one pass or a few passes over rows from arrays or from a stream."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _PARAMETERS = f"""
 
 
 class _Online(BaseEstimator):
-    """Common part of the two: the trainer that `partial_fit` goes on with; None before the first fit."""
+    """Common part of both estimators: the trainer that `partial_fit` continues; None before the first fit."""
 
     _trainer: Trainer | None = None
 
@@ -178,7 +178,7 @@ class OnlineClassifier(ModelClassifier, _Online):
         return self._learn_all(X, y, sample_weight, kind, classes)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> OnlineClassifier:
-        """Go on learning from more rows. Without `classes`, new classes may come up at any time."""
+        """Continue to learn from more rows. Without `classes`, new classes may appear at any time."""
         trainer = self._trainer
         X, y, sample_weight = self._validated(X, y, sample_weight, reset=trainer is None)
         y, kind = self._target(y)
@@ -219,12 +219,12 @@ class OnlineRegressor(ScoresChecked, RegressorMixin, _Online):
         return self._learn_all(X, y, sample_weight, NUMBERS, None)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> OnlineRegressor:
-        """Go on learning from more rows."""
+        """Continue to learn from more rows."""
         X, y, sample_weight = self._validated(X, y, sample_weight, reset=self._trainer is None)
         return self._learn_more(X, y, sample_weight, NUMBERS, None)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Numbers (n,)."""
+        """Predicted numbers, (n,)."""
         check_is_fitted(self, "model_")
         X = validated(self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32))
         return self.model_.predict(Checked(X))

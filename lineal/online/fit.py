@@ -1,4 +1,4 @@
-"""From blocks of labelled rows to an online model: passes, the search for a rate, and limits of time."""
+"""From blocks of labelled rows to an online model: passes, search for a rate, time limits."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def fit_online(
     blocks: Callable[[], Iterable[Block]], options: OnlineOptions, kind: str, *, classes: Any = None,
     n_examples: int | None = None, width: int = 0, start: Trainer | None = None,
 ) -> tuple[Trainer, Run]:  # fmt: skip
-    """Learn from `blocks()`, which is called once per pass; `start` is a trainer to go on with.
+    """Learn from `blocks()`, which is called once per pass; `start` is a trainer to continue.
 
-    An interrupt by the user and `max_time` keep what was learned: the best whole pass, where there are several. Several
+    An interrupt by the user and `max_time` keep what was learned: the best whole pass, if there are several. Several
     passes need memory for two copies of the weights.
     """
     options = options.checked()
@@ -75,11 +75,11 @@ class _Passes:
         self.kept: Trainer | None = None
 
     def best_trainer(self) -> Trainer:
-        """The trainer with the least progressive loss."""
+        """Trainer with the smallest progressive loss."""
         return min(self.trainers, key=lambda trainer: _nan_last(trainer.loss()))
 
     def run(self, blocks: Iterable[Block]) -> None:
-        """One pass; sets `is_over` where it was the last."""
+        """Do one pass; sets `is_over` if it was the last."""
         for trainer in self.trainers:
             trainer.learner.start_pass(self.period)
         for block in blocks:

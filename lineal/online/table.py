@@ -48,7 +48,7 @@ class WeightTable:
 
     @property
     def width(self) -> int:
-        """Columns kept for k scores."""
+        """Number of columns kept for k scores."""
         return -(-self.k // LANES) * LANES
 
     @property
@@ -67,7 +67,7 @@ class WeightTable:
         return self.cells.reshape(self.slots + 1, -1)
 
     def weights(self, slots: Any = slice(None)) -> np.ndarray:
-        """(slots + 1, k) weights after penalties, the constant's in the last row; or those of some slots."""
+        """Weights after penalties, (slots + 1, k), with the constant in the last row; or those of some slots."""
         raw = self.rows[slots, : self.k] * self.inverse_scales()[slots, None]
         contraction, gravity = self.totals[:, CONTRACTION], self.totals[:, GRAVITY]
         if not gravity.any():
@@ -75,7 +75,7 @@ class WeightTable:
         return (contraction * np.sign(raw) * np.maximum(np.abs(raw) - gravity, 0.0)).astype(np.float32)
 
     def scaled_weights(self, slots: np.ndarray) -> np.ndarray:
-        """(slots, k): weights as they would be if the largest |value| were 1."""
+        """Weights (slots, k) as they would be if the largest |value| were 1."""
         raw = self.rows[slots, : self.k].astype(np.float64)
         scale = np.maximum(self.inverse_scales()[slots], np.finfo(np.float32).tiny)[:, None]
         contraction, gravity = self.totals[:, CONTRACTION], self.totals[:, GRAVITY]
@@ -91,7 +91,7 @@ class WeightTable:
         return self.cells[:, INVERSE] if self.k == 1 else self.inverses
 
     def grown(self, k: int) -> WeightTable:
-        """A table for more columns with the same weights: this one, where it has room for them.
+        """Table for more columns with the same weights; this table if it has room for them.
 
         The one score of two classes becomes two columns, one the negative of the other.
         """
@@ -115,7 +115,7 @@ class WeightTable:
         return new
 
     def turn(self) -> None:
-        """Change the sign of the one score: its two classes change places."""
+        """Change the sign of the only score, which swaps the two classes."""
         self.cells[:, W] *= -1.0
         low, high = self.totals[0, LOWEST], self.totals[0, HIGHEST]
         self.totals[0, LOWEST], self.totals[0, HIGHEST] = -high, -low
@@ -123,7 +123,7 @@ class WeightTable:
     # --- files
 
     def is_touched(self) -> np.ndarray:
-        """Slots (and the constant) that have something to keep."""
+        """Slots (and the constant) with learned values."""
         return np.asarray(self.rows.any(axis=1)) | (self.inverse_scales() > 0.0)
 
     def tensors(self, slots: np.ndarray) -> dict[str, np.ndarray]:
@@ -136,7 +136,7 @@ class WeightTable:
         }  # fmt: skip
 
     def restore(self, slots: np.ndarray, tensors: dict[str, np.ndarray]) -> None:
-        """Inverse of `tensors`; a ValueError where they do not fit."""
+        """Inverse of `tensors`; raises a ValueError if they do not fit."""
         m = len(slots)
         shapes: dict[str, tuple[tuple[int, ...], Any]] = {
             "weights": ((m, self.k), np.float32), "squares": ((m, self.k), np.float32), "scales": ((m,), np.float32),
@@ -155,6 +155,6 @@ class WeightTable:
 
 
 def check(name: str, tensor: np.ndarray, shape: tuple[int, ...], dtype: Any) -> None:
-    """Raise a ValueError where a tensor of a file has another shape or type, or numbers that are not finite."""
+    """Raise a ValueError if a tensor of a file has another shape or type, or numbers that are not finite."""
     if tensor.shape != shape or tensor.dtype != dtype or not np.isfinite(tensor).all():
         raise ValueError(f"{name} do not fit")

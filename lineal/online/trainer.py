@@ -1,4 +1,4 @@
-"""Feeds an online learner with labelled rows: numbers, classes (new ones may come up at any time) or label sets."""
+"""`Trainer`: feeds an online learner with labelled rows: numbers, classes (new ones at any time) or label sets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NUMBERS, CLASSES, SETS = "numbers", "classes", "sets"
 
 @dataclass(frozen=True)
 class Block:
-    """Some labelled rows.
+    """Block of labelled rows.
 
     X, y : (n, d), and numbers, classes or an indicator matrix.
     weights : importances (n,), or None.
@@ -49,8 +49,8 @@ class Trainer:
     ----------
     options : checked `OnlineOptions`.
     kind : `NUMBERS`, `CLASSES` or `SETS`.
-    classes : the labels; None where they become known as rows come.
-    n_examples : examples of all passes together; None where the number is not known.
+    classes : the labels; None if they become known as rows come.
+    n_examples : examples of all passes together; None if the number is not known.
     width : columns of X.
     """
 
@@ -67,7 +67,7 @@ class Trainer:
 
     @staticmethod
     def of(model: OnlineModel) -> Trainer:
-        """A trainer that goes on learning with a model, which changes with it; new classes may come up."""
+        """Trainer that continues a model, which changes with it; new classes may appear."""
         kind = NUMBERS if model.is_number else SETS if model.is_multilabel else CLASSES
         trainer = Trainer.__new__(Trainer)
         trainer.kind, trainer.width, trainer.rows, trainer.has_labels = kind, model.n_columns, 0, True
@@ -75,7 +75,7 @@ class Trainer:
         return trainer
 
     def feed(self, block: Block) -> np.ndarray:
-        """Learn from a block. Returns what was predicted for its rows before: scores, or the best columns."""
+        """Learn from a block; returns the predictions for its rows before the updates: scores, or the best columns."""
         n = block.X.shape[0]
         rows = rows_of(block.X, self.rows, block.kinds, block.column_kinds)
         rows = rows._replace(importance=importances(block.weights, n))
@@ -114,7 +114,7 @@ class Trainer:
         return self.learner.learn(rows, sets, np.concatenate(([0], np.cumsum(~missing))))
 
     def _with_known_classes(self, y: np.ndarray) -> Iterable[tuple[int, int]]:
-        """Ranges of rows, such that a new class can come up only in the first row of a range."""
+        """Ranges of rows in which a new class can appear only in the first row."""
         labels, firsts = np.unique(y[~_is_missing(y)], return_index=True)
         firsts = np.flatnonzero(~_is_missing(y))[firsts]
         new = ~np.isin(labels, self.classes) if len(self.classes) else np.ones(len(labels), bool)
@@ -146,7 +146,7 @@ class Trainer:
         return float(loss / weight) if weight > 0.0 else math.inf
 
     def go_on_with(self, options: OnlineOptions) -> None:
-        """Take the options of a further call. Those that decide what the weights mean must not change."""
+        """Use the options of a further call. Options that determine the meaning of the weights must not change."""
         options = options.for_numbers(self.kind == NUMBERS)
         for entry in fields(options):
             old, new = getattr(self.learner.options, entry.name), getattr(options, entry.name)
@@ -155,7 +155,7 @@ class Trainer:
         self.learner.options, self.learner.period = options, 0
 
     def check_finite(self) -> None:
-        """Refuse to go on where updates were so large that scores are not finite any more."""
+        """Raise an error if updates were so large that scores are no longer finite."""
         if math.isnan(self.learner.sums[LOSS]):
             raise DataError(
                 "the weights have grown beyond floating-point numbers: lower the rate "

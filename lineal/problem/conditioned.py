@@ -1,4 +1,4 @@
-"""An objective in coordinates that suit solvers: far columns moved to zero, and features neither huge nor tiny.
+"""An objective in better coordinates: far columns are moved to zero, and features are neither huge nor tiny.
 
 With m the shift of the columns and c a unit, W'x + b = (cW)'((x − m)/c) + b̃ for b̃ = b + m'W. A free intercept takes up
 the shift, and the penalty of weights that are c times as large is known, so this is the same problem: objective,
@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from lineal.design.matrix import Design
+from lineal.design.odd_columns import far_columns
 from lineal.design.products import scale_entries
-from lineal.design.shift import extremes, far_columns, shift_of, subtract
+from lineal.design.shift import extremes, shift_of, subtract
 from lineal.engine.base import Block, Engine
 from lineal.engine.local import LocalEngine
 from lineal.errors import DataError
@@ -149,13 +150,13 @@ class Conditioned:
         return W, b - self._taken_up(W) if len(self.coordinates.columns) else b
 
     def _taken_up(self, W: np.ndarray) -> np.ndarray:
-        """m'W, by which the intercepts of the given and of the conditioned rows differ."""
+        """Difference m'W between the intercepts of the given and of the conditioned rows."""
         taken: np.ndarray = np.einsum("j,jr->r", self.coordinates.shift, W, dtype=np.float64)
         return taken
 
 
 def conditioned(objective: Objective) -> Conditioned | None:
-    """The objective in better coordinates; None where those of the given rows are good enough.
+    """The objective in better coordinates; None if those of the given rows are good enough.
 
     Rows in this process are copied once, and X keeps the copy, like those of `lineal.design.orders`. Memory: the size
     of X; where that much is not available, solvers get the rows as they are. Other engines change the features of a

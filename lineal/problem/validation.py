@@ -46,7 +46,7 @@ def explained(X: Any) -> Iterator[None]:
 
 
 def validated_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
-    """Row weights as float64, or None where none are given."""
+    """Row weights as float64, or None if none are given."""
     if sample_weight is None:
         return None
     return _check_sample_weight(checked_numbers(sample_weight, "sample_weight"), X, dtype=np.float64)

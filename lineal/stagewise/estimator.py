@@ -84,7 +84,7 @@ class StagewiseClassifier(ModelClassifier):
         """Train on X (n, d) and y (n,) or, for label sets, an (n, k) indicator matrix."""
         options = self._options(StagewiseOptions)
         X, y, sample_weight = self._validated(X, y, sample_weight)
-        start = getattr(self, "model_", None) if self.warm_start else None
+        start = self._model_or_none() if self.warm_start else None
         model, run = fit_stagewise(X, y, options, sample_weight=sample_weight, start=start, callbacks=self.callbacks)
         self._keep(model, run)
         self.n_iter_ = max(1, model.n_blocks)

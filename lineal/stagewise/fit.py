@@ -16,6 +16,15 @@ from lineal.core import rng
 from lineal.core.threads import blas_limit, thread_count
 from lineal.engine.local import LocalEngine
 from lineal.errors import DataError, OptionError
+from lineal.features.contracts import (
+    HasParameters,
+    KnowsWidth,
+    Makes,
+    NeedsResidual,
+    Prepares,
+    Seeded,
+    TakesParameters,
+)
 from lineal.features.rows import design_of
 from lineal.problem.monitor import Callback, checked_callbacks
 from lineal.problem.progress import Steps
@@ -74,7 +83,7 @@ def fit_stagewise(
 
 @dataclass(frozen=True)
 class _Data:
-    """The rows with their labels and weights; `held_out` are the weights of held-out rows, which the engine has not."""
+    """Rows with labels and weights; `held_out` has the weights of held-out rows, which are zero in the engine."""
 
     engine: LocalEngine
     held_out: np.ndarray | None
@@ -132,13 +141,13 @@ def _members(
 
 
 def _first_free(maker: Any, taken: list[Stage], size: int) -> int:
-    """Number of the first batch of features, of a size, that stages have not used.
+    """Number of the first batch of this size that no stage has used.
 
     Blocks of a generator whose features come to an end are slices of them: those of another size go on where the last
     one ended, or less than a batch before. Numbers of others are seeds.
     """
-    is_sliced = not getattr(maker, "needs_residual", False) and hasattr(maker, "width_of")
-    if is_sliced and maker.width_of(1 << 40, size) == 0:
+    needs_residual = isinstance(maker, NeedsResidual) and maker.needs_residual
+    if not needs_residual and isinstance(maker, KnowsWidth) and maker.width_of(1 << 40, size) == 0:
         return max(((stage.number + 1) * stage.size for stage in taken), default=0) // size
     return max((stage.number for stage in taken), default=-1) + 1
 
@@ -161,22 +170,22 @@ def _rows(X: Any, precision: str) -> Any:
 
 
 def _given(options: StagewiseOptions, X: Any) -> Any:
-    """The generator of the options, or one that suits the rows, not prepared."""
+    """Generator of the options, or the default one for these rows, not prepared."""
     given = automatic(sparse.issparse(X), X.shape[1]) if options.generator is None else options.generator
     if isinstance(given, str):
         return features.parse(given)
-    if isinstance(given, type) or not (hasattr(given, "prepare") and hasattr(given, "make")):
+    if isinstance(given, type) or not (isinstance(given, Prepares) and isinstance(given, Makes)):
         raise OptionError(f"generator={given!r} makes no features: it needs `prepare` and `make`")
     return given
 
 
 def _generator(options: StagewiseOptions, X: Any, seed: int) -> Any:
-    """The generator of the options, prepared with X; what was given stays as it was."""
+    """Copy of the generator of the options, prepared with X."""
     from sklearn.base import clone
 
     given = _given(options, X)
-    made: Any = clone(given) if hasattr(given, "get_params") else copy.deepcopy(given)
-    if options.n_jobs is not None and hasattr(made, "set_params"):  # a generator's own number of threads goes first
+    made: Any = clone(given) if isinstance(given, HasParameters) else copy.deepcopy(given)
+    if options.n_jobs is not None and isinstance(made, TakesParameters):  # its own number of threads goes first
         open_ = [name for name, value in made.get_params().items() if name.endswith("n_jobs") and value is None]
         made.set_params(**dict.fromkeys(open_, options.n_jobs))
     made.prepare(X, seed)
@@ -186,7 +195,7 @@ def _generator(options: StagewiseOptions, X: Any, seed: int) -> Any:
 def _check_memory(maker: Any, n: int, options: StagewiseOptions) -> None:
     """Refuse stages whose matrices do not fit into the available memory."""
     size = int(options.block_size)
-    p = maker.width_of(0, size) if hasattr(maker, "width_of") else size
+    p = maker.width_of(0, size) if isinstance(maker, KnowsWidth) else size
     needed = 24 * p * p + min(n * p * np.dtype(options.precision).itemsize, int(options.block_memory))
     available = memory.available_memory() if needed >= memory.WORTH_ASKING else None
     if available is not None and needed > available:
@@ -197,7 +206,7 @@ def _check_memory(maker: Any, n: int, options: StagewiseOptions) -> None:
 
 
 def _empty(generator: Any, data: _Data, encoded: Encoded, options: StagewiseOptions) -> StagewiseModel:
-    """The model before the first stage: the means of the labels, or their logarithms."""
+    """Model before the first stage, which predicts the means of the labels, or their logarithms."""
     k = encoded.n_columns
     means = np.clip(data.engine.sum(LabelWeights(k))[0], 1e-9, 1.0 - 1e-9)
     if options.update == "softmax":
@@ -209,7 +218,7 @@ def _empty(generator: Any, data: _Data, encoded: Encoded, options: StagewiseOpti
 
 
 def _goes_on(start: StagewiseModel, encoded: Encoded, X: Any, options: StagewiseOptions) -> bool:
-    """Whether stages can be added to a model: it must be what these options would have begun with."""
+    """Whether stages can be added to a model, because these options would have started in the same way."""
     seed = int(options.random_state or 0)
     return (
         np.array_equal(start.classes, encoded.classes)
@@ -218,25 +227,25 @@ def _goes_on(start: StagewiseModel, encoded: Encoded, X: Any, options: Stagewise
         and start.update == options.update
         and len(start.members) <= options.n_models  # an interrupted fit has fewer
         and start.dtype == options.precision
-        and getattr(start.generator, "seed_", seed) == seed
+        and (not isinstance(start.generator, Seeded) or start.generator.seed_ == seed)
         and _are_alike(_given(options, X), start.generator)
     )
 
 
 def _are_alike(one: Any, other: Any) -> bool:
-    """Whether parameters are equal, or generators have equal parameters; threads are no parameter of the features."""
+    """Whether parameters are equal, or generators have equal parameters except the number of threads."""
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):  # files have lists only
         return len(one) == len(other) and all(map(_are_alike, one, other))
-    if hasattr(one, "prepare") or hasattr(one, "get_params"):
+    if isinstance(one, (Prepares, HasParameters)):
         if type(one) is not type(other):
             return False
-        mine, others = (step.get_params(deep=False) if hasattr(step, "get_params") else {} for step in (one, other))
+        mine, others = (step.get_params(deep=False) if isinstance(step, HasParameters) else {} for step in (one, other))
         return all(_are_alike(value, others[name]) for name, value in mine.items() if name != "n_jobs")
     return one is other or bool(np.array_equal(one, other))
 
 
 def _held_out(fraction: float | None, weights: np.ndarray, seed: int) -> np.ndarray:
-    """Rows to measure on, ascending: a fraction of those that have weight."""
+    """Indices of the held-out rows, ascending: a fraction of the rows with a weight above zero."""
     if fraction is None:
         return np.zeros(0, np.int64)
     order = np.flatnonzero(weights > 0.0)

@@ -59,10 +59,10 @@ class Options:
 _COMMON: dict[str, tuple[Callable[[Any], bool], str]] = {
     "alpha": (lambda v: 0.0 <= v < math.inf, "a finite number ≥ 0"),
     "tol": (lambda v: 0.0 < v < math.inf, "a number > 0"),
-    "max_iter": (lambda v: v == int(v) and v >= 0, "a whole number ≥ 0"),
+    "max_iter": (lambda v: v == int(v) and v >= 0, "an integer ≥ 0"),
     "max_time": (lambda v: v > 0.0, "seconds > 0 or None"),
-    "random_state": (lambda v: operator.index(v) >= 0, "a whole number ≥ 0 or None"),
-    "verbose": (lambda v: operator.index(v) >= 0, "a whole number ≥ 0"),
+    "random_state": (lambda v: operator.index(v) >= 0, "an integer ≥ 0 or None"),
+    "verbose": (lambda v: operator.index(v) >= 0, "an integer ≥ 0"),
 }
 _MAY_BE_NONE = ("max_time", "random_state")
 

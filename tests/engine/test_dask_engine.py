@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from dask_rows import on_cluster, source
-from test_engines import ANYWHERE, QUICK_LOSSES, _constant, _double, _failing, _total, problem, settled, solve, table
-
-from lineal.errors import DataError
+from dask_rows import on_cluster
+from test_engines import QUICK_LOSSES, _constant, _double, _failing, _total, problem, settled, solve, table
 
 pytest.importorskip("distributed")
 

@@ -11,7 +11,8 @@ from served_rows import ServedRows
 
 from lineal import losses, penalties
 from lineal.design import wrap
-from lineal.design.shift import far_columns, shift_columns
+from lineal.design.odd_columns import far_columns
+from lineal.design.shift import shift_columns
 from lineal.engine.local import LocalEngine
 from lineal.penalties.regulariser import Regulariser
 from lineal.problem.conditioned import COPY, conditioned

@@ -59,7 +59,7 @@ class LinearClassifierCV(LinearClassifier):
     best_index_, chosen_index_ : positions of the best mean score and of α.
     n_nonzero_ : weights that are not zero, at every α, fitted to all rows.
     n_nonzero_rows_ : features with a weight that is not zero, of the same fits.
-    alpha_max_ : the smallest α at which all weights are zero; None where there is none, as for l2.
+    alpha_max_ : the smallest α at which all weights are zero; None if there is none, as for l2.
     certificates_ : certificates of those fits.
     coef_path_, intercept_path_ : (n_alphas, k, d) and (n_alphas, k), with `keep_path=True`.
     search_ : all of this as a `Search`.
@@ -193,7 +193,7 @@ class LinearClassifierCV(LinearClassifier):
         return PathOptions(**{name: getattr(self, name) for name in own}, folds=int(folds), scoring=scoring)
 
     def _folds(self, X: Any, y: Any, groups: Any) -> Any:
-        """Pairs of rows; None where the search makes its own."""
+        """Pairs of rows; None if the search makes its own."""
         cv = 5 if self.cv is None else self.cv
         if isinstance(cv, int | np.integer):
             if groups is None:
@@ -204,7 +204,7 @@ class LinearClassifierCV(LinearClassifier):
         return list(check_cv(cv, y, classifier=True).split(X, y, groups))
 
     def _scorer(self, X: Any, y: Any, sample_weight: Any, offsets: Any) -> _SklearnScorer | None:
-        """A scorer of scikit-learn, where that is asked for."""
+        """Scorer of scikit-learn, if `scoring` names one."""
         if self.scoring is None or (isinstance(self.scoring, str) and self.scoring in measure_names()):
             return None
         if offsets is not None:

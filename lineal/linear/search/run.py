@@ -157,7 +157,7 @@ class _Lane:
 
 
 def _lanes(problem: Problem, folds: list[Fold], sample_weight: np.ndarray | None) -> list[_Lane]:
-    """One lane per fold, and as the last one all rows."""
+    """Lanes: one per fold, and one for all rows at the end."""
     lanes = []
     n = problem.objective.engine.shape[0]
     for number, fold in enumerate(folds):
@@ -305,7 +305,7 @@ class _Run:
         return np.array_equal(self.scores[-1], self.scores[-2]) and not np.array_equal(self.scores[-1], constant)
 
     def finish(self) -> tuple[Model, Solution, Search]:
-        """The model at the α that is chosen."""
+        """Model at the selected α."""
         best, chosen = self._choose()
         problem = self.problem.with_alpha(self.alphas[chosen])
         if chosen not in self.solutions:

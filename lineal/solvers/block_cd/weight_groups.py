@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from lineal.design.columns import take_columns
 from lineal.design.matrix import Design
-from lineal.design.orders import by_rows
+from lineal.design.orders import by_rows, take_columns
 from lineal.engine.local import LocalEngine
 from lineal.problem.objective import Objective
 from lineal.problem.solution import Certificate
