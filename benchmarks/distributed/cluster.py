@@ -15,7 +15,7 @@ def local_cluster(n_workers: int) -> Iterator[Client]:
     with (
         LocalCluster(
             n_workers=n_workers, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None,
-            memory_limit=0,
+            worker_dashboard_address=None, memory_limit=0, silence_logs="ERROR",
         ) as cluster,
         Client(cluster) as client,
     ):  # fmt: skip
