@@ -21,8 +21,9 @@ from benchmarks.distributed import contestant
 from benchmarks.distributed.contestant import Contestant, Fitted, ranges
 from benchmarks.distributed.traffic import Traffic
 
-#: With a goal, a gap that no fit gets to before; solver="auto" still chooses among all solvers at this tolerance.
-NEVER = 1e-8
+#: With a goal, a gap that no fit gets to before. solver="auto" still chooses among all solvers at the first of them;
+#: without a penalty an objective can approach zero, which needs the second one.
+NEVER, NEVER_UNPENALISED = 1e-8, 1e-15
 
 
 @contextmanager
@@ -84,10 +85,11 @@ def _fitted(X: Any, y: Any, options: dict[str, Any], **engine: Any) -> Fitted:
         seconds.append(time.perf_counter() - start)
         return True
 
+    never = NEVER if options["alpha"] > 0.0 else NEVER_UNPENALISED
     start = time.perf_counter()
     model = lineal.LinearClassifier(
         loss=options["loss"], alpha=options["alpha"], solver=options.get("solver", "auto"),
-        fit_intercept=options.get("fit_intercept", True), tol=options.get("tol", NEVER),
+        fit_intercept=options.get("fit_intercept", True), tol=options.get("tol", never),
         max_iter=options.get("max_iter", 100_000), max_time=options.get("max_time"), n_jobs=options.get("n_jobs"),
         random_state=0, callbacks=[look], **engine,
     ).fit(X, y)  # fmt: skip
