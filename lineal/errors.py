@@ -24,6 +24,10 @@ class ModelFileError(LinealError, ValueError):
     """A model file that is missing, damaged, or written by a newer version."""
 
 
+class CheckpointError(LinealError, ValueError):
+    """A checkpoint file that is damaged, or of another fit."""
+
+
 class DependencyError(LinealError, ImportError):
     """A package that lineal needs is installed in a version that it cannot use."""
 

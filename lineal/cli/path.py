@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lineal.problem.solution import Solution
 
 
-@flags(leave_out=("verbose", "alpha"), searching=PathOptions, training=TrainOptions, reading=ReadOptions)
+@flags(leave_out=("verbose", "alpha", "checkpoint"), searching=PathOptions, training=TrainOptions, reading=ReadOptions)
 def path(
     data: TrainingData,
     model: ModelToWrite,

@@ -52,6 +52,7 @@ class LeastSquaresClassifier(ModelClassifier):
         max_time: float | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        checkpoint: str | None = None,
         callbacks: Iterable[Any] = (),
     ) -> None:
         self.link = link
@@ -65,6 +66,7 @@ class LeastSquaresClassifier(ModelClassifier):
         self.max_time = max_time
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.checkpoint = checkpoint
         self.callbacks = callbacks
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LeastSquaresClassifier:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lineal.errors import OptionError, unknown_value
-from lineal.system.options import Options, option
+from lineal.system.options import Options, checkpoint_option, need_checkpoint, option
 
 LINKS = ("softmax", "sigmoid", "identity")
 
@@ -36,6 +36,7 @@ class LeastSquaresOptions(Options):
     max_time: float | None = option(None, "seconds at most; the best model so far is kept")
     n_jobs: int | None = option(None, "threads; None or -1 means all cores")
     verbose: int = option(0, "1 shows progress: a bar on a terminal, lines elsewhere")
+    checkpoint: str | None = checkpoint_option()
 
     def checked(self) -> LeastSquaresOptions:
         """Return these options, or raise an error that names the first one that is not valid."""
@@ -65,6 +66,7 @@ class LeastSquaresOptions(Options):
             if getattr(self, name) is not None:
                 self.need_common(name)
         self.need_flags("fit_intercept")
+        need_checkpoint(self.checkpoint)
         if self.verbose is not True and self.verbose is not False:
             self.need_common("verbose")
         return self

@@ -74,6 +74,7 @@ class _Online(BaseEstimator):
         n_jobs: int | None = None,
         theorem: bool = False,
         verbose: int = 0,
+        checkpoint: str | None = None,
         namespaces: dict[str, Any] | None = None,
     ) -> None:
         self.loss = loss
@@ -103,6 +104,7 @@ class _Online(BaseEstimator):
         self.n_jobs = n_jobs
         self.theorem = theorem
         self.verbose = verbose
+        self.checkpoint = checkpoint
         self.namespaces = namespaces
 
     def _parameters(self) -> OnlineOptions:

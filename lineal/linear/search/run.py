@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from lineal.errors import DataError
+from lineal.errors import DataError, OptionError
 from lineal.linear.fit import Problem, blas_threads, finished, held_out_folds, prepare
 from lineal.linear.folds import Fold, from_pairs, stratified
 from lineal.linear.model import Model
@@ -87,6 +87,10 @@ def search_problem(
 ) -> tuple[Model, Solution, Search]:
     """`search` on rows that any engine holds. `sample_weight` are those of the problem, without class weights."""
     options = problem.options
+    if options.checkpoint is not None:
+        raise OptionError(
+            "checkpoint is for one fit, and a search for alpha makes many: leave it out, or fit with a given alpha"
+        )
     held_out_folds(problem)  # refuses early what cannot be learnt from held-out rows
     n = problem.objective.engine.shape[0]
     seed = options.random_state or 0
