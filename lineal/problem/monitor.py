@@ -113,8 +113,9 @@ class Monitor:
         self._keep(iteration)
         results = [callback(snapshot) for callback in self.budget.callbacks]  # all, even if one ends the fit
         if any(isinstance(result, bool | np.bool_) and result for result in results):
+            self._write()
             return "stopped"
-        return self.must_end(iteration)
+        return self._ending(iteration)
 
     def count(self, iteration: int, gap: float) -> str | None:
         """Record an iteration without computing its objective and weights, which are None in the history."""
@@ -123,7 +124,14 @@ class Monitor:
         row = {"iteration": iteration, "seconds": self.seconds, "objective": None, "gap": gap, "nonzero_rows": None}
         self.history.append(row)
         self._keep(iteration)
-        return self.must_end(iteration)
+        return self._ending(iteration)
+
+    def _ending(self, iteration: int) -> str | None:
+        """Status with which the loop must end, after a checkpoint from which it could continue; None to continue."""
+        status = self.must_end(iteration)
+        if status is not None:
+            self._write()
+        return status
 
     def _is_recorded(self, iteration: int) -> bool:
         """Whether this is the iteration that the loop continues from, which callbacks have seen."""
