@@ -119,7 +119,7 @@ class Checkpoint:
             tensors = {_DOCUMENT: np.frombuffer(text.encode(), np.uint8), **arrays}
             with whole_file(self.path) as file:
                 write_tensors(file, {"lineal_checkpoint": __version__, "blake2b": checksum("", tensors)}, tensors)
-        except (LinealError, MemoryError) as error:
+        except (LinealError, MemoryError, TypeError, ValueError) as error:
             if not self._has_failed:
                 warnings.warn(f"no checkpoint was written, the fit goes on: {error or 'no memory'}", stacklevel=2)
             self._has_failed = True

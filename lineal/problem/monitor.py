@@ -148,6 +148,10 @@ class Monitor:
         if checkpoint.is_due():
             self._write()
 
+    def save(self) -> None:
+        """Write a checkpoint with the state at the last call of `record`, for a fit that ends before its end."""
+        self._write()
+
     def _write(self) -> None:
         """Write the last state of the loop, unless that is done."""
         if self.budget.checkpoint is not None and self._latest is not None and not self._is_written:

@@ -35,7 +35,7 @@ from lineal.problem import steps
 from lineal.problem.budget import Budget
 from lineal.problem.checkpoint import Checkpoint
 from lineal.problem.loop_state import LoopState
-from lineal.problem.monitor import ENDED, Callback, Monitor
+from lineal.problem.monitor import Callback, Monitor
 from lineal.problem.solution import Run
 
 #: Relative decrease of the mean squared error that is worth another iteration.
@@ -97,9 +97,7 @@ def solve(
             run.add(W, b, V, float(error))
             status = monitor.record(len(run.weights), run.error, np.nan, W, b)
     W_all, b_all, V_all = run.iterations
-    status = "converged" if status is None or run.gains_less_than(min_gain) else status
-    if status not in ENDED:
-        monitor.save()
+    status = status or "converged"
     if not W_all:
         W_all, b_all, V_all = _constant(engine, len(basis))
     message = _explain(status, max_iter, min_gain)
