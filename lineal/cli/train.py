@@ -27,6 +27,7 @@ from lineal.cli.training import (
     ModelToWrite,
     TrainingData,
     Verbose,
+    announced,
     fit_rows,
     options_of,
     seconds_text,
@@ -135,7 +136,8 @@ def train(
         from lineal.data.holdout import split
 
         (rows, measured), on = split(rows, holdout, given[model_type].get("random_state", 0)), "holdout"
-    fitted, solution = fit_rows(model_type, rows, options, tune)
+    with announced(options):
+        fitted, solution = fit_rows(model_type, rows, options, tune)
     clock.lap("fit")
     save_model(fitted, model)
     if history is not None:

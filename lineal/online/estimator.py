@@ -140,6 +140,8 @@ class _Online(BaseEstimator):
         kinds = self._kinds(options, X.shape[1])
         if options.max_time is not None:
             raise OptionError("max_time with partial_fit: every call learns from all of its rows; use fit")
+        if options.checkpoint is not None:
+            raise OptionError("checkpoint with partial_fit: save the model between two calls, or use fit")
         if self._trainer is None:
             self._trainer = Trainer(options, kind, classes, None, X.shape[1])
         trainer = self._trainer

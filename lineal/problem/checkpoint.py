@@ -15,6 +15,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,9 @@ EVERY, EVERY_VARIABLE = 30.0, "LINEAL_CHECKPOINT_SECONDS"
 
 #: Largest fraction of the time that is spent on writing checkpoints.
 LARGEST_SHARE = 0.05
+
+#: What is called with one line when a fit continues from its checkpoint; by default, only verbose fits print it.
+listener: ContextVar[Callable[[str], None] | None] = ContextVar("listener", default=None)
 
 #: Name of the tensor that holds the JSON text.
 _DOCUMENT = "document"
@@ -85,7 +89,7 @@ class Checkpoint:
                 "options, delete the file, or name another one"
             )
         saved = self._found["saved"]
-        self.tell(f"continuing from {self.path}: iteration {saved.iteration}, {saved.seconds:.1f} seconds so far")
+        self.tell(f"continuing from {self.path}, after {saved.seconds:.1f} seconds of training")
 
     @property
     def found_phase(self) -> tuple[str, Any] | None:
@@ -144,7 +148,8 @@ def checkpoint_of(options: Any) -> Checkpoint | None:
     """The checkpoint that options name, read if it exists; None if they name none."""
     if options.checkpoint is None:
         return None
-    return Checkpoint(options.checkpoint, print_line if options.verbose else lambda line: None)
+    tell = listener.get() or (print_line if options.verbose else lambda line: None)
+    return Checkpoint(options.checkpoint, tell)
 
 
 def _read(path: str) -> dict[str, Any]:
