@@ -50,6 +50,7 @@ def fit_least_squares(
     tol = 1e-3 if options.tol is None else options.tol
     with blas_threads(problem), Progress(options.verbose, tol) as progress:
         shown = (*progress.callbacks, *callbacks)
+        model: Model | CalibratedModel
         if options.calibration is not None:
             model, fitted = _calibrated(problem, options, shown, checkpoint)
         else:

@@ -15,8 +15,8 @@ from scipy import sparse
 from lineal.core import threads
 from lineal.design.matrix import summed
 from lineal.errors import CheckpointError, DataError
-from lineal.online.row_digest import RowDigest
 from lineal.online.options import RATES, TUNE, OnlineOptions
+from lineal.online.row_digest import RowDigest
 from lineal.online.trainer import Block, Trainer
 from lineal.problem.checkpoint import MISFITS, Checkpoint, Saved, checkpoint_of
 from lineal.problem.fingerprint import Fingerprint

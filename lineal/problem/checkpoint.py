@@ -67,7 +67,8 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str], tell: Callable[[str], None] = lambda line: None) -> None:
         self.path, self.tell = os.fspath(path), tell
-        self.phase, self.facts = "", None
+        self.phase = ""
+        self.facts: dict[str, Any] | None = None
         self._fingerprint: Fingerprint = {}
         self._every, self._cost = _seconds_between(), 0.0
         self._last = time.monotonic()
@@ -92,11 +93,11 @@ class Checkpoint:
         self.tell(f"continuing from {self.path}, after {saved.seconds:.1f} seconds of training")
 
     @property
-    def found_phase(self) -> tuple[str, Any] | None:
+    def found_phase(self) -> tuple[str, dict[str, Any] | None] | None:
         """Name and facts of the phase in which the fit was interrupted; None if this is a new fit."""
         return None if self._found is None else (self._found["phase"], self._found["facts"])
 
-    def enter(self, phase: str, facts: Any = None) -> None:
+    def enter(self, phase: str, facts: dict[str, Any]) -> None:
         """Begin the next phase."""
         self.phase, self.facts = phase, facts
 

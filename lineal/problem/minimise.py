@@ -99,8 +99,8 @@ def _first(fit: _Fit, budget: Budget) -> Solution:
 
 def _before_float64(checkpoint: Checkpoint) -> Solution | None:
     """Solution of the first fit, if a checkpoint was written during the second one, in float64."""
-    phase, facts = checkpoint.found_phase or ("", None)
-    return Solution(**facts) if phase == FLOAT64 else None
+    phase, facts = checkpoint.found_phase or ("", {})
+    return Solution(**facts) if phase == FLOAT64 and facts else None
 
 
 def _is_finite(objective: Objective, solution: Solution) -> bool:

@@ -141,8 +141,10 @@ class Monitor:
         """Note the state of the loop, and write a checkpoint if it is due."""
         self.has_iterate = True
         checkpoint = self.budget.checkpoint
-        if checkpoint is None or self._loop is None:
+        if checkpoint is None:
             return
+        if self._loop is None:
+            raise OptionError("this solver writes no checkpoints: leave out checkpoint, or use another solver")
         last = [dict(self.history[-1])]  # which the loop may complete later
         self._latest, self._is_written = Saved(iteration, self.seconds, last, self._loop.loop_state()), False
         if checkpoint.is_due():

@@ -77,7 +77,8 @@ def solve(
     run = _Run(0.0)
     predictions = engine.state(replayed, *run.iterations)
     run.error = first = float(engine.sum(error_of, states=(predictions,))[0])
-    with Monitor(Budget(max_iter=max_iter, max_time=max_time, callbacks=callbacks, checkpoint=checkpoint)) as monitor:
+    budget = Budget(max_iter=max_iter, max_time=max_time, callbacks=tuple(callbacks), checkpoint=checkpoint)
+    with Monitor(budget) as monitor:
         if monitor.resume(run):
             predictions = engine.state(replayed, *run.iterations)
             W, b = run.weights[-1], run.intercepts[-1]

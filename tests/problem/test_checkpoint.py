@@ -183,21 +183,22 @@ def test_a_fit_that_continues_in_float64(tmp_path, monkeypatch):
 
     def dying(snapshot):
         seen.append(snapshot.iteration)
-        if dtype is not None and snapshot.weights.dtype == dtype and len(seen) > 2:
+        if deadly and snapshot.weights.dtype == deadly[0] and len(seen) > 2:
             raise Killed
 
     def solve(**keywords):
         return minimise(solvers.get("newton"), objective, tol=1e-15, max_iter=200, callbacks=[dying], **keywords)
 
-    dtype = None
+    deadly = []
     wanted = solve()
     assert "float64" in wanted.message
     for dtype, phase in ((np.float32, ""), (np.float64, "float64")):
         seen.clear()
+        deadly[:] = [dtype]
         with pytest.raises(Killed):
             solve(checkpoint=Checkpoint(path))
         assert Checkpoint(path).found_phase[0] == phase
-    dtype = None
+    deadly.clear()
     same(solve(checkpoint=Checkpoint(path)), wanted)
 
 
@@ -362,7 +363,7 @@ def test_damaged_files_are_refused(tmp_path):
         else:
             content += b"more"
         path.write_bytes(content)
-        with pytest.raises(CheckpointError, match="delete the file|name another file|continue with that version"):
+        with pytest.raises(CheckpointError, match=r"delete the file|name another file|continue with that version"):
             Checkpoint(path)
     path.write_bytes(whole)
     assert Checkpoint(path).found_phase is not None
@@ -400,7 +401,7 @@ def test_a_folder_that_does_not_exist_is_refused_before_the_fit(tmp_path):
         with pytest.raises(LinealError, match="cannot write"):
             LinearClassifier(checkpoint=path).fit(X, y)
     for path in (3, "", True):
-        with pytest.raises(OptionError, match="checkpoint=.* is not the name of a file"):
+        with pytest.raises(OptionError, match=r"checkpoint=.* is not the name of a file"):
             LinearClassifier(checkpoint=path).fit(X, y)
 
 

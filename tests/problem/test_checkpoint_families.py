@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits, load_iris
+from sklearn.datasets import load_iris
 
 import lineal
 from lineal.problem.checkpoint import EVERY_VARIABLE

@@ -76,7 +76,7 @@ def descend(objective: Objective, budget: Budget, start: Start, metric: Callable
                 derivative = dot(direction, gradient, threads)
             must_end = partial(monitor.must_end, iteration)
             trial = _search(centred, run.theta, direction, run.value, derivative, noise, threads, must_end)
-            if trial is None or (monitor.has_checkpoint and must_end()):  # which a search that was cut short would change
+            if trial is None or (monitor.has_checkpoint and must_end()):  # the search may have been cut short
                 status = must_end() or ("stalled" if not pairs else None)
                 pairs.clear()
                 continue
