@@ -31,8 +31,8 @@ def rows(tmp_path_factory):
 
 LINES = {
     "lbfgs": "--loss softmax --solver lbfgs --alpha 1e-8 --tol 1e-7",
-    "fista": "--loss logistic --penalty l1 --solver fista --alpha 1e-3 --tol 1e-3 --max-iter 5000",
-    "dual_cd": "--loss hinge --solver dual_cd --alpha 1e-2 --tol 1e-4 --max-iter 5000 --n-jobs 1",
+    "fista": "--loss logistic --penalty l1 --solver fista --alpha 1e-1 --tol 1e-2",
+    "dual_cd": "--loss hinge --solver dual_cd --alpha 1e-1 --tol 1e-2 --n-jobs 1",
     "online": "--online --passes 40 --hold-out 0 --bits 12 --block-bytes 20000",
 }
 #: Those that `make test` runs.
