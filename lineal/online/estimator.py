@@ -74,6 +74,7 @@ class _Online(BaseEstimator):
         n_jobs: int | None = None,
         theorem: bool = False,
         verbose: int = 0,
+        checkpoint: str | None = None,
         namespaces: dict[str, Any] | None = None,
     ) -> None:
         self.loss = loss
@@ -103,6 +104,7 @@ class _Online(BaseEstimator):
         self.n_jobs = n_jobs
         self.theorem = theorem
         self.verbose = verbose
+        self.checkpoint = checkpoint
         self.namespaces = namespaces
 
     def _parameters(self) -> OnlineOptions:
@@ -138,6 +140,8 @@ class _Online(BaseEstimator):
         kinds = self._kinds(options, X.shape[1])
         if options.max_time is not None:
             raise OptionError("max_time with partial_fit: every call learns from all of its rows; use fit")
+        if options.checkpoint is not None:
+            raise OptionError("checkpoint with partial_fit: save the model between two calls, or use fit")
         if self._trainer is None:
             self._trainer = Trainer(options, kind, classes, None, X.shape[1])
         trainer = self._trainer
