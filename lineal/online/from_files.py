@@ -48,7 +48,7 @@ class FileLearner:
 
     def __init__(
         self,
-        path: str,
+        path: str | list[str],
         options: OnlineOptions,
         reading: dict[str, Any],
         labels: Labels,
