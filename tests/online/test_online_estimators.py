@@ -16,6 +16,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lineal import OnlineClassifier, OnlineRegressor
+from lineal.data.binary.layout import write_layout
+from lineal.data.dataset import Dataset
+from lineal.errors import DataError
 from lineal.online.options import OnlineOptions
 
 ORDER = "rows are learned from one after the other, so that their order and number count"
