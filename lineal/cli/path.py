@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @flags(
-    leave_out=("verbose", "alpha"), searching=PathOptions, training=TrainOptions, cluster=ClusterOptions,
+    leave_out=("verbose", "alpha", "checkpoint"), searching=PathOptions, training=TrainOptions, cluster=ClusterOptions,
     reading=ReadOptions,
 )  # fmt: skip
 def path(

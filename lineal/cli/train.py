@@ -28,6 +28,7 @@ from lineal.cli.training import (
     ModelToWrite,
     TrainingData,
     Verbose,
+    announced,
     bad_lines_of,
     fit_rows,
     options_of,
@@ -184,7 +185,8 @@ def _train(given: _Rows, wanted: _Model, outputs: _Outputs) -> int | None:
         from lineal.data.holdout import split
 
         (rows, measured), on = split(rows, given.holdout, given.seed), "holdout"
-    fitted, solution = fit_rows(wanted.kind, rows, wanted.options, wanted.tune)
+    with announced(wanted.options):
+        fitted, solution = fit_rows(wanted.kind, rows, wanted.options, wanted.tune)
     clock.lap("fit")
     save_model(fitted, outputs.model)
     if outputs.history is not None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from lineal.cli.files import READS_DATA, STDIN, WRITES, note_header, read_labelled, with_labels
 from lineal.cli.flags import flag_of, parse_class_weight, parse_solver_options
+from lineal.cli.terminal import say
 from lineal.data.options import ReadOptions
 from lineal.errors import OptionError, unknown_value
 from lineal.least_squares.options import LeastSquaresOptions
@@ -55,6 +58,21 @@ FAMILIES = {
     "stagewise": Family(StagewiseOptions, "lineal.stagewise.fit", "fit_stagewise"),
     "online": Family(OnlineOptions),
 }
+
+
+@contextmanager
+def announced(options: Any) -> Iterator[None]:
+    """Say so if a fit in this context continues from its checkpoint."""
+    if options.checkpoint is None:
+        yield
+        return
+    from lineal.problem.checkpoint import listener
+
+    before = listener.set(lambda line: say(f"note: {line}"))
+    try:
+        yield
+    finally:
+        listener.reset(before)
 
 
 class Clock:

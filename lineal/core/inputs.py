@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
@@ -43,6 +44,18 @@ _LONG = 2**18
 
 #: All integers up to this one are exact in float64.
 EXACT = 2**53
+
+
+def is_lazy(X: Any) -> bool:
+    """Whether X is a Dask collection, or a list of Delayed objects or futures. Dask is not imported for this."""
+    if "dask" not in sys.modules:
+        return False
+    from dask import is_dask_collection
+
+    if not isinstance(X, list | tuple):
+        return bool(is_dask_collection(X))
+    futures = sys.modules["distributed"].Future if "distributed" in sys.modules else ()
+    return bool(X) and all(is_dask_collection(one) or isinstance(one, futures) for one in X)
 
 
 def checked(values: Any, name: str) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 from lineal.design import Design
 from lineal.engine.base import Block
 from lineal.engine.in_process import InProcess
-from lineal.engine.state import StateCache
+from lineal.engine.state import Piece, RowState, StateCache
 
 #: Largest number of bytes for the scores of a block.
 SCORE_BYTES = 64 << 20
@@ -114,3 +114,28 @@ class LocalEngine(InProcess):
             )
             for start, stop in cuts
         ]
+
+
+def pieces_of(engine: Any, state: RowState) -> list[Piece] | None:
+    """The pieces of a row state in block order, for a checkpoint; None if a local engine does not keep all of them.
+
+    State that is not kept is rebuilt from its parameters for every step, with the same result.
+    """
+    if not isinstance(engine, LocalEngine):
+        return None
+    found = [engine.cache.kept.get((state.key, number)) for number in range(len(engine._blocks))]
+    if any(entry is None or entry[0] != state.version for entry in found):
+        return None
+    return [dict(entry[1]) for entry in found if entry is not None]
+
+
+def put_pieces(engine: Any, state: RowState, pieces: list[Piece] | None) -> None:
+    """Give the pieces of a checkpoint to a new row state."""
+    if pieces is None:
+        return
+    if not isinstance(engine, LocalEngine) or len(pieces) != len(engine._blocks):
+        raise ValueError("its rows are in other blocks")
+    for number, (piece, block) in enumerate(zip(pieces, engine._blocks)):
+        if any(len(array) != block.n for name, array in piece.items() if array.ndim == 2 and array.size):
+            raise ValueError("its blocks have other lengths")
+        engine.cache.put(number, state.use(), piece)

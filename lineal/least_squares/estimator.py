@@ -56,6 +56,7 @@ class LeastSquaresClassifier(ModelClassifier):
         engine: str = "auto",
         memory_budget: str | int | None = None,
         verbose: int = 0,
+        checkpoint: str | None = None,
         callbacks: Iterable[Any] = (),
     ) -> None:
         self.link = link
@@ -71,6 +72,7 @@ class LeastSquaresClassifier(ModelClassifier):
         self.engine = engine
         self.memory_budget = memory_budget
         self.verbose = verbose
+        self.checkpoint = checkpoint
         self.callbacks = callbacks
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LeastSquaresClassifier:

@@ -19,8 +19,10 @@ from lineal.linear.fit import Problem, blas_threads, labels_of, prepare, prepare
 from lineal.linear.model import Model
 from lineal.linear.options import TrainOptions
 from lineal.numerics.basis import functions
+from lineal.problem.checkpoint import Checkpoint, checkpoint_of
+from lineal.problem.fingerprint import of_rows
 from lineal.problem.minimise import minimise
-from lineal.problem.monitor import Callback, checked_callbacks
+from lineal.problem.monitor import ENDED, Callback, checked_callbacks
 from lineal.problem.solution import Solution
 from lineal.solvers import calibrated, least_squares
 from lineal.system import memory
@@ -36,7 +38,8 @@ def fit_least_squares_rows(
             rows.X, labels_of(rows), options, sample_weight=rows.weights, class_names=rows.class_names,
             callbacks=callbacks,
         )  # fmt: skip
-    return _fit(_problem(lambda shared: prepare_source(rows, shared), options), options, callbacks)
+    checkpoint = checkpoint_of(options)
+    return _fit(_problem(lambda shared: prepare_source(rows, shared), options), options, callbacks, checkpoint)
 
 
 def fit_least_squares(
@@ -53,16 +56,16 @@ def fit_least_squares(
     Dense X may be of any numeric type: it is converted some rows at a time.
     """
     options = options.checked()
-    design = wrap_any(X)
+    design, checkpoint = wrap_any(X), checkpoint_of(options)
 
     def prepared(shared: TrainOptions) -> Problem:
         return prepare(design, y, shared, sample_weight=sample_weight, class_names=class_names)
 
-    return _fit(_problem(prepared, options), options, callbacks)
+    return _fit(_problem(prepared, options), options, callbacks, checkpoint)
 
 
 def _fit(
-    problem: Problem, options: LeastSquaresOptions, callbacks: Iterable[Callback]
+    problem: Problem, options: LeastSquaresOptions, callbacks: Iterable[Callback], checkpoint: Checkpoint | None
 ) -> tuple[Model | CalibratedModel, Any]:
     callbacks, engine = checked_callbacks(callbacks), problem.objective.engine
     (n, d), k, size = engine.shape, problem.encoded.n_columns, engine.dtype.itemsize
@@ -73,9 +76,14 @@ def _fit(
     tol = 1e-3 if options.tol is None else options.tol
     with blas_threads(problem), shown_progress(problem, options.verbose, tol) as progress:
         shown = (*progress.callbacks, *callbacks)
+        model: Model | CalibratedModel
         if options.calibration is not None:
-            return _calibrated(problem, options, shown)
-        return _generalised(problem, options, tol, shown)
+            model, fitted = _calibrated(problem, options, shown, checkpoint)
+        else:
+            model, fitted = _generalised(problem, options, tol, shown, checkpoint)
+    if checkpoint is not None and fitted.status in ENDED:
+        checkpoint.remove()
+    return model, fitted
 
 
 def _problem(prepared: Callable[[TrainOptions], Problem], options: LeastSquaresOptions) -> Problem:
@@ -112,7 +120,11 @@ def _check_border(link: Link, problem: Problem) -> None:
 
 
 def _generalised(
-    problem: Problem, options: LeastSquaresOptions, tol: float, callbacks: tuple[Callback, ...]
+    problem: Problem,
+    options: LeastSquaresOptions,
+    tol: float,
+    callbacks: tuple[Callback, ...],
+    checkpoint: Checkpoint | None,
 ) -> tuple[Model, Solution]:
     method = METHODS[options.accelerated]
     if isinstance(problem.objective, LinkObjective) and method == "quasi_newton":
@@ -120,19 +132,25 @@ def _generalised(
     solution = minimise(
         least_squares.solve, problem.objective, tol=tol, max_time=options.max_time, callbacks=callbacks,
         max_iter=1000 if options.max_iter is None else options.max_iter, n_jobs=options.n_jobs, method=method,
+        checkpoint=checkpoint,
     )  # fmt: skip
     return replace(problem.model_of(solution), options=options.to_json()), solution
 
 
 def _calibrated(
-    problem: Problem, options: LeastSquaresOptions, callbacks: tuple[Callback, ...]
+    problem: Problem, options: LeastSquaresOptions, callbacks: tuple[Callback, ...], checkpoint: Checkpoint | None
 ) -> tuple[CalibratedModel, Any]:
     engine, encoded = problem.objective.engine, problem.encoded
     basis = functions(options.calibration)
     onto = "cube" if encoded.is_multilabel or encoded.n_columns == 1 else "simplex"
+    if checkpoint is not None:
+        names = options.calibration if isinstance(options.calibration, str) else len(basis)
+        facts = {"calibration": names, "alpha": float(options.alpha), "fit_intercept": bool(options.fit_intercept)}
+        checkpoint.match({"solver": "calibrated", **facts, **of_rows(engine)})
     found = calibrated.solve(
         engine, alpha=options.alpha, basis=basis, onto=onto, fit_intercept=options.fit_intercept,
         max_iter=50 if options.max_iter is None else options.max_iter, max_time=options.max_time, callbacks=callbacks,
+        checkpoint=checkpoint,
     )  # fmt: skip
     model = CalibratedModel(
         found.weights, found.intercepts, found.maps, basis, onto, encoded.classes, encoded.is_multilabel,

@@ -7,7 +7,7 @@ from typing import Any
 
 from lineal.engine.choice import check_engine
 from lineal.errors import OptionError, unknown_value
-from lineal.system.options import Options, option
+from lineal.system.options import Options, checkpoint_option, need_checkpoint, option
 
 LINKS = ("softmax", "sigmoid", "identity")
 
@@ -44,6 +44,7 @@ class LeastSquaresOptions(Options):
         None, "memory of this process for rows in files, for example 2GB; None means half of what is available"
     )
     verbose: int = option(0, "1 shows progress: a bar on a terminal, lines elsewhere")
+    checkpoint: str | None = checkpoint_option()
 
     def checked(self) -> LeastSquaresOptions:
         """Return these options, or raise an error that names the first one that is not valid."""
@@ -77,6 +78,7 @@ class LeastSquaresOptions(Options):
                 self.need_common(name)
         self.need_flags("fit_intercept")
         check_engine(self.engine, self.memory_budget)
+        need_checkpoint(self.checkpoint)
         if self.verbose is not True and self.verbose is not False:
             self.need_common("verbose")
         return self

@@ -73,6 +73,7 @@ class LinearClassifier(ModelClassifier):
         memory_budget: str | int | None = None,
         random_state: int | None = None,
         verbose: int = 0,
+        checkpoint: str | None = None,
         warm_start: bool = False,
         callbacks: Iterable[Any] = (),
     ) -> None:
@@ -97,6 +98,7 @@ class LinearClassifier(ModelClassifier):
         self.memory_budget = memory_budget
         self.random_state = random_state
         self.verbose = verbose
+        self.checkpoint = checkpoint
         self.warm_start = warm_start
         self.callbacks = callbacks
 

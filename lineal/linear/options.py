@@ -9,7 +9,7 @@ from lineal import losses, penalties, solvers
 from lineal.engine.choice import check_engine
 from lineal.errors import OptionError, unknown_value
 from lineal.solvers import options as solver_options
-from lineal.system.options import Options, option
+from lineal.system.options import Options, checkpoint_option, need_checkpoint, option
 from lineal.system.solver_options import SolverOptions
 
 #: Ways from scores to label sets (`thresholds.py`, which help texts need not import).
@@ -63,6 +63,7 @@ class TrainOptions(Options):
     )
     random_state: int | None = option(None, "seed of solvers that draw random numbers, and of rows held out")
     verbose: int = option(0, "1 shows progress: a bar on a terminal, lines elsewhere")
+    checkpoint: str | None = checkpoint_option()
 
     def checked(self) -> TrainOptions:
         """Return these options, or raise an error that names the first one that is not valid."""
@@ -78,6 +79,7 @@ class TrainOptions(Options):
         self.need_flags("fit_intercept", "probability")
         check_engine(self.engine, self.memory_budget)
         self._check_threshold()
+        need_checkpoint(self.checkpoint)
         if self.verbose is not True and self.verbose is not False:
             self.need_common("verbose")
         return self

@@ -10,12 +10,12 @@ import os
 import sys
 from typing import Any
 
+from lineal.core.inputs import is_lazy
 from lineal.data.dataset import Dataset
 from lineal.data.source import expand
 from lineal.engine.choice import check_engine
 from lineal.engine.source import Source
 from lineal.errors import DataError, OptionError
-from lineal.models.lazy import is_lazy
 from lineal.system.memory import available_memory, parse_size
 
 

@@ -15,8 +15,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from lineal.core.inputs import Checked
-from lineal.models.lazy import is_lazy, lazily, lazy_accuracy
+from lineal.core.inputs import Checked, is_lazy
+from lineal.models.lazy import lazily, lazy_accuracy
 from lineal.problem.validation import ScoresChecked, validated, validated_weights
 
 

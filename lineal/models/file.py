@@ -12,7 +12,6 @@ names) is stored as a tensor of its UTF-8 bytes, ``description``, and the text u
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import importlib
 import json
 import os
@@ -25,9 +24,9 @@ from lineal import __version__
 from lineal.core.inputs import MAX_FEATURES
 from lineal.data.dataset import Dataset, Schema
 from lineal.errors import LinealError, ModelFileError
-from lineal.models.tensor_file import LONGEST_HEADER, read_tensors
 from lineal.problem.solution import Certificate
 from lineal.system.files import whole_file
+from lineal.system.tensor_file import LONGEST_HEADER, checksum, read_tensors
 
 if TYPE_CHECKING:
     from lineal.engine.source import Source
@@ -61,7 +60,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         if len(encoded) > LONGEST_TEXT or again.classes.dtype == np.uint64:
             tensors = {**tensors, DESCRIPTION: np.frombuffer(encoded, np.uint8)}
             text = _as_text({"format_version": 4, "lineal_version": __version__, "description": DESCRIPTION})
-        content = to_bytes(tensors, {"lineal": text, "blake2b": _checksum(text, tensors)})
+        content = to_bytes(tensors, {"lineal": text, "blake2b": checksum(text, tensors)})
     except (TypeError, ValueError, OverflowError) as error:
         raise ModelFileError(f"the model cannot be saved: {error}") from None
     if again.classes.tolist() != model.classes.tolist():
@@ -94,7 +93,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise ModelFileError(f"{path} is a safetensors file, but not a model of lineal")
     description = _parse(path, metadata["lineal"])
     try:
-        if metadata.get("blake2b") != _checksum(metadata["lineal"], tensors):
+        if metadata.get("blake2b") != checksum(metadata["lineal"], tensors):
             raise ModelFileError(f"{path} is damaged: its checksum does not fit its contents")
         if description["format_version"] == 4:
             description = _parse(path, _text_of(description, tensors))
@@ -152,15 +151,6 @@ def _parse(path: str, text: str) -> dict[str, Any]:
             f"reads formats up to {FORMAT_VERSION}: upgrade lineal"
         )
     return description
-
-
-def _checksum(text: str, tensors: dict[str, np.ndarray]) -> str:
-    digest = hashlib.blake2b(text.encode(), digest_size=16)
-    for name in sorted(tensors):
-        array = np.ascontiguousarray(tensors[name])
-        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        digest.update(array.reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()
 
 
 def label_kind(classes: np.ndarray) -> str:

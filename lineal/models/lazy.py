@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from operator import methodcaller
 from typing import Any
 
 import numpy as np
 
 from lineal.errors import DataError
-
-
-def is_lazy(X: Any) -> bool:
-    """Whether X is a Dask collection, or a list of Delayed objects or futures. Dask is not imported for this."""
-    if "dask" not in sys.modules:
-        return False
-    from dask import is_dask_collection
-
-    if not isinstance(X, list | tuple):
-        return bool(is_dask_collection(X))
-    futures = sys.modules["distributed"].Future if "distributed" in sys.modules else ()
-    return bool(X) and all(is_dask_collection(one) or isinstance(one, futures) for one in X)
 
 
 def lazily(model: Any, method: str, X: Any) -> Any:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 
+from lineal.problem.loop_state import LoopState
 
-class Momentum:
+
+class Momentum(LoopState):
     """The sequence t_1 = 1, t_{i+1} = ½ + √(¼ + t_i²), and how far to extrapolate along each update."""
+
+    state_names = ("t",)
 
     def __init__(self) -> None:
         self.t = 1.0

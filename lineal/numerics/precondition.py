@@ -28,6 +28,7 @@ from lineal.design.products import gram
 from lineal.engine.base import Block
 from lineal.errors import DataError
 from lineal.numerics.centred import Centred
+from lineal.problem.loop_state import LoopState
 from lineal.problem.objective import Objective
 
 #: Largest number of features for which a d × d matrix is decomposed.
@@ -49,8 +50,10 @@ class Metric(Protocol):
         ...
 
 
-class Spectral(abc.ABC):
+class Spectral(LoopState, abc.ABC):
     """Preconditioner M(c) whose inverse is cheap for any c."""
+
+    state_names = ("curvature",)
 
     def __init__(self, curvature: float) -> None:
         self.curvature = curvature

@@ -8,6 +8,7 @@ the names of the monomials, 24 more where evidence is kept, and up to 16 MB that
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from lineal.online.options import OnlineOptions
 from lineal.online.parents import Parents
 from lineal.online.state import Rows
 from lineal.online.table import WeightTable, check
+from lineal.problem.loop_state import LoopState, put
 
 #: An example with more monomials than this is refused.
 MAX_MONOMIALS = 1 << 27
@@ -33,7 +35,7 @@ _KINDS = {
 }
 
 
-class Products:
+class Products(LoopState):
     """Products by which the rows of a learner are expanded.
 
     Parameters
@@ -41,6 +43,8 @@ class Products:
     options : checked `OnlineOptions`.
     n_examples : examples of all passes together, for equal epochs; None if the number is not known.
     """
+
+    state_names = ("epoch", "clashes", "cuts", "monomials", "named")
 
     def __init__(self, options: OnlineOptions, n_examples: int | None) -> None:
         if options.schedule in ("equal", "halving") and n_examples is None:
@@ -92,6 +96,34 @@ class Products:
             clashes=np.zeros(2, np.int64) if clashes is None else clashes, cuts=np.zeros(1, np.int64),
             origin=np.zeros(len(self.origin), np.int64), memo=_memo(self.parents),
         )  # fmt: skip
+
+    # --- checkpoints
+
+    @property
+    def monomials(self) -> list[tuple[int, ...]]:
+        """The parents as tuples of columns."""
+        return self.parents.monomials
+
+    @property
+    def named(self) -> dict[str, np.ndarray]:
+        """Everything about the slots whose monomials have names."""
+        slots = np.flatnonzero(self.origin)
+        found = {"slots": slots, "origin": self.origin[slots], "active": np.flatnonzero(self.active)}
+        return found if not len(self.evidence) else {**found, "evidence": self.evidence[slots]}
+
+    def restore_part(self, name: str, value: Any) -> None:
+        """Restore one of the attributes in `state_names`; kernels refer to the arrays."""
+        if name in ("clashes", "cuts"):
+            put(getattr(self, name), value)
+        elif name == "monomials":
+            self.parents = Parents(value)
+        elif name == "named":
+            self.origin[value["slots"]] = value["origin"]
+            self.active[value["active"]] = 1
+            if len(self.evidence):
+                self.evidence[value["slots"]] = value["evidence"]
+        else:
+            super().restore_part(name, value)
 
     # --- growing
 
@@ -203,7 +235,7 @@ class Products:
             found["active"] = np.flatnonzero(self.active).astype(np.int64)
         return found
 
-    def restore(self, parents: Parents, slots: np.ndarray, tensors: dict[str, np.ndarray], width: int) -> None:
+    def restore_tensors(self, parents: Parents, slots: np.ndarray, tensors: dict[str, np.ndarray], width: int) -> None:
         """Inverse of `tensors`, for rows of `width` columns; raises a ValueError if they do not fit."""
         m, inside = len(slots), slots < self.slots
         check("clashes", tensors["clashes"], (2,), np.int64)

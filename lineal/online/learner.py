@@ -42,11 +42,12 @@ from lineal.online.state import (
     Rule,
 )
 from lineal.online.table import WeightTable
+from lineal.problem.loop_state import LoopState
 
 _PICKY = "picky expansion works with one score per example only: for two classes, or for numbers"
 
 
-class Learner:
+class Learner(LoopState):
     """The state of an online learner.
 
     Parameters
@@ -57,6 +58,10 @@ class Learner:
     is_number : whether labels are numbers rather than −1 and 1: scores are clipped to the labels seen.
     n_examples : examples of all passes together, for equal epochs; None if the number is not known.
     """
+
+    state_names = (
+        "counts", "passes", "history", "sums", "_reported", "_next_report", "period", "table", "products",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -122,6 +127,12 @@ class Learner:
 
     # --- files
 
+    def restore_part(self, name: str, value: Any) -> None:
+        """Restore one of the attributes in `state_names`; a table may have grown since the first example."""
+        if name == "table" and value["k"] != self.k:
+            self.table = WeightTable(self.table.slots, value["k"], self.table.limit)
+        super().restore_part(name, value)
+
     def tensors(self) -> dict[str, np.ndarray]:
         """Learned values as arrays over the slots that are in use."""
         is_kept = self.table.is_touched()
@@ -130,15 +141,15 @@ class Learner:
         slots = np.flatnonzero(is_kept).astype(np.int64)
         return {"slots": slots, **self.table.tensors(slots), **self.products.tensors(slots)}
 
-    def restore(self, parents: Parents, tensors: dict[str, np.ndarray], width: int) -> None:
+    def restore_tensors(self, parents: Parents, tensors: dict[str, np.ndarray], width: int) -> None:
         """Restore learned values from the arrays of a model file, for rows of `width` columns.
 
         Raises a ValueError if they do not fit: a file may be damaged.
         """
         slots = tensors["slots"]
         check_slots("slots", slots, self.products.slots)
-        self.table.restore(slots, tensors)
-        self.products.restore(parents, slots, tensors, width)
+        self.table.restore_tensors(slots, tensors)
+        self.products.restore_tensors(parents, slots, tensors, width)
 
     # --- learning ---------------------------------------------------------------------------------------------------
 

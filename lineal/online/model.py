@@ -261,7 +261,7 @@ class OnlineModel(Predictor):
         learner.counts[EXAMPLES], learner.counts[ENTRIES] = _whole(own["examples"], 0), _whole(own["entries"], 0)
         learner.products.epoch, learner.passes = _whole(own["epoch"], 1), _whole(own["passes"], 0)
         width = _whole(own["n_features"], 0)
-        learner.restore(Parents(_monomials(own["parents"], width)), tensors, width)
+        learner.restore_tensors(Parents(_monomials(own["parents"], width)), tensors, width)
         model = OnlineModel(
             learner, common.pop("classes"), width, common.pop("is_multilabel"), is_number, tensors.get("kinds"),
             **common,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lineal.errors import OptionError, unknown_value
-from lineal.system.options import Options, option
+from lineal.system.options import Options, checkpoint_option, need_checkpoint, option
 
 LOSSES = ("logistic", "squared", "hinge", "quantile")
 EXPANSIONS = ("quadratic", "cubic", "adaptive")
@@ -72,6 +72,7 @@ class OnlineOptions(Options):
     )
     theorem: bool = option(False, "plain updates with rate 1/(l2·(examples + 1)), for which regret bounds are proved")
     verbose: int = option(0, "1 shows the progressive loss at doubling numbers of examples")
+    checkpoint: str | None = checkpoint_option()
 
     def checked(self) -> OnlineOptions:
         """Return these options, or raise an error that names the first one that is not valid."""
@@ -111,6 +112,7 @@ class OnlineOptions(Options):
         )
         for name, least in (("passes", 1), ("hold_out", 0), ("patience", 1), ("epochs", 1)):
             self.need(name, _at_least(least), f"an integer ≥ {least}")
+        need_checkpoint(self.checkpoint)
         if self.verbose is not True and self.verbose is not False:
             self.need_common("verbose")
         if self.hold_out == 1:

@@ -24,9 +24,10 @@ from lineal.online.state import (
     W,
     fresh_totals,
 )
+from lineal.problem.loop_state import LoopState, put
 
 
-class WeightTable:
+class WeightTable(LoopState):
     """Weights, sums of squared derivatives and inverse scales by slot, and the totals of every column.
 
     Parameters
@@ -35,6 +36,8 @@ class WeightTable:
     k : scores per example.
     limit : scores of examples are clipped to ± this and the labels seen.
     """
+
+    state_names = ("k", "used", "totals")
 
     def __init__(self, slots: int, k: int, limit: float) -> None:
         self.slots, self.k, self.limit = slots, k, limit
@@ -122,6 +125,22 @@ class WeightTable:
 
     # --- files
 
+    @property
+    def used(self) -> dict[str, np.ndarray]:
+        """Everything about the slots in use, for a checkpoint."""
+        slots = np.flatnonzero(self.is_touched())
+        inverses = self.inverses if self.k == 1 else self.inverses[slots]
+        return {"slots": slots, "rows": self.rows[slots], "inverses": inverses}
+
+    def restore_part(self, name: str, value: Any) -> None:
+        """Restore one of the attributes in `state_names`; the table is new, and for as many scores."""
+        if name == "used":
+            self.rows[value["slots"]] = value["rows"]
+            if self.k > 1:
+                self.inverses[value["slots"]] = value["inverses"]
+        elif name == "totals":
+            put(self.totals, value)
+
     def is_touched(self) -> np.ndarray:
         """Slots (and the constant) with learned values."""
         return np.asarray(self.rows.any(axis=1)) | (self.inverse_scales() > 0.0)
@@ -135,7 +154,7 @@ class WeightTable:
             "scales": self.inverse_scales()[slots], "totals": self.totals,
         }  # fmt: skip
 
-    def restore(self, slots: np.ndarray, tensors: dict[str, np.ndarray]) -> None:
+    def restore_tensors(self, slots: np.ndarray, tensors: dict[str, np.ndarray]) -> None:
         """Inverse of `tensors`; raises a ValueError if they do not fit."""
         m = len(slots)
         shapes: dict[str, tuple[tuple[int, ...], Any]] = {

@@ -18,6 +18,7 @@ from lineal.online.model import OnlineModel
 from lineal.online.options import OnlineOptions
 from lineal.online.rows import LARGEST_VALUE, importances, label_columns, rows_of
 from lineal.online.state import HELD_LOSS, HELD_WEIGHT, LOSS, WEIGHT
+from lineal.problem.loop_state import LoopState
 from lineal.problem.solution import NO_CERTIFICATE
 
 #: Options that may differ from call to call of `partial_fit`.
@@ -41,8 +42,14 @@ class Block:
     kinds: Any = None
     column_kinds: Any = None
 
+    def rows(self, first: int, last: int) -> Block:
+        """Some of the rows."""
+        weights = None if self.weights is None else self.weights[first:last]
+        kinds = None if self.kinds is None else self.kinds[self.X.indptr[first] : self.X.indptr[last]]
+        return Block(self.X[first:last], self.y[first:last], weights, kinds, self.column_kinds)
 
-class Trainer:
+
+class Trainer(LoopState):
     """Feeds a `Learner` with rows whose labels are all of one kind.
 
     Parameters
@@ -54,6 +61,8 @@ class Trainer:
     width : columns of X.
     """
 
+    state_names = ("rows", "has_labels", "labels", "learner")
+
     def __init__(
         self, options: OnlineOptions, kind: str, classes: Any = None, n_examples: int | None = None, width: int = 0
     ) -> None:
@@ -64,6 +73,18 @@ class Trainer:
         k = 1 if kind == NUMBERS or (kind == CLASSES and len(self.classes) <= 2) else len(self.classes)
         self.learner = Learner(options, k, kind == SETS, n_examples, kind == NUMBERS)
         self.rows = 0
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """The classes as plain values."""
+        return {"labels": self.classes.tolist(), "dtype": self.classes.dtype.str}
+
+    def restore_part(self, name: str, value: Any) -> None:
+        """Restore one of the attributes in `state_names`."""
+        if name == "labels":
+            self.classes = np.array(value["labels"], value["dtype"])
+        else:
+            super().restore_part(name, value)
 
     @staticmethod
     def of(model: OnlineModel) -> Trainer:

@@ -45,7 +45,7 @@ class _Shown:
             self._bar.update(self._task, completed=completed, state=state)
         elif self.verbose and time.monotonic() - self._last_line >= SECONDS_PER_LINE:
             self._last_line = time.monotonic()
-            _print(f"{self._last_line - self._start:8.1f} s  {line}")
+            print_line(f"{self._last_line - self._start:8.1f} s  {line}")
 
 
 class Progress(_Shown):
@@ -104,15 +104,15 @@ class ProgressiveLines:
         if not self.verbose or not new:
             return
         if is_first:
-            _print(f"{'average':>10} {'since':>10} {'examples':>12} {'pass':>6} {'parents':>8}")
+            print_line(f"{'average':>10} {'since':>10} {'examples':>12} {'pass':>6} {'parents':>8}")
         for row in new:
             average, since = (
                 "-" if row[name] is None else f"{row[name]:.6f}" for name in ("average_loss", "since_last")
             )
-            _print(f"{average:>10} {since:>10} {row['examples']:>12.0f} {row['pass']:>6.0f} {row['parents']:>8.0f}")
+            print_line(f"{average:>10} {since:>10} {row['examples']:>12.0f} {row['pass']:>6.0f} {row['parents']:>8.0f}")
 
 
-def _print(line: str) -> None:
+def print_line(line: str) -> None:
     """Write a line to standard error. A closed standard error must not end the computation."""
     if sys.stderr is not None:  # it is None if the caller has closed it
         with suppress(OSError):

@@ -58,6 +58,7 @@ class StagewiseClassifier(ModelClassifier):
         n_jobs: int | None = None,
         random_state: int | None = None,
         verbose: int = 0,
+        checkpoint: str | None = None,
         warm_start: bool = False,
         callbacks: Iterable[Any] = (),
     ) -> None:
@@ -77,6 +78,7 @@ class StagewiseClassifier(ModelClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.checkpoint = checkpoint
         self.warm_start = warm_start
         self.callbacks = callbacks
 

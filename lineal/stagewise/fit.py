@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -16,6 +17,7 @@ from lineal.core import rng
 from lineal.core.threads import blas_limit, thread_count
 from lineal.engine.local import LocalEngine
 from lineal.errors import DataError, OptionError
+from lineal.features.chain import Chain
 from lineal.features.contracts import (
     HasParameters,
     KnowsWidth,
@@ -26,7 +28,9 @@ from lineal.features.contracts import (
     TakesParameters,
 )
 from lineal.features.rows import design_of
-from lineal.problem.monitor import Callback, checked_callbacks
+from lineal.problem.checkpoint import Checkpoint, checkpoint_of
+from lineal.problem.fingerprint import Fingerprint, of_rows
+from lineal.problem.monitor import ENDED, Callback, checked_callbacks
 from lineal.problem.progress import Steps
 from lineal.problem.row_weights import row_weights
 from lineal.problem.solution import NO_CERTIFICATE, Run, Snapshot
@@ -55,7 +59,7 @@ def fit_stagewise(
     Memory: that of `solvers/stagewise/stagewise.py`, and X in float32 where it is float64 and the precision is not.
     """
     options = options.checked()
-    callbacks = checked_callbacks(callbacks)
+    callbacks, checkpoint = checked_callbacks(callbacks), checkpoint_of(options)
     X = _rows(X, options.precision)
     encoded = encode(y, direct=False, class_names=class_names)
     weights = row_weights(sample_weight, options.class_weight, encoded, X.shape[0])
@@ -69,6 +73,8 @@ def fit_stagewise(
         data = _Data.of(X, encoded, weights, options)
         _check_memory(maker_of(generator), X.shape[0], options)
         model = start if start is not None else _empty(generator, data, encoded, options)
+        if checkpoint is not None:
+            checkpoint.match(_fingerprint(model, data, options))
 
         stages = 0
 
@@ -78,7 +84,10 @@ def fit_stagewise(
             steps.done = stages
             steps.step(f"loss {snapshot.objective:.5g}")
 
-        return _members(model, data, options, (show, *callbacks))
+        model, run = _members(model, data, options, (show, *callbacks), checkpoint)
+    if checkpoint is not None and run.status in ENDED:
+        checkpoint.remove()
+    return model, run
 
 
 @dataclass(frozen=True)
@@ -105,27 +114,33 @@ class _Data:
 
 
 def _members(
-    model: StagewiseModel, data: _Data, options: StagewiseOptions, callbacks: tuple[Callback, ...]
+    model: StagewiseModel,
+    data: _Data,
+    options: StagewiseOptions,
+    callbacks: tuple[Callback, ...],
+    checkpoint: Checkpoint | None,
 ) -> tuple[StagewiseModel, Run]:
-    """Fit the members one after the other."""
-    members: list[list[Stage]] = []
+    """Fit the members one after the other; each is a phase of the checkpoint, which has those before as facts."""
     maker = maker_of(model.generator)
-    history: list[dict[str, float]] = []
-    status, message, seconds = "converged", "", 0.0
+    status, message = "converged", ""
     free = _first_free(maker, [stage for member in model.members for stage in member], int(options.block_size))
     begun = [*model.members, *([] for _ in range(int(options.n_models) - len(model.members)))]
-    for number, member in enumerate(begun):
+    done = _Done([], [], 0.0, free) if checkpoint is None else _Done.of(checkpoint, free)
+    members, history, seconds, free = done
+    for number, member in list(enumerate(begun))[len(members) :]:
         left = None if options.max_time is None else options.max_time - seconds
         if status != "converged" or (left is not None and left <= 0.0):
             members.append(member)
             continue
         missing = max(0, int(options.n_blocks) - len(member))
+        if checkpoint is not None:
+            checkpoint.enter(f"model {number}", _Done(members, history, seconds, free).facts())
         found = stagewise.solve(
             data.engine, model.generator, model.start, before=member, is_independent=data.is_independent,
             update=options.update, alpha=options.alpha, stage_size=int(options.block_size), n_stages=missing,
             first_stage=free, inner_iter=50 if options.inner_iter is None else int(options.inner_iter),
             held_out=data.held_out, patience=5 if options.patience is None else int(options.patience),
-            feature_memory=int(options.block_memory), max_time=left, callbacks=callbacks,
+            feature_memory=int(options.block_memory), max_time=left, callbacks=callbacks, checkpoint=checkpoint,
         )  # fmt: skip
         free += missing
         members.append([*member, *found.stages])
@@ -138,6 +153,60 @@ def _members(
         options=options.to_json(), certificate=NO_CERTIFICATE, status=status,
     )  # fmt: skip
     return model, Run(history, status, message)
+
+
+class _Done(NamedTuple):
+    """Members that are finished, their history and seconds, and the first number of features that is not used."""
+
+    members: list[list[Stage]]
+    history: list[dict[str, float]]
+    seconds: float
+    free: int
+
+    @staticmethod
+    def of(checkpoint: Checkpoint, free: int) -> _Done:
+        """What a checkpoint says is done; nothing if there is none."""
+        _, facts = checkpoint.found_phase or ("", None)
+        if facts is None:
+            return _Done([], [], 0.0, free)
+        members = [[Stage(**parts) for parts in member] for member in facts["members"]]
+        return _Done(members, facts["history"], facts["seconds"], facts["free"])
+
+    def facts(self) -> dict[str, Any]:
+        """Plain values and arrays."""
+        members = [[stage.parts() for stage in member] for member in self.members]
+        return {**self._asdict(), "members": members, "history": list(self.history)}
+
+
+def _fingerprint(model: StagewiseModel, data: _Data, options: StagewiseOptions) -> Fingerprint:
+    """Facts by which a fit is recognised. Another number of stages is not another fit, if there is one member."""
+    names = (
+        "update", "block_size", "alpha", "inner_iter", "validation_fraction", "patience", "n_models", "precision",
+        "random_state",
+    )  # fmt: skip
+    return {
+        "solver": "stagewise",
+        "generator": _text_of(model.generator),
+        **{name: getattr(options, name) for name in names},
+        "n_blocks": None if options.n_models == 1 else int(options.n_blocks),
+        "number of stages at the start": sum(map(len, model.members)),
+        **of_rows(data.engine),
+    }
+
+
+def _text_of(generator: Any) -> str:
+    """A generator with its parameters, as text; threads are no parameter of the features."""
+    if isinstance(generator, (list, tuple)):
+        return f"[{', '.join(map(_text_of, generator))}]"
+    if isinstance(generator, np.ndarray):
+        return hashlib.blake2b(np.ascontiguousarray(generator).tobytes(), digest_size=8).hexdigest()
+    if generator is None or isinstance(generator, bool | int | float | str | np.generic):
+        return str(generator)
+    if isinstance(generator, Chain):
+        return " + ".join(map(_text_of, generator.steps_))
+    values = generator.get_params(deep=False) if isinstance(generator, HasParameters) else {}
+    given = [f"{name}={_text_of(value)}" for name, value in values.items() if not name.endswith("n_jobs")]
+    return f"{type(generator).__name__}({', '.join(given)})"
 
 
 def _first_free(maker: Any, taken: list[Stage], size: int) -> int:

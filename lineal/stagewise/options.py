@@ -9,7 +9,7 @@ from typing import Any
 from lineal import features
 from lineal.errors import OptionError, unknown_value
 from lineal.solvers.stagewise import UPDATES
-from lineal.system.options import Options, option
+from lineal.system.options import Options, checkpoint_option, need_checkpoint, option
 
 #: Columns of a dense X beyond which the automatic generator projects to principal components first.
 MANY_COLUMNS = 64
@@ -55,6 +55,7 @@ class StagewiseOptions(Options):
     n_jobs: int | None = option(None, "number of threads; None or -1 means all cores")
     random_state: int | None = option(None, "seed of the features and of the rows held out")
     verbose: int = option(0, "1 shows progress: a bar on a terminal, lines elsewhere")
+    checkpoint: str | None = checkpoint_option()
 
     def checked(self) -> StagewiseOptions:
         """Return these options, or raise an error that names the first one that is not valid."""
@@ -79,6 +80,7 @@ class StagewiseOptions(Options):
             self.need("patience", lambda v: operator.index(v) >= 1, "an integer ≥ 1, or None")
             if self.validation_fraction is None:
                 raise OptionError(f"patience={self.patience} needs rows to measure on: give validation_fraction")
+        need_checkpoint(self.checkpoint)
         if self.verbose is not True and self.verbose is not False:
             self.need_common("verbose")
         return self

@@ -90,7 +90,7 @@ def _not_default(options: StagewiseOptions) -> set[str]:
 #: How a try differs from the fit that it is for.
 _TRIAL: dict[str, Any] = {
     "block_size": 512, "n_blocks": 3, "validation_fraction": 0.25, "patience": 100, "n_models": 1, "verbose": 0,
-    "max_time": None,
+    "max_time": None, "checkpoint": None,
 }  # fmt: skip
 
 

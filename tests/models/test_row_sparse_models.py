@@ -23,7 +23,7 @@ from lineal.core.row_sparse import RowSparse, live
 from lineal.errors import DataError, ModelFileError
 from lineal.linear.fit import fit
 from lineal.linear.options import TrainOptions
-from lineal.models.file import _checksum
+from lineal.system.tensor_file import checksum
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 KINDS = [np.asarray, np.asfortranarray, sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.coo_array]
@@ -191,6 +191,6 @@ def test_a_hostile_file_is_refused(change, tmp_path):
     description, tensors = read_description(path), load_file(path)
     change(description, tensors)
     text = json.dumps(description)
-    save_file(tensors, path, {"lineal": text, "blake2b": _checksum(text, tensors)})
+    save_file(tensors, path, {"lineal": text, "blake2b": checksum(text, tensors)})
     with pytest.raises(ModelFileError, match="damaged"):
         lineal.load(path)

@@ -78,6 +78,10 @@ class Pass(NamedTuple):
     variant: Variant
 
 
+class WorkerGone(Exception):
+    """Something was sent to a worker that is gone."""
+
+
 class StepFailed(Exception):
     """A step raised an error, which is the cause of this one."""
 
@@ -237,7 +241,7 @@ class Rounds:
         try:
             for _ in range(2 + len(shares)):
                 nodes = {share.number: self._tasks_of(work, share, is_retry) for share in pending}
-                tasks, sent = await self._submit_ready(work, pending, nodes)
+                tasks, sent = await self._prepare(work, pending, nodes)
                 futures += sent
                 keys.update({share.number: tasks[share.number].key for share in pending})
                 final, submitted = await self._submit(tasks, shares, keys)
@@ -268,7 +272,7 @@ class Rounds:
         lacks_rows = send_all or any(self._made.get(n) != share.address for n in numbers)
         return _Needs(wanted, lacks_rows, send_all)
 
-    async def _submit_ready(
+    async def _prepare(
         self, work: Pass, pending: Sequence[Share], needs: dict[int, _Needs]
     ) -> tuple[dict[int, Task], list[Future]]:
         """The tasks of some shares; what is large has been sent to workers."""
@@ -292,7 +296,7 @@ class Rounds:
                 for placed in share.mine
             )
             cuts[share.number] = outbox.to_one(slices, share.address)
-        refs, sent = await outbox.send()
+        refs, sent = await self._watched(outbox.send, is_repeated=False) if outbox.things else (outbox.refs, [])
         tasks = {}
         for position, share in enumerate(pending):
             parts = [TaskRef(self.parts[placed.number].key) for placed in share.mine]
@@ -356,21 +360,35 @@ class Rounds:
 
     async def _result(self, final: Future) -> Result:
         """The result of a task, for which workers may have to be waited for."""
-        gathering = asyncio.ensure_future(self.client.gather(final, direct=True))
+        result: Result = await self._watched(lambda: self.client.gather(final, direct=True), is_repeated=True)
+        return result
+
+    async def _watched(self, start: Callable[[], Any], is_repeated: bool) -> Any:
+        """Await what `start` returns, and look at the workers meanwhile.
+
+        Dask tries for half a minute to connect to a worker that is gone. Here, the attempt ends when the scheduler
+        knows of it: it is repeated, if that can help, or a `WorkerGone` is raised.
+        """
+        present = self._workers
+        waiting = asyncio.ensure_future(start())
         try:
             while True:
-                done, _ = await asyncio.wait({gathering}, timeout=1.0)
+                done, _ = await asyncio.wait({waiting}, timeout=0.5)
                 if done:
                     self._waits_since = None
-                    result: Result = gathering.result()
-                    return result
-                if await self._present():
-                    self._waits_since = None
-                else:
-                    self._waits_since = self._waits_since or time.monotonic()
+                    return waiting.result()
+                now = await self._present()
+                if present - now:
+                    self._looked = -float("inf")
+                    if not is_repeated:
+                        raise WorkerGone(f"workers {sorted(present - now)} are gone")
+                    waiting.cancel()
+                    waiting = asyncio.ensure_future(start())
+                self._waits_since = None if now else self._waits_since or time.monotonic()
                 self._check_patience()
+                present = now
         finally:
-            gathering.cancel()
+            waiting.cancel()
 
     # --- what is learnt from a pass
 
@@ -425,6 +443,7 @@ class _Outbox:
     def __init__(self, client: Client, addresses: Sequence[str]) -> None:
         self.client, self.addresses = client, list(addresses)
         self.things: list[tuple[Any, str]] = []
+        self.futures: list[Future] = []
 
     def to_one(self, thing: Any, address: str) -> Any:
         """A thing for one worker."""
@@ -454,15 +473,15 @@ class _Outbox:
         waiting = (
             self.client.scatter([thing], workers=[address], direct=True, hash=False) for thing, address in self.things
         )
-        futures = [future for (future,) in await asyncio.gather(*waiting)]
+        self.futures = [future for (future,) in await asyncio.gather(*waiting)]
+        return self.refs, self.futures
 
-        def refs(thing: Any, position: int = 0) -> Any:
-            if not isinstance(thing, _Sent):
-                return thing
-            step = max(1, -(-len(self.addresses) // SEEDS))
-            return TaskRef(futures[thing.numbers[min(position // step, len(thing.numbers) - 1)]].key)
-
-        return refs, futures
+    def refs(self, thing: Any, position: int = 0) -> Any:
+        """What a task has in place of a thing; `position` is that of its worker."""
+        if not isinstance(thing, _Sent):
+            return thing
+        step = max(1, -(-len(self.addresses) // SEEDS))
+        return TaskRef(self.futures[thing.numbers[min(position // step, len(thing.numbers) - 1)]].key)
 
 
 class _Sent(NamedTuple):

@@ -23,8 +23,8 @@ from lineal.linear.search.options import PathOptions
 from lineal.linear.search.run import search, search_rows
 from lineal.system.options import describe
 
-#: Options of training that the search decides.
-_DECIDED = ("alpha",)
+#: Options of training that the search decides, or that are for one fit only.
+_DECIDED = ("alpha", "checkpoint")
 
 
 class LinearClassifierCV(LinearClassifier):

@@ -20,7 +20,7 @@ import numpy as np
 
 from lineal.data.dataset import Dataset
 from lineal.engine.source import Source
-from lineal.errors import DataError
+from lineal.errors import DataError, OptionError
 from lineal.linear.fit import (
     Problem,
     blas_threads,
@@ -120,6 +120,10 @@ def search_problem(
 ) -> tuple[Model, Solution, Search]:
     """`search` on rows that any engine holds. `sample_weight` are those of the problem, without class weights."""
     options = problem.options
+    if options.checkpoint is not None:
+        raise OptionError(
+            "checkpoint is for one fit, and a search for alpha makes many: leave it out, or fit with a given alpha"
+        )
     held_out_folds(problem)  # refuses early what cannot be learnt from held-out rows
     n = problem.objective.engine.shape[0]
     seed = options.random_state or 0
