@@ -9,6 +9,9 @@ as Markdown, beside it; the files are written anew after each part. Spark needs 
 
 from __future__ import annotations
 
+import signal
+import sys
+
 from benchmarks import parts
 from benchmarks.distributed import plots
 from benchmarks.distributed.problems import Plan
@@ -19,6 +22,7 @@ DRAWN = {"peers": plots.peers, "scaling": plots.scaling}
 
 def main() -> None:
     """Measure, print, write."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # contestants and files are cleaned up
     parser = parts.parser_of(__doc__ or "", "distributed", PARTS)
     parser.add_argument("--slow", action="store_true", help="dask-ml's Newton method with many features, too")
     parser.add_argument("--peers", metavar="PYTHON", help="an interpreter with pyspark and dask-ml, if not this one")
