@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from dask_rows import on_cluster
 from test_dask_engine import elsewhere, same_bits, tasks, wait_until
 from test_engines import ANYWHERE, problem, solve
 
+from lineal.engine.dask import parcels, shares
 from lineal.engine.dask.rounds import Rounds
 from lineal.errors import ClusterError
 
@@ -23,19 +25,13 @@ LOSSES = {"lbfgs": "softmax", "newton": "squared_hinge", "least_squares": "squar
           "sparsa": "logistic"}  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def fragile():
-    """A client of a cluster whose workers are killed by tests; Dask starts others in their place."""
+@contextmanager
+def cluster_of(n, threads=None):
+    """A client of a cluster of its own, whose workers can be killed; Dask starts others in their place."""
     from lineal.engine.dask.cluster import local_cluster
 
-    with local_cluster(2, memory_limit=None) as cluster, distributed.Client(cluster) as client:
+    with local_cluster(n, None, threads) as cluster, distributed.Client(cluster, set_as_default=False) as client:
         yield client
-
-
-def complete(client, n=2):
-    """Wait until all workers are there."""
-    client.wait_for_workers(n, timeout=60)
-    assert wait_until(lambda: len(client.nthreads()) == n)
 
 
 def kill(client, address):
@@ -72,29 +68,211 @@ def options(name):
 SIZES = (1, 9, 0, 17, 2, 8, 11)
 
 
-@pytest.mark.parametrize("name", ANYWHERE)
-def test_a_worker_killed_in_mid_fit(fragile, monkeypatch, name):
-    complete(fragile)
-    objective = problem(LOSSES[name], "l2")
+def undisturbed(client, objective, name, monkeypatch):
+    """A fit, and its number of passes over the rows."""
     counted = Counted(monkeypatch)
-    wanted = solve(name, elsewhere(fragile, objective, SIZES), **options(name))
-    total = counted.passes
+    wanted = solve(name, elsewhere(client, objective, SIZES), **options(name))
     monkeypatch.undo()
+    return wanted, counted.passes
 
+
+@pytest.mark.parametrize("name", ANYWHERE)
+def test_a_worker_killed_in_mid_fit(client, monkeypatch, name):
+    objective = problem(LOSSES[name], "l2")
+    wanted, total = undisturbed(client, objective, name, monkeypatch)
     random = np.random.default_rng()
-    at = int(random.integers(2, total - 1))
-    print(f"{name}: kill in pass {at} of {total}")
-    there = elsewhere(fragile, objective, SIZES)
-    rounds = there.engine.family.rounds
-    owners = []
+    at, delay = int(random.integers(2, total - 1)), random.random() * 0.01
+    print(f"{name}: kill in pass {at} of {total} after {delay:.4f} s")
+    if random.random() < 0.5:
+        print("with all arguments sent to workers")
+        monkeypatch.setattr(parcels, "SMALL", 0)
+    with cluster_of(2) as fragile:
+        there = elsewhere(fragile, objective, SIZES)
+        rounds = there.engine.family.rounds
 
-    def act():
-        time.sleep(random.random() * 0.01)
-        owners.extend(rounds._owners)
-        kill(fragile, random.choice(sorted(set(rounds._owners))))
+        def act():
+            time.sleep(delay)
+            kill(fragile, random.choice(sorted(set(rounds._owners))))
 
-    counted = Counted(monkeypatch, at, act)
-    found = solve(name, there, **options(name))
-    assert at < counted.passes == total
-    assert rounds.n_made > counted.before[0] >= len(SIZES)
-    same_bits(found, wanted)
+        counted = Counted(monkeypatch, at, act)
+        found = solve(name, there, **options(name))
+        assert at < counted.passes == total
+        assert rounds.n_made > counted.before[0] >= len(SIZES)
+        same_bits(found, wanted)
+
+
+@pytest.mark.parametrize("name", ["newton", pytest.param("fista", marks=pytest.mark.slow)])
+def test_all_workers_killed_and_others_in_their_place(client, monkeypatch, name):
+    objective = problem(LOSSES[name], "l2")
+    wanted, total = undisturbed(client, objective, name, monkeypatch)
+    with cluster_of(2) as fragile:
+        there = elsewhere(fragile, objective, SIZES)
+        first = set(fragile.nthreads())
+
+        def act():
+            for address in first:
+                kill(fragile, address)
+
+        counted = Counted(monkeypatch, total // 2, act, during=False)
+        found = solve(name, there, **options(name))
+        rounds = there.engine.family.rounds
+        assert not first & {report.address for report in rounds.recent[-1]}
+        assert rounds.n_made >= counted.before[0] + len(SIZES)
+        same_bits(found, wanted)
+
+
+def test_a_worker_that_joins_gets_rows(client, monkeypatch):
+    objective = problem("softmax", "l2")
+    wanted, total = undisturbed(client, objective, "newton", monkeypatch)
+    monkeypatch.setattr("lineal.engine.dask.rounds.LOOK_SECONDS", 0.0)
+    with cluster_of(1, threads=1) as growing:
+        there = elsewhere(growing, objective, SIZES)
+        rounds = there.engine.family.rounds
+        there.engine.warm_up(note_warm_up)
+        counted = Counted(monkeypatch, total // 2, lambda: join(growing, rounds), during=False)
+        found = solve("newton", there, **options("newton"))
+        assert counted.passes == total
+        assert len({report.address for report in rounds.recent[-1]}) == 2
+        assert set(growing.run(warm_ups).values()) == {1}
+        same_bits(found, wanted)
+
+
+def join(client, rounds):
+    client.cluster.scale(2)
+    client.wait_for_workers(2, timeout=60)
+    client.sync(rounds._look, True)
+    for future in rounds._getting_ready.values():
+        assert future.key
+    assert wait_until(lambda: all(future.done() for future in rounds._getting_ready.values()))
+
+
+_warmed = []
+
+
+def note_warm_up():
+    _warmed.append(1)
+
+
+def warm_ups():
+    return len(_warmed)
+
+
+@pytest.mark.parametrize("name", ["lbfgs", pytest.param("sparsa", marks=pytest.mark.slow)])
+def test_the_number_of_workers_does_not_change_a_bit(client, monkeypatch, name):
+    objective = problem(LOSSES[name], "l2")
+    wanted, _ = undisturbed(client, objective, name, monkeypatch)
+    with cluster_of(1) as alone:
+        same_bits(solve(name, elsewhere(alone, objective, SIZES), **options(name)), wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ANYWHERE)
+@pytest.mark.parametrize("n", [1, 4])
+def test_one_two_or_four_workers(client, monkeypatch, name, n):
+    objective = problem(LOSSES[name], "l2")
+    wanted, _ = undisturbed(client, objective, name, monkeypatch)
+    with cluster_of(n) as other:
+        same_bits(solve(name, elsewhere(other, objective, SIZES), **options(name)), wanted)
+
+
+def forget(share, seed):
+    """Drop some of what a worker holds."""
+    random = np.random.default_rng(seed)
+    for holder in shares._holders.values():
+        with holder.lock:
+            for held in (holder.pieces, holder.rows, holder.weights):
+                for place in [place for place in held if random.random() < share]:
+                    del held[place]
+
+
+@pytest.mark.parametrize("name", ANYWHERE)
+def test_what_workers_forget_is_made_again(client, monkeypatch, name):
+    objective = problem(LOSSES[name], "l2")
+    wanted, total = undisturbed(client, objective, name, monkeypatch)
+    there = elsewhere(client, objective, SIZES)
+    run, passes = Rounds.run, []
+
+    def forgetful(rounds, work):
+        passes.append(work)
+        if len(passes) % 3 == 0:
+            client.run(forget, 0.3, len(passes))
+        return run(rounds, work)
+
+    monkeypatch.setattr(Rounds, "run", forgetful)
+    same_bits(solve(name, there, **options(name)), wanted)
+    assert len(passes) == total
+    assert there.engine.family.rounds.n_made > len(SIZES)
+
+
+def test_histories_that_grow_too_long_are_cut(client, monkeypatch):
+    monkeypatch.setattr("lineal.engine.dask.lineage.KEPT_STEPS", 3)
+    objective = problem("softmax", "l2")
+    wanted, _ = undisturbed(client, objective, "newton", monkeypatch)
+    monkeypatch.setattr("lineal.engine.dask.lineage.KEPT_STEPS", 3)
+    there = elsewhere(client, objective, SIZES)
+    run, passes = Rounds.run, []
+
+    def forgetful(rounds, work):
+        passes.append(max((node.kept_steps for node in work.nodes), default=0))
+        client.run(forget, 0.2, len(passes))
+        return run(rounds, work)
+
+    monkeypatch.setattr(Rounds, "run", forgetful)
+    same_bits(solve("newton", there, **options("newton")), wanted)
+    assert max(passes) == 3
+
+
+# --- no workers, slow workers, Ctrl-C
+
+
+def test_no_workers(client):
+    with cluster_of(1) as shrinking:
+        there = elsewhere(shrinking, problem("logistic", "l2"), SIZES)
+        rounds, told = there.engine.family.rounds, []
+        there.value(there.start())
+        shrinking.cluster.scale(0)
+        assert wait_until(lambda: not shrinking.nthreads())
+        rounds.patience, rounds._looked, rounds.told = 1.0, 0.0, told.append
+        with pytest.raises(ClusterError, match=f"{re.escape(shrinking.scheduler.address)}.*no workers.*dask worker"):
+            there.value(there.start())
+        assert "waiting for workers" in told[0]
+
+
+def _slow_once(block):
+    time.sleep(0.8 if block.first == 0 else 0.0)
+    return (1,)
+
+
+def test_a_slow_worker_is_named(client):
+    engine = elsewhere(client, problem("logistic", "l2"), SIZES).engine
+    for _ in range(3):
+        engine.sum(_slow_once)
+    assert re.match(r"worker tcp://127.0.0.1:\d+ takes \d+.\d times as long as the others", engine.remark())
+    for _ in range(6):
+        engine.sum(_nothing_slow)
+    assert engine.remark() == ""
+
+
+def _nothing_slow(block):
+    return (1,)
+
+
+def _long(block):
+    time.sleep(0.4)
+    return (1,)
+
+
+def test_ctrl_c_leaves_the_cluster_clean(client):
+    assert wait_until(lambda: not tasks(client))
+    objective = elsewhere(client, problem("logistic", "l2"), SIZES)
+    wanted = objective.value(objective.start())
+    before = set(tasks(client))
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        for _ in range(100):
+            objective.engine.sum(_long)
+    assert wait_until(lambda: set(tasks(client)) <= before)
+    assert objective.value(objective.start()) == wanted
+    del objective
+    assert wait_until(lambda: not tasks(client))

@@ -6,6 +6,7 @@ Dask is imported when it is needed, and only then.
 from __future__ import annotations
 
 import ipaddress
+import logging
 import socket
 import sys
 import warnings
@@ -48,11 +49,18 @@ def local_cluster(
     if n_workers < 1:
         raise OptionError(f"workers={n_workers} is not a number of processes: give 1, 2, …")
     threads = max(1, available_cores() // n_workers) if threads is None else threads
+    from dask import config
+
+    # Dask serves some pages even without a dashboard: here there are none, at a port of which nobody is told.
+    settings = {"distributed.scheduler.http.routes": [], "distributed.comm.timeouts.connect": "10s"}
     try:
-        cluster: LocalCluster = package.LocalCluster(
-            n_workers=n_workers, threads_per_worker=threads, processes=True, host="127.0.0.1", dashboard_address=None,
-            memory_limit=memory_limit, worker_dashboard_address=None, silence_logs="ERROR",
-        )  # fmt: skip
+        with config.set(settings):
+            cluster: LocalCluster = package.LocalCluster(
+                n_workers=n_workers, threads_per_worker=threads, processes=True, host="127.0.0.1",
+                dashboard_address=None, worker_dashboard_address=None, memory_limit=memory_limit,
+                silence_logs=logging.CRITICAL,
+                scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
+            )  # fmt: skip
     except (OSError, TimeoutError, RuntimeError) as error:
         raise ClusterError(f"cannot start {n_workers} workers on this machine: {error}") from error
     return cluster

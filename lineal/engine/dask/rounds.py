@@ -380,8 +380,10 @@ class Rounds:
                 now = await self._present()
                 if present - now:
                     self._looked = -float("inf")
-                    if not is_repeated:
-                        raise WorkerGone(f"workers {sorted(present - now)} are gone")
+                # Dask leaves tasks alone that had no worker at all when they were to be placed, whoever comes later.
+                if present - now and not is_repeated or now and not now & self._workers:
+                    raise WorkerGone(f"workers {sorted((present | self._workers) - now)} are gone")
+                if present - now:
                     waiting.cancel()
                     waiting = asyncio.ensure_future(start())
                 self._waits_since = None if now else self._waits_since or time.monotonic()
