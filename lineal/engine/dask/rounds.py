@@ -381,7 +381,7 @@ class Rounds:
                 if present - now:
                     self._looked = -float("inf")
                 # Dask leaves tasks alone that had no worker at all when they were to be placed, whoever comes later.
-                if present - now and not is_repeated or now and not now & self._workers:
+                if (present - now and not is_repeated) or (now and not now & self._workers):
                     raise WorkerGone(f"workers {sorted((present | self._workers) - now)} are gone")
                 if present - now:
                     waiting.cancel()
