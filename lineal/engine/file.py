@@ -29,10 +29,10 @@ from lineal.design import Design
 from lineal.design.csr import CSR
 from lineal.design.dense import Dense
 from lineal.engine.base import Block
-from lineal.engine.in_process import InProcess
 from lineal.engine.local import SCORE_BYTES, rows_per_block
 from lineal.engine.scratch import Scratch, ScratchCache
 from lineal.engine.source import Encode, Labelled, RawRows
+from lineal.engine.streamed import Streamed
 from lineal.errors import DataError
 from lineal.system import memory
 
@@ -226,7 +226,7 @@ def _entry_bytes(file: LayoutFile) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class FileEngine(InProcess):
+class FileEngine(Streamed):
     """Engine whose rows are read from files for every pass.
 
     Attributes
@@ -282,6 +282,15 @@ class FileEngine(InProcess):
     def with_weights(self, weights: np.ndarray) -> FileEngine:
         """An engine with the same rows and other weights, (n,), which add up to one."""
         return replace(self, weights=weights)
+
+    @property
+    def bounds(self) -> list[tuple[int, int]]:
+        """First row and number of rows of every block."""
+        return [(span.first, span.n) for span in self.spans]
+
+    def visit(self, order: Sequence[int]) -> Iterator[Block]:
+        """The blocks with these numbers, in this order; each one is valid until the next one is requested."""
+        return ahead(self._read([self.spans[number] for number in order]), depth=1)
 
     def blocks(self, at_least: int = 1) -> Iterator[Block]:
         """All blocks in order; each one is valid until the next one is requested."""

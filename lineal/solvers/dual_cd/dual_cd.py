@@ -16,9 +16,16 @@ and after every pass its multiplier is updated, b −= β Σ s u. The mean x̄ i
 have to replace the intercept. That changes W by x̄M' with M = (1/α) Σ s u, which is zero at the solution. M is stored
 separately, so that sparse rows stay sparse.
 
+**Rows in files** that are larger than memory: block minimisation (Yu, Hsieh, Chang & Lin 2012, Algorithm 2). In each
+iteration every block of rows is loaded once, in random order, and `inner_passes` passes over its dual variables, which
+skip rows at their bounds, use it before the next one is loaded. W stays up to date. Every visit to a block begins with
+all of its rows. The multiplier of the constraint is updated after every inner pass too, by the fraction that the weight
+of the block has in that of all rows.
+
 Memory: (n, k) dual variables and 5n numbers (21n for Crammer–Singer with many classes), d·k weights twice while groups
 are joined (up to three times if a group of 9 to 15 columns is stored as 16), and a copy of X if it is stored by columns
-(CSC, Fortran order) or its columns have different penalty factors.
+(CSC, Fortran order) or its columns have different penalty factors. For rows in files, n is the number of rows of one
+block; the dual variables of other blocks are in memory as far as the budget allows, and in a temporary file beyond it.
 """
 
 from __future__ import annotations
@@ -28,6 +35,8 @@ from typing import Any
 import numpy as np
 
 from lineal.errors import OptionError
+from lineal.engine.local import LocalEngine
+from lineal.engine.streamed import Streamed
 from lineal.numerics.local_only import local_rows
 from lineal.problem.budget import Budget
 from lineal.problem.monitor import Monitor
@@ -41,6 +50,9 @@ from lineal.solvers.options import DualOptions
 #: Passes without gain after which a fit has stalled: only rounding errors are left.
 PATIENCE = 3
 
+#: Default number of passes over a block of a file before the next one is loaded.
+INNER_PASSES = 5
+
 
 def check(loss: Any, penalty: Any) -> None:
     """Raise an error for a loss without dual updates, and for a penalty other than l2."""
@@ -52,7 +64,8 @@ def check(loss: Any, penalty: Any) -> None:
 
 def check_objective(objective: Objective) -> None:
     """Raise an error for rows in another process, and for weights without a penalty, which make the dual infinite."""
-    local_rows("dual_cd", objective)
+    if not isinstance(objective.engine, Streamed):
+        local_rows("dual_cd", objective)
     if not np.all(objective.regulariser.strengths > 0.0):
         other = "lbfgs or newton" if objective.loss.is_smooth else "fobos"
         raise OptionError(f"dual_cd needs a penalty on every weight, alpha and all factors > 0: use {other}")
@@ -70,8 +83,9 @@ def solve(objective: Objective, budget: Budget, start: Start, options: DualOptio
     The objective costs half a pass. So `history` has it (instead of None) only when the gap was checked or, if there
     are callbacks, after every pass.
     """
+    inner_passes = _inner_passes(objective, options)
     with Monitor(budget) as monitor:
-        ascent = Ascent(objective, start, budget.threads, budget.seed, options.shrinking)
+        ascent = Ascent(objective, start, budget.threads, budget.seed, options.shrinking, inner_passes)
         gap = _Gap(objective, budget.tol)
 
         def record(iteration: int) -> str | None:
@@ -85,11 +99,23 @@ def solve(objective: Objective, budget: Budget, start: Start, options: DualOptio
             if gap.is_stuck(ascent):
                 status = "stalled"
                 break
-            ascent.run_pass()
+            ascent.run_pass(lambda: monitor.must_end(-1) is not None)
             iteration += 1
             status = record(iteration)
         theta, certificate = gap.last(ascent)
-    return monitor.finish(*objective.split(theta), certificate, status, dual_point=ascent.U)
+    return monitor.finish(*objective.split(theta), certificate, status, dual_point=ascent.holder.U)
+
+
+def _inner_passes(objective: Objective, options: DualOptions) -> int:
+    """Number of passes over a set of rows before the next one."""
+    if isinstance(objective.engine, LocalEngine):
+        if options.inner_passes is not None:
+            raise OptionError(
+                f"inner_passes={options.inner_passes!r} is for rows in files, and these are in memory, where every "
+                "pass is over all rows: leave it out"
+            )
+        return 1
+    return INNER_PASSES if options.inner_passes is None else options.inner_passes
 
 
 class _Gap:
@@ -113,7 +139,7 @@ class _Gap:
 
     def is_reached(self, ascent: Ascent, row: dict[str, float]) -> bool:
         """Whether the certificate meets `tol`; it is computed only if the estimate does, and added to the history."""
-        if ascent.passes == 0 and not ascent.U.any():  # only a warm start can be good enough
+        if ascent.passes == 0 and not ascent.holder.U.any():  # only a warm start can be good enough
             return False
         if ascent.passes > 0 and self.estimate(ascent) > self.tol:
             return False
@@ -139,7 +165,7 @@ class _Gap:
 
     def is_stuck(self, ascent: Ascent) -> bool:
         """Whether the last passes gained only rounding errors."""
-        eps = float(np.finfo(ascent.U.dtype).eps)
+        eps = float(np.finfo(ascent.holder.U.dtype).eps)
         if ascent.gain > eps**2 * ascent.gained or ascent.imbalance > eps:  # b changes while Σ s u is not zero
             self.idle = 0
         else:
@@ -152,5 +178,5 @@ class _Gap:
         """Parameters θ after the last pass, and their certificate."""
         if self.latest is None or self.latest[0] != ascent.passes:
             theta = ascent.theta()
-            self.latest = (ascent.passes, theta, ascent.by_rows.certificate(theta, self.tol, ascent.U))
+            self.latest = (ascent.passes, theta, ascent.holder.objective.certificate(theta, self.tol, ascent.holder.U))
         return self.latest[1:]
