@@ -11,9 +11,10 @@ budget is for the whole process, without pages of files.
 
 from __future__ import annotations
 
+import bisect
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -23,8 +24,8 @@ from lineal.data.ahead import ahead
 from lineal.data.binary.checks import check_sparse
 from lineal.data.binary.file import LayoutFile, Room
 from lineal.data.binary.layout import explained
-from lineal.data.dataset import Dataset
-from lineal.data.source import Unchanged
+from lineal.data.dataset import Dataset, csr_of_parts
+from lineal.data.source import Unchanged, changed
 from lineal.design import Design
 from lineal.design.csr import CSR
 from lineal.design.dense import Dense
@@ -154,14 +155,60 @@ class FileSource:
 
     def read(self, span: Span, room: Room) -> Dataset:
         """Features and labels of some rows; the features are in `room`."""
-        return replace(self.labels(span), X=self.matrix(span, room))
+        return replace(self.labels(span), X=self.matrix([span], room))
 
-    def matrix(self, span: Span, room: Room) -> Any:
-        """Features of some rows, read into `room`; an error if the file has changed since it was opened."""
-        with explained(self.paths[span.file]):
-            X = self.files[span.file].matrix(span.start, span.stop, room)
-        self.watches[span.file].check()
+    def matrix(self, spans: Sequence[Span], room: Room) -> Any:
+        """Features of some rows, read into `room`; an error if a file has changed since it was opened."""
+        if len(spans) == 1:
+            with explained(self.paths[spans[0].file]):
+                X = self.files[spans[0].file].matrix(spans[0].start, spans[0].stop, room)
+        else:
+            X = self._joined(spans, room)
+        for number in {span.file for span in spans}:
+            self.watches[number].check()
         return X
+
+    def _joined(self, spans: Sequence[Span], room: Room) -> Any:
+        """Rows of several places, one below the other."""
+        extents = []
+        for span in spans:
+            with explained(self.paths[span.file]):
+                extents.append(self.files[span.file].entries(span.start, span.stop))
+        total, n = sum(last - first for _, first, last in extents), sum(span.n for span in spans)
+        data = room.values.take(total, self.files[0].values.dtype)
+        indices = room.indices.take(total, self.index_dtype) if self.files[0].is_sparse else None
+        starts, at = [np.zeros(1, np.int64)], 0
+        for span, (offsets, first, last) in zip(spans, extents):
+            file, part = self.files[span.file], slice(at, at + last - first)
+            with explained(file.path):
+                file.values.read_into(data[part], first)
+                if indices is not None and file.indices is not None and offsets is not None:
+                    if file.indices.dtype == indices.dtype:
+                        file.indices.read_into(indices[part], first)
+                    else:
+                        indices[part] = file.indices.part(first, last)
+                    starts.append(at + offsets[1:])
+            at += last - first
+        data.flags.writeable = False
+        if indices is None:
+            return data.reshape(n, self.files[0].d)
+        indices.flags.writeable = False
+        return csr_of_parts(data, indices, np.concatenate(starts), (n, self.files[0].d))
+
+    @functools.cached_property
+    def index_dtype(self) -> np.dtype[Any]:
+        """Type of column indices that holds those of all files."""
+        return np.result_type(*(file.indices.dtype for file in self.files if file.indices is not None))
+
+    def span_bytes(self, span: Span) -> int:
+        """Number of bytes of X in some rows."""
+        file = self.files[span.file]
+        with explained(file.path):
+            entry = file.values.dtype.itemsize + (0 if file.indices is None else file.indices.dtype.itemsize)
+            if file.offsets is None:
+                return span.n * file.d * entry
+            ends = [int(file.offsets.part(row, row + 1)[0]) for row in (span.start, span.stop)]
+            return (ends[1] - ends[0]) * entry + span.n * file.offsets.dtype.itemsize
 
     def labels(self, span: Span) -> Dataset:
         """Labels and weights of some rows."""
@@ -283,19 +330,49 @@ class FileEngine(Streamed):
         """An engine with the same rows and other weights, (n,), which add up to one."""
         return replace(self, weights=weights)
 
-    @property
-    def bounds(self) -> list[tuple[int, int]]:
-        """First row and number of rows of every block."""
-        return [(span.first, span.n) for span in self.spans]
+    def runs(self, per_block: int) -> list[Span]:
+        """All rows in order, cut into runs, of which at least `per_block` fit into a block if its rows are small."""
+        size, most = self._load_bytes // per_block, max(1, self._load_rows // per_block)
+        runs = []
+        for span in self.spans:
+            start = span.start
+            while start < span.stop:
+                with explained(self.source.paths[span.file]):
+                    end = self.source.files[span.file].block_end(start, size)
+                stop = min(end, start + most, span.stop)
+                runs.append(Span(span.file, start, stop, span.first + start - span.start))
+                start = stop
+        return runs
 
-    def visit(self, order: Sequence[int]) -> Iterator[Block]:
-        """The blocks with these numbers, in this order; each one is valid until the next one is requested."""
-        return ahead(self._read([self.spans[number] for number in order]), depth=1)
+    def loads(self, runs: Iterable[Span]) -> list[list[Span]]:
+        """Runs in the given order, put together into as few loads as the memory of one block allows."""
+        loads: list[list[Span]] = []
+        left_bytes = left_rows = 0
+        for run in runs:
+            size = self.source.span_bytes(run)
+            if size > left_bytes or run.n > left_rows:
+                loads.append([])
+                left_bytes, left_rows = self._load_bytes, self._load_rows
+            loads[-1].append(run)
+            left_bytes, left_rows = left_bytes - size, left_rows - run.n
+        return loads
+
+    @functools.cached_property
+    def _load_bytes(self) -> int:
+        return max((self.source.span_bytes(span) for span in self.spans), default=0)
+
+    @functools.cached_property
+    def _load_rows(self) -> int:
+        return max((span.n for span in self.spans), default=0)
+
+    def visit(self, loads: Iterable[Sequence[Span]]) -> Iterator[Block]:
+        """One block per load, with the rows of its runs; each one is valid until the next one is requested."""
+        return ahead(self._read(loads), depth=1)
 
     def blocks(self, at_least: int = 1) -> Iterator[Block]:
         """All blocks in order; each one is valid until the next one is requested."""
         spans = self.spans if at_least <= 1 else self._larger(at_least)
-        return ahead(self._read(spans), depth=1)
+        return ahead(self._read([span] for span in spans), depth=1)
 
     def _larger(self, at_least: int) -> tuple[Span, ...]:
         """Blocks of at least that many rows, as far as the budget allows and files are long enough."""
@@ -311,38 +388,64 @@ class FileEngine(Streamed):
                 joined.append(span)
         return tuple(joined)
 
-    def _read(self, spans: Sequence[Span]) -> Iterator[Block]:
+    def _read(self, loads: Iterable[Sequence[Span]]) -> Iterator[Block]:
         # One block is in use, one waits and one is being read: its memory was that of the block before those.
         rooms = [Room() for _ in range(3)]
-        for number, span in enumerate(spans):
-            labelled = self._labelled(span)
-            X = self._design(span, rooms[number % len(rooms)])  # also checks that the file is still the same
-            weights = labelled.weights if self.weights is None else self.weights[span.first : span.first + span.n]
-            yield Block(X, labelled.targets, weights, labelled.offsets, self.threads, span.first)
+        for number, load in enumerate(loads):
+            parts = [self._labelled(run) for run in load]
+            X = self._design(load, rooms[number % len(rooms)])  # also checks that the files are still the same
+            first, *others = parts
+            targets, weights, offsets = first
+            if others:
+                targets = targets.joined([part.targets for part in others])
+                weights = np.concatenate([part.weights for part in parts])
+                offsets = None if offsets is None else np.concatenate([part.offsets for part in parts])
+            yield Block(X, targets, weights, offsets, self.threads, load[0].first)
 
-    def _design(self, span: Span, room: Room) -> Design:
+    def _design(self, load: Sequence[Span], room: Room) -> Design:
         """Features of some rows; indices were checked by the survey, and are compared with the width again."""
-        X, d = self.source.matrix(span, room), self.shape[1]
+        X, d = self.source.matrix(load, room), self.shape[1]
         if self.is_dense:
             return Design(Dense(X), X.shape, X.dtype)
         unsigned = X.indices.view(np.uint32 if X.indices.itemsize == 4 else np.uint64)
         if unsigned.max(initial=0) >= d or (X.indptr[1:] < X.indptr[:-1]).any():
-            raise DataError(f"{self.source.paths[span.file]} changed while it was read")
+            raise changed(self.source.paths[load[0].file])
         return Design(CSR(X.data, X.indices, X.indptr, d), X.shape, X.dtype)
 
-    def _labelled(self, span: Span) -> Labelled:
+    def _labelled(self, run: Span) -> Labelled:
         """Targets and weights of some rows."""
-        if span in self.labels:
-            return self.labels[span]
-        path, data = self.source.paths[span.file], self.source.labels(span)
+        labelled = self._known_labels(run) or self._encoded(run)
+        if self.weights is not None:
+            return labelled._replace(weights=self.weights[run.first : run.first + run.n])
+        return labelled
+
+    def _known_labels(self, run: Span) -> Labelled | None:
+        """Targets and weights that are kept, of the block that has the rows."""
+        span = self.spans[bisect.bisect_right(self._firsts, run.first) - 1]
+        known = self.labels.get(span)
+        if known is None or run == span:
+            return known
+        start, stop = run.first - span.first, run.first - span.first + run.n
+        if stop > span.n:
+            return None
+        offsets = None if known.offsets is None else known.offsets[start:stop]
+        return Labelled(known.targets.rows(start, stop), known.weights[start:stop], offsets)
+
+    def _encoded(self, run: Span) -> Labelled:
+        """Targets and weights, from the labels in the file; kept for whole blocks if there is room."""
+        path, data = self.source.paths[run.file], self.source.labels(run)
         check_sparse(data, path)
         try:
-            labelled = self.encode(RawRows(None, data.y, data.weights, None, span.first))
+            labelled = self.encode(RawRows(None, data.y, data.weights, None, run.first))
         except DataError as error:
             raise DataError(f"{path}: {error}") from None
-        if self.source.keeps_labels and span in self._own_spans:
-            self.labels[span] = labelled
+        if self.source.keeps_labels and run in self._own_spans:
+            self.labels[run] = labelled
         return labelled
+
+    @functools.cached_property
+    def _firsts(self) -> list[int]:
+        return [span.first for span in self.spans]
 
     @functools.cached_property
     def _own_spans(self) -> frozenset[Span]:

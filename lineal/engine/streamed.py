@@ -1,17 +1,36 @@
-"""What engines share that read their blocks into this process, in any order."""
+"""What engines share that read rows into this process in any order: not only block by block, but run by run.
+
+A run is a few consecutive rows. Methods that visit rows at random load several runs from random places at once: rows
+that are always loaded together would be a biased sample, again and again.
+"""
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
 from lineal.engine.base import Block
 from lineal.engine.in_process import InProcess
 from lineal.engine.scratch import Scratch, ScratchCache
 
 
+class Run(Protocol):
+    """Consecutive rows."""
+
+    @property
+    def first(self) -> int:
+        """Number of the first row among all rows."""
+        ...
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        ...
+
+
 class Streamed(InProcess):
-    """Base of an engine whose blocks are read one after the other, in an order that the caller chooses."""
+    """Base of an engine that reads rows when they are needed, in an order that the caller chooses."""
 
     cache: ScratchCache
 
@@ -20,11 +39,14 @@ class Streamed(InProcess):
         """Where numbers per row are kept between passes: in memory, and in a temporary file beyond the budget."""
         return self.cache.scratch
 
-    @property
     @abc.abstractmethod
-    def bounds(self) -> Sequence[tuple[int, int]]:
-        """First row and number of rows of every block."""
+    def runs(self, per_block: int) -> Sequence[Run]:
+        """All rows in order, cut into runs, of which at least `per_block` fit into a block if its rows are small."""
 
     @abc.abstractmethod
-    def visit(self, order: Sequence[int]) -> Iterator[Block]:
-        """The blocks with these numbers, in this order; each one is valid until the next one is requested."""
+    def loads(self, runs: Iterable[Run]) -> list[list[Run]]:
+        """Runs in the given order, put together into as few loads as the memory of one block allows."""
+
+    @abc.abstractmethod
+    def visit(self, loads: Iterable[Sequence[Run]]) -> Iterator[Block]:
+        """One block per load, with the rows of its runs; each one is valid until the next one is requested."""

@@ -224,11 +224,8 @@ class EncodedElsewhere(Encoded):
     @cached_property
     def targets(self) -> Any:
         """Targets of all rows: 4 bytes per row, and per label of a label set."""
-        parts = self.engine.gather(_targets)
-        if not self.is_multilabel:
-            return OneLabel(np.concatenate([part.columns for part in parts]))
-        lengths = np.concatenate([np.diff(part.starts) for part in parts])
-        return LabelSets(np.concatenate([part.columns for part in parts]), np.append(0, np.cumsum(lengths)))
+        first, *others = self.engine.gather(_targets)
+        return first.joined(others)
 
     @property
     def n_rows(self) -> int:

@@ -271,7 +271,7 @@ class Overwriting(FileEngine):
     """An engine that overwrites the features of a block as soon as the next one is requested."""
 
     def blocks(self, at_least=1):
-        for block in self._read(self.spans if at_least <= 1 else self._larger(at_least)):
+        for block in self._read([span] for span in (self.spans if at_least <= 1 else self._larger(at_least))):
             yield block
             _overwrite(block)
 

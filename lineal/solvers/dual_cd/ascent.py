@@ -34,14 +34,13 @@ class Group:
     """A group of columns with its own weights and intercepts.
 
     `gain` is the gain of the last pass over all classes, and `extra` that of the following passes over kept classes.
-    `sums` has the weighted sums Σ s u of the dual variables per set of rows, and `others` the sum of those that the
-    current set does not contain.
+    `total` is the weighted sum Σ s u of all dual variables, and `others` that of rows outside of the current set.
     """
 
-    def __init__(self, at: int, first: int, last: int, W: np.ndarray, b: np.ndarray, n_blocks: int) -> None:
+    def __init__(self, at: int, first: int, last: int, W: np.ndarray, b: np.ndarray) -> None:
         self.at, self.first, self.last = at, first, last
         self.W, self.b, self.M = W, b.copy(), np.zeros_like(b)
-        self.sums, self.others = np.zeros((n_blocks, last - first)), np.zeros(last - first)
+        self.total, self.others = np.zeros(last - first), np.zeros(last - first)
         self.gain, self.extra = 0.0, 0.0
 
     @property
@@ -73,14 +72,14 @@ class Ascent:
         self.alpha, self.beta = self.geometry.alpha, self.geometry.beta
         _, b = objective.split(objective.theta_of(start))
         self.groups = [
-            Group(at, first, last, self._zeros(last - first), b[first:last], self.holder.n_blocks)
+            Group(at, first, last, self._zeros(last - first), b[first:last])
             for at, (first, last) in enumerate(self.ranges)
         ]
         self.holder.start(self._add, start)
         for group in self.groups:
             self._add_centre(group)
             if self.beta > 0.0:
-                group.M[:] = group.sums.sum(axis=0) / self.alpha
+                group.M[:] = group.total / self.alpha
                 group.b += (self.geometry.mean_square * group.M.astype(np.float64)).astype(group.b.dtype)
         self.state = generator(seed)
         self.gain, self.gained, self.passes = math.inf, 0.0, 0
@@ -89,13 +88,13 @@ class Ascent:
         width = k if self.objective.loss.is_direct else stored_columns(k)
         return aligned_zeros(self.geometry.mean.shape[0], width, self.objective.engine.dtype)
 
-    def _add(self, number: int, X: Design, weights: np.ndarray, U: ColumnGroups) -> None:
-        """Subtract (1/α) X'SU of some rows from the weights, and note their sums Σ s u."""
+    def _add(self, X: Design, weights: np.ndarray, U: ColumnGroups) -> None:
+        """Subtract (1/α) X'SU of some rows from the weights, and add up their sums Σ s u."""
         scale = (weights / self.alpha).astype(X.dtype)
         for group, points in zip(self.groups, U.groups):
             if points.any():
                 _add_rows(X.layout, scale, points, group.W.shape[1], group.W.reshape(-1))
-            group.sums[number] = _weighted_sums(weights, points)
+            group.total += _weighted_sums(weights, points)
 
     def _add_centre(self, group: Group) -> None:
         """Add the point V towards which the penalty shrinks."""
@@ -106,36 +105,30 @@ class Ascent:
             group.W[rows, : group.k] += part if stretch is None else part * stretch[rows, None]
 
     def run_pass(self, must_end: Callable[[], bool] = lambda: False) -> None:
-        """Visit every active row of every group, block by block; `must_end` can end the pass after a block."""
+        """Visit every active row of every group, set by set; `must_end` can end the pass after a set of rows."""
         gains: list[float] = []
-        self._add_up_sums()
         with closing(self.holder.visits()) as visits:
-            for number, rows in visits:
-                gains.append(self._visit(number, rows))
+            for rows in visits:
+                gains.append(self._visit(rows))
                 if must_end():
                     break
         self.gain = math.fsum(gains)
         self.passes += 1
 
-    def _add_up_sums(self) -> None:
-        for group in self.groups:
-            group.others = group.sums.sum(axis=0)
-
-    def _visit(self, number: int, rows: RowSet) -> float:
+    def _visit(self, rows: RowSet) -> float:
         """Passes over one set of rows; returns the gain of the first one, which is what one pass gains."""
-        for group in self.groups:
-            group.others -= group.sums[number]
-        first, slack = 0.0, rows.slack
-        share = 1.0 if self.holder.n_blocks == 1 else float(rows.weights.sum())
+        first, slack, share = 0.0, rows.slack, 1.0
+        if not self.holder.is_one_set:
+            share = float(rows.weights.sum())
+            for group in self.groups:
+                group.others = group.total - _weighted_sums(rows.weights, rows.U.groups[group.at])
         for inner in range(self.inner_passes):
             order = rows.shuffled(self.state, self.passes * self.inner_passes + inner)
-            pool.run([partial(self._update, group, number, rows, order, share) for group in self.groups], self.threads)
+            pool.run([partial(self._update, group, rows, order, share) for group in self.groups], self.threads)
             gain = 0.5 * self.alpha * math.fsum(group.gain for group in self.groups)
             self.gained += gain + 0.5 * self.alpha * math.fsum(group.extra for group in self.groups)
             if inner == 0:
                 first, slack = gain, list(rows.slack)
-        for group in self.groups:
-            group.others += group.sums[number]
         rows.slack = slack
         return first
 
@@ -151,7 +144,7 @@ class Ascent:
         """Gain of the last pass, relative to the gain of all passes."""
         return self.gain / self.gained if self.gained > 0.0 else 0.0 if self.passes else math.inf
 
-    def _update(self, group: Group, number: int, rows: RowSet, order: np.ndarray, share: float) -> None:
+    def _update(self, group: Group, rows: RowSet, order: np.ndarray, share: float) -> None:
         """Update the dual variables of the active rows of a group, then the multiplier of its intercept.
 
         The multiplier takes the part of its update that the rows have in the weight of all rows.
@@ -175,10 +168,9 @@ class Ascent:
                 if gain < KEPT_GAIN * group.gain:
                     break
         if self.beta > 0.0:
-            group.sums[number] = _weighted_sums(rows.weights, U)
-            total = group.others + group.sums[number]
-            group.M[:] = total / self.alpha
-            group.b -= (share * self.beta * total).astype(group.b.dtype)
+            group.total = group.others + _weighted_sums(rows.weights, U)
+            group.M[:] = group.total / self.alpha
+            group.b -= (share * self.beta * group.total).astype(group.b.dtype)
 
     def reactivate(self) -> bool:
         """Make all rows active again; returns whether some were inactive."""

@@ -1,12 +1,13 @@
-"""Who holds the rows and their dual variables: this process, or a file whose blocks are loaded one after the other.
+"""Who holds the rows and their dual variables: this process, or a file that is loaded part by part.
 
 Both hand out `RowSet`s to run passes over. Rows in memory are one `RowSet`, which lasts as long as the fit. Of a file,
-each block is loaded once per iteration, in random order; its dual variables come from the engine's scratch and go back
-there.
+every row is loaded once per iteration, with others from random places; dual variables come from the engine's scratch
+and go back there.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Protocol
@@ -28,8 +29,11 @@ from lineal.solvers.dual_cd.row_set import RowSet
 from lineal.solvers.dual_cd.simplex import KEPT_CLASSES
 from lineal.solvers.dual_cd.stored import StoredDuals
 
-#: Called with the number of a set of rows, its rows, their weights, and their dual variables.
-AddRows = Callable[[int, Design, np.ndarray, ColumnGroups], None]
+#: Called with some rows, their weights, and their dual variables.
+AddRows = Callable[[Design, np.ndarray, ColumnGroups], None]
+
+#: Number of runs of consecutive rows per load, at least. The more, the more a load resembles all rows.
+RUNS_PER_LOAD = 16
 
 
 class Holder(Protocol):
@@ -39,21 +43,21 @@ class Holder(Protocol):
     ----------
     geometry : what updates of all rows have in common.
     objective : the objective, with the rows in the order that certificates read fastest.
-    n_blocks : number of row sets per iteration.
+    is_one_set : whether all rows are in one row set.
     U : dual variables of all rows, which certificates and other fits can start from.
     """
 
     geometry: Geometry
     objective: Objective
-    n_blocks: int
+    is_one_set: bool
     U: Any
 
     def start(self, add: AddRows, start: np.ndarray | Solution | None) -> None:
         """Find the first dual variables, those of a solution, gradients at given parameters, or zero, and add them."""
         ...
 
-    def visits(self) -> Iterator[tuple[int, RowSet]]:
-        """The row sets of one iteration, each with its number. Their dual variables can be changed."""
+    def visits(self) -> Iterator[RowSet]:
+        """The row sets of one iteration. Their dual variables can be changed."""
         ...
 
     def reactivate(self) -> bool:
@@ -76,7 +80,7 @@ def keeps_classes(objective: Objective) -> bool:
 class LocalHolder:
     """Rows in this process."""
 
-    n_blocks = 1
+    is_one_set = True
 
     def __init__(self, objective: Objective, ranges: list[tuple[int, int]], threads: int) -> None:
         self.outside, self.ranges = objective, ranges
@@ -106,11 +110,11 @@ class LocalHolder:
             point = np.concatenate(self.outside.engine.gather(RowGradients(self.outside.loss), *theta))
         rows = self.rows
         rows.U = ColumnGroups.split(point, self.ranges, rows.X.dtype)
-        add(0, rows.X, rows.weights, rows.U)
+        add(rows.X, rows.weights, rows.U)
 
-    def visits(self) -> Iterator[tuple[int, RowSet]]:
+    def visits(self) -> Iterator[RowSet]:
         """All rows."""
-        yield 0, self.rows
+        yield self.rows
 
     def reactivate(self) -> bool:
         """Make all rows active again; returns whether some were inactive."""
@@ -118,7 +122,10 @@ class LocalHolder:
 
 
 class StreamHolder:
-    """Rows in a file, of which one block at a time is in memory. Each visit to a block begins with all of its rows."""
+    """Rows in a file, of which one load of runs from random places is in memory. Each visit begins with all its rows.
+
+    The slack of the first pass over a load is the largest violation in the first passes of the iteration before.
+    """
 
     def __init__(self, objective: Objective, ranges: list[tuple[int, int]], seed: int) -> None:
         engine = objective.engine
@@ -127,10 +134,12 @@ class StreamHolder:
         geometry = Geometry.of(objective)
         if objective.fit_intercept:
             geometry = geometry.with_spread(geometry.spread(objective.moments))
-        self.geometry, self.n_blocks = geometry, len(engine.bounds)
-        self.U = StoredDuals(engine.scratch, engine.bounds, ranges, objective.engine.dtype)
-        self.order, self.state = np.arange(self.n_blocks), generator(seed, 1)
-        self.slack: dict[int, list[float]] = {}
+        self.geometry, self.runs = geometry, engine.runs(RUNS_PER_LOAD)
+        self.order, self.state = np.arange(len(self.runs)), generator(seed, 1)
+        self.is_one_set = len(engine.loads(self.runs)) == 1
+        bounds = [(run.first, run.n) for run in self.runs]
+        self.U = StoredDuals(engine.scratch, bounds, ranges, engine.dtype)
+        self.slack = [math.inf for _ in ranges]
 
     def start(self, add: AddRows, start: np.ndarray | Solution | None) -> None:
         """Find the first dual variables, and add them: one pass over the file, unless they are zero."""
@@ -139,24 +148,29 @@ class StreamHolder:
         point = given_point(self.objective, start)
         theta = None if point is not None else self.objective.split(self.objective.theta_of(start))
         gradients = RowGradients(self.objective.loss)
-        for number, block in enumerate(self.engine.visit(self.order.tolist())):
+        for number, block in enumerate(self.engine.visit([[run] for run in self.runs])):
             rows = gradients(block, *theta) if theta else np.asarray(point[block.first : block.first + block.n])
             U = ColumnGroups.split(rows, self.ranges, self.engine.dtype)
-            add(number, self.geometry.stretched(block.X), block.weights, U)
-            self.U.put(number, U)
+            add(self.geometry.stretched(block.X), block.weights, U)
+            self.U.put([number], U)
 
-    def visits(self) -> Iterator[tuple[int, RowSet]]:
-        """The blocks in random order."""
-        shuffle(self.state, self.order)
-        numbers, keeps = self.order.tolist(), keeps_classes(self.objective)
-        for number, block in zip(numbers, self.engine.visit(numbers)):
-            rows = RowSet.of(self.geometry, block, self.U.take(number), keeps)
-            rows.slack = self.slack.get(number, rows.slack)
+    def visits(self) -> Iterator[RowSet]:
+        """Loads of runs in random order."""
+        if not self.is_one_set:
+            shuffle(self.state, self.order)
+        loads = self.engine.loads([self.runs[number] for number in self.order])
+        ends = np.cumsum([len(load) for load in loads]).tolist()
+        known, self.slack = self.slack, [0.0 for _ in self.ranges]
+        keeps = keeps_classes(self.objective)
+        for end, load, block in zip(ends, loads, self.engine.visit(loads)):
+            numbers = self.order[end - len(load) : end].tolist()
+            rows = RowSet.of(self.geometry, block, self.U.take(numbers), keeps)
+            rows.slack = list(known)
             try:
-                yield number, rows
+                yield rows
             finally:
-                self.U.put(number, rows.U)
-                self.slack[number] = rows.slack
+                self.U.put(numbers, rows.U)
+                self.slack = [max(pair) for pair in zip(self.slack, rows.slack)]
 
     def reactivate(self) -> bool:
         """Nothing to do: each visit begins with all rows."""
