@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import NamedTuple
 
 from lineal.engine.base import Block
 from lineal.engine.in_process import InProcess
 from lineal.engine.scratch import Scratch, ScratchCache
 
 
-class Run(Protocol):
-    """Consecutive rows."""
+class Span(NamedTuple):
+    """Consecutive rows of one file; `first` is the number of the first one among all rows."""
 
-    @property
-    def first(self) -> int:
-        """Number of the first row among all rows."""
-        ...
+    file: int
+    start: int
+    stop: int
+    first: int
 
     @property
     def n(self) -> int:
         """Number of rows."""
-        ...
+        return self.stop - self.start
 
 
 class Streamed(InProcess):
@@ -40,13 +40,13 @@ class Streamed(InProcess):
         return self.cache.scratch
 
     @abc.abstractmethod
-    def runs(self, per_block: int) -> Sequence[Run]:
+    def runs(self, per_block: int) -> Sequence[Span]:
         """All rows in order, cut into runs, of which at least `per_block` fit into a block if its rows are small."""
 
     @abc.abstractmethod
-    def loads(self, runs: Iterable[Run]) -> list[list[Run]]:
+    def loads(self, runs: Iterable[Span]) -> list[list[Span]]:
         """Runs in the given order, put together into as few loads as the memory of one block allows."""
 
     @abc.abstractmethod
-    def visit(self, loads: Iterable[Sequence[Run]]) -> Iterator[Block]:
+    def visit(self, loads: Iterable[Sequence[Span]]) -> Iterator[Block]:
         """One block per load, with the rows of its runs; each one is valid until the next one is requested."""

@@ -25,7 +25,7 @@ from lineal.engine.source import Labelled, RawRows, Source
 from lineal.errors import DataError, OptionError
 from lineal.problem.labels import LabelColumns, LabelPart, LabelSummary
 from lineal.problem.row_weights import check_class_sums, checked_total, checked_weights, class_factors
-from lineal.problem.targets import Encoded, LabelSets, OneLabel, class_numbers, targets_of
+from lineal.problem.targets import Encoded, OneLabel, class_numbers, targets_of
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ def choice(default: str | None, known: Iterable[str], text: str) -> Any:
 
 @dataclass(frozen=True)
 class SolverOptions(Options):
-    """Base of the options of a solver: a frozen dataclass whose fields are names, flags or positive numbers, some of them whole."""
+    """Base of the options of a solver: a frozen dataclass whose fields are names, flags or positive (whole) numbers."""
 
     @staticmethod
     def of(options: type[SolverOptions] | None, solver: str, values: Mapping[str, Any]) -> SolverOptions | None:

@@ -99,7 +99,9 @@ class Ascent:
     def _add_centre(self, group: Group) -> None:
         """Add the point V towards which the penalty shrinks."""
         centre, stretch = self.objective.regulariser.centre, self.geometry.stretch
-        for start in range(0, len(group.W) if centre is not None else 0, WEIGHT_ROWS):
+        if centre is None:
+            return
+        for start in range(0, len(group.W), WEIGHT_ROWS):
             rows = slice(start, start + WEIGHT_ROWS)
             part = centre[rows, group.first : group.last]
             group.W[rows, : group.k] += part if stretch is None else part * stretch[rows, None]

@@ -17,10 +17,12 @@ have to replace the intercept. That changes W by x̄M' with M = (1/α) Σ s u, w
 separately, so that sparse rows stay sparse.
 
 **Rows in files** that are larger than memory: block minimisation (Yu, Hsieh, Chang & Lin 2012, Algorithm 2). In each
-iteration every block of rows is loaded once, in random order, and `inner_passes` passes over its dual variables, which
-skip rows at their bounds, use it before the next one is loaded. W stays up to date. Every visit to a block begins with
-all of its rows. The multiplier of the constraint is updated after every inner pass too, by the fraction that the weight
-of the block has in that of all rows.
+iteration every row is loaded once, in blocks, and `inner_passes` passes over the dual variables of a block, which skip
+rows at their bounds, are made before the next one is loaded. W stays up to date. Each visit begins with all rows of the
+block. After an inner pass the multiplier of the constraint is updated, too, by the fraction that the weight of the
+block has in that of all rows. Unlike in the paper, blocks are not fixed: a block has runs of rows from random places of
+the file, others in every iteration. Fixed blocks of consecutive rows pull W towards what is common in each of them, and
+the gap then decreases ten times more slowly.
 
 Memory: (n, k) dual variables and 5n numbers (21n for Crammer–Singer with many classes), d·k weights twice while groups
 are joined (up to three times if a group of 9 to 15 columns is stored as 16), and a copy of X if it is stored by columns
@@ -34,9 +36,9 @@ from typing import Any
 
 import numpy as np
 
-from lineal.errors import OptionError
 from lineal.engine.local import LocalEngine
 from lineal.engine.streamed import Streamed
+from lineal.errors import OptionError
 from lineal.numerics.local_only import local_rows
 from lineal.problem.budget import Budget
 from lineal.problem.monitor import Monitor
@@ -50,8 +52,9 @@ from lineal.solvers.options import DualOptions
 #: Passes without gain after which a fit has stalled: only rounding errors are left.
 PATIENCE = 3
 
-#: Default number of passes over a block of a file before the next one is loaded.
-INNER_PASSES = 5
+#: Default number of passes over a block of a file before the next one is loaded. To a gap of 1e-3, 20newsgroups and
+#: wiki_toxicity in 8 blocks need up to 40 % fewer passes over the file than with one, and hardly more than with 5.
+INNER_PASSES = 3
 
 
 def check(loss: Any, penalty: Any) -> None:

@@ -8,7 +8,7 @@ and go back there.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -44,19 +44,22 @@ class Holder(Protocol):
     geometry : what updates of all rows have in common.
     objective : the objective, with the rows in the order that certificates read fastest.
     is_one_set : whether all rows are in one row set.
-    U : dual variables of all rows, which certificates and other fits can start from.
     """
 
     geometry: Geometry
     objective: Objective
     is_one_set: bool
-    U: Any
+
+    @property
+    def U(self) -> Any:
+        """Dual variables of all rows, from which certificates and other fits can start."""
+        ...
 
     def start(self, add: AddRows, start: np.ndarray | Solution | None) -> None:
         """Find the first dual variables, those of a solution, gradients at given parameters, or zero, and add them."""
         ...
 
-    def visits(self) -> Iterator[RowSet]:
+    def visits(self) -> Generator[RowSet]:
         """The row sets of one iteration. Their dual variables can be changed."""
         ...
 
@@ -112,7 +115,7 @@ class LocalHolder:
         rows.U = ColumnGroups.split(point, self.ranges, rows.X.dtype)
         add(rows.X, rows.weights, rows.U)
 
-    def visits(self) -> Iterator[RowSet]:
+    def visits(self) -> Generator[RowSet]:
         """All rows."""
         yield self.rows
 
@@ -154,11 +157,11 @@ class StreamHolder:
             add(self.geometry.stretched(block.X), block.weights, U)
             self.U.put([number], U)
 
-    def visits(self) -> Iterator[RowSet]:
+    def visits(self) -> Generator[RowSet]:
         """Loads of runs in random order."""
         if not self.is_one_set:
             shuffle(self.state, self.order)
-        loads = self.engine.loads([self.runs[number] for number in self.order])
+        loads = self.engine.loads([self.runs[number] for number in self.order.tolist()])
         ends = np.cumsum([len(load) for load in loads]).tolist()
         known, self.slack = self.slack, [0.0 for _ in self.ranges]
         keeps = keeps_classes(self.objective)
