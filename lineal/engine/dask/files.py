@@ -18,10 +18,10 @@ from lineal.data.binary.checks import check_sparse
 from lineal.data.binary.file import LayoutFile
 from lineal.data.binary.layout import explained
 from lineal.data.source import changed
+from lineal.engine.converted import ConvertedFiles
 from lineal.engine.dask.collections import persisted
 from lineal.engine.dask.parcels import aligned
 from lineal.engine.dask.source import DaskSource
-from lineal.engine.file import FileSource
 from lineal.engine.source import RawRows
 
 #: Largest number of bytes of X in a partition.
@@ -51,7 +51,7 @@ class Range(NamedTuple):
 
 def source_of_files(client: Client, paths: Sequence[str]) -> DaskSource:
     """Source of the rows of some converted files."""
-    files = FileSource([os.path.abspath(path) for path in paths]).files
+    files = ConvertedFiles([os.path.abspath(path) for path in paths]).files
     wanted = PARTS_PER_WORKER * max(len(client.nthreads()), 1)
     total = sum(file.file.size for file in files)
     part_bytes = max(LEAST_BYTES, min(PART_BYTES, total // wanted))
