@@ -76,7 +76,13 @@ def undisturbed(client, objective, name, monkeypatch):
     return wanted, counted.passes
 
 
-@pytest.mark.parametrize("name", ANYWHERE)
+#: Solvers that are disturbed in `make test`; `make test-all` disturbs all of them.
+QUICK = [
+    pytest.param(name, marks=() if name in ("newton", "fista") else pytest.mark.slow) for name in ANYWHERE
+]
+
+
+@pytest.mark.parametrize("name", QUICK)
 def test_a_worker_killed_in_mid_fit(client, monkeypatch, name):
     objective = problem(LOSSES[name], "l2")
     wanted, total = undisturbed(client, objective, name, monkeypatch)
@@ -185,7 +191,7 @@ def forget(share, seed):
                     del held[place]
 
 
-@pytest.mark.parametrize("name", ANYWHERE)
+@pytest.mark.parametrize("name", QUICK)
 def test_what_workers_forget_is_made_again(client, monkeypatch, name):
     objective = problem(LOSSES[name], "l2")
     wanted, total = undisturbed(client, objective, name, monkeypatch)
