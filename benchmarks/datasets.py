@@ -93,8 +93,10 @@ def svmlight(folder: Path, name: str, part: str = "train") -> tuple[Any, np.ndar
     return X, np.asarray(rows.y)
 
 
-def kddcup(folder: Path, rows: int = 100_000) -> tuple[np.ndarray, np.ndarray]:
+def kddcup(folder: Path, rows: int = 100_000, is_binary: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """KDD Cup 99: standardised numbers and one-hot categories as dense float64, attack types with ≥ 20 rows.
+
+    With `is_binary` the labels are 0 for normal connections and 1 for attacks, of the same rows.
 
     Of the 494,000 rows of the 10 % file, `rows` drawn at random: of all, one softmax fit of scikit-learn takes minutes.
     """
@@ -108,6 +110,8 @@ def kddcup(folder: Path, rows: int = 100_000) -> tuple[np.ndarray, np.ndarray]:
     numbers = (numbers - numbers.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
     X = np.hstack([numbers, pd.get_dummies(table[[1, 2, 3]].astype(str)).to_numpy(np.float64)])
     order = np.random.default_rng(0).permutation(np.flatnonzero(kept))[:rows]
+    if is_binary:
+        return X[order], (table[41] != "normal.").to_numpy()[order].astype(np.int64)
     return X[order], np.unique(labels[1][order], return_inverse=True)[1]
 
 

@@ -28,6 +28,10 @@ class ClusterError(LinealError, RuntimeError):
     """A cluster that cannot be reached, has no workers, or loses them faster than it computes."""
 
 
+class CheckpointError(LinealError, ValueError):
+    """A checkpoint file that is damaged, or of another fit."""
+
+
 class DependencyError(LinealError, ImportError):
     """A package that lineal needs is installed in a version that it cannot use."""
 

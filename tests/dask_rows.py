@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
-import time
 from dataclasses import dataclass
 
 import numpy as np
 
-from lineal.engine.dask.source import DaskSource
-from lineal.engine.source import Labelled, RawRows
 from lineal.design.matrix import unwrapped
+from lineal.engine.dask.source import DaskSource
 from lineal.engine.local import LocalEngine
+from lineal.engine.source import Labelled, RawRows
 from lineal.problem.targets import LabelSets, OneLabel
 
 

@@ -7,7 +7,7 @@ import json
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from lineal.models.file import _checksum
+from lineal.system.tensor_file import checksum as checksum_of
 
 
 def rewrite(path, change, checksum=True, out=None):
@@ -17,5 +17,5 @@ def rewrite(path, change, checksum=True, out=None):
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     change(description, tensors)
     text = json.dumps(description, ensure_ascii=False, sort_keys=True)
-    save_file(tensors, out or path, {"lineal": text, "blake2b": _checksum(text, tensors) if checksum else "0"})
+    save_file(tensors, out or path, {"lineal": text, "blake2b": checksum_of(text, tensors) if checksum else "0"})
     return out or path

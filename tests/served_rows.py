@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import math
 import multiprocessing
+import pickle
 import weakref
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 
@@ -180,6 +181,18 @@ class ServedRows:
 
     def with_weights(self, weights):
         return replace(self, local=self.local.with_weights(weights))
+
+    def with_features(self, change):
+        return replace(self, local=self.local.with_features(pickle.loads(pickle.dumps(change))))
+
+    def warm_up(self, function):
+        pickle.loads(pickle.dumps(function))()
+
+    def remark(self):
+        return ""
+
+    def notify(self, tell):
+        pass
 
     def gather(self, step, *arguments, states=()):
         uses = [entry.use() for entry in states]

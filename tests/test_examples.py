@@ -25,6 +25,8 @@ SAYS = {
     "path_and_search": ["best alpha", "accuracy on new rows: 0.9"],
     "stagewise": ["softmax: ", "relative duality gap", "stagewise, patches: ", "held-out error by stage", "kept"],
     "text_file_to_model": ["400 rows, 30 columns, float64", "accuracy on new.svm: 0.9"],
+    "larger_than_memory": ["file: within 0.0091 %", "local: within 0.0091 %"],
+    "cluster": ["two workers: within 0.058 %", "here: within 0.058 %"],
     "certificates_and_callbacks": ["stopped at iteration", "validation accuracy 0.9", "converged after"],
 }
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from lineal.cli.files import WRITES
 from lineal.errors import OptionError
 from lineal.system.options import OF_FEATURES
 
@@ -24,6 +25,9 @@ NO_FLAGS = ("labels", *OF_FEATURES)
 #: Flags whose names differ from those of their fields.
 FLAG_NAMES = {"generator": "--features", "solver_options": "--solver-option"}
 
+#: Flags that name a file that is written.
+FILES = ("checkpoint",)
+
 #: Flags that may be given several times, with one text each.
 REPEATED = ("solver_options",)
 
@@ -33,6 +37,7 @@ SECTIONS = {
     "StagewiseOptions": "Options of --model-type stagewise",
     "OnlineOptions": "Options of --online",
     "PathOptions": "Search options",
+    "ClusterOptions": "Options of --engine dask",
     "TrainOptions": "Training options",
     "ReadOptions": "Reading options",
 }
@@ -85,8 +90,9 @@ def parameters_of(options: type) -> dict[str, inspect.Parameter]:
             metavar=METAVARS.get(field.name),
             rich_help_panel=SECTIONS.get(options.__name__),
         )
+        marks = (WRITES,) if field.name in FILES else ()
         parameters[field.name] = inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, info]
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, info, *marks]
         )
     return parameters
 

@@ -10,7 +10,7 @@ from lineal.cli import show
 from lineal.cli.files import note_header, save_model, with_labels, write_history
 from lineal.cli.flags import flag_of
 from lineal.cli.terminal import INTERRUPTED, say
-from lineal.cli.training import Clock, seconds_text
+from lineal.cli.training import Clock, announced, seconds_text
 from lineal.errors import OptionError
 from lineal.online.options import TUNE, OnlineOptions
 
@@ -49,7 +49,7 @@ class Request:
                 f"--passes {options.passes} is not possible for standard input, which can be read once: write it to a "
                 "file first, for example with `lineal convert - rows.arrow`, and train on that"
             )
-        fixed = [flag_of(name) for name in given if name not in ("max_time", "n_jobs")]
+        fixed = [flag_of(name) for name in given if name not in ("max_time", "n_jobs", "checkpoint")]
         fixed += ["--tune"] if options.rate == TUNE else []
         if self.resume is not None and fixed:
             raise OptionError(f"--resume keeps the options of {self.resume}: leave out {', '.join(fixed)}")
@@ -78,7 +78,7 @@ def train_online(request: Request, options: OnlineOptions, reading: dict[str, An
     if start is None:
         note_header(request.data, learner.first, reading)
     clock.lap("open")
-    with warnings.catch_warnings(record=True) as caught:
+    with announced(options), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model, trainer, run = learner.fit()
     for message in dict.fromkeys(str(warning.message) for warning in caught):  # once, however many passes

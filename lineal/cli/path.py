@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lineal.cli import show
-from lineal.cli.files import WRITES_IMAGE, read_labelled, save_model
+from lineal.cli.cluster import ClusterOptions, cluster_of, engine_of
+from lineal.cli.files import WRITES_IMAGE, save_model
 from lineal.cli.flags import flags
 from lineal.cli.terminal import INTERRUPTED, say
 from lineal.cli.training import (
@@ -17,9 +18,13 @@ from lineal.cli.training import (
     ModelToWrite,
     TrainingData,
     Verbose,
+    bad_lines_of,
+    columns_of,
     for_labels,
+    row_count,
     seconds_text,
     train_options,
+    training_rows,
     with_names,
 )  # fmt: skip
 from lineal.data.options import ReadOptions
@@ -28,12 +33,16 @@ from lineal.linear.search.options import PathOptions
 
 if TYPE_CHECKING:
     from lineal.data.dataset import Dataset
+    from lineal.engine.source import Source
     from lineal.linear.model import Model
     from lineal.linear.search.result import Search
     from lineal.problem.solution import Solution
 
 
-@flags(leave_out=("verbose", "alpha"), searching=PathOptions, training=TrainOptions, reading=ReadOptions)
+@flags(
+    leave_out=("verbose", "alpha", "checkpoint"), searching=PathOptions, training=TrainOptions, cluster=ClusterOptions,
+    reading=ReadOptions,
+)  # fmt: skip
 def path(
     data: TrainingData,
     model: ModelToWrite,
@@ -50,6 +59,7 @@ def path(
     *,
     searching: dict[str, Any],
     training: dict[str, Any],
+    cluster: dict[str, Any],
     reading: dict[str, Any],
 ) -> int | None:
     """Choose the strength of the penalty by cross-validation, train with it and save the model.
@@ -59,14 +69,17 @@ def path(
     to be to the best possible one; seconds. Ctrl-C ends the search early: the best model so far is saved, and the exit
     code is 130.
     """
-    options = train_options(training, int(sys.stderr.isatty() if verbose is None else verbose))
+    options = train_options(engine_of(training, cluster), int(sys.stderr.isatty() if verbose is None else verbose))
     wanted = PathOptions(**searching).checked()
     clock = Clock()
-    rows = read_labelled(data, reading)
-    clock.lap("read")
-    if rows.bad_lines:
-        say(f"warning: {rows.bad_lines} malformed lines were skipped")
-    fitted, solution, found = _search(rows, options, wanted, keep_path=plot is not None and _is_small(rows))
+    with cluster_of(cluster):
+        rows = training_rows(data, options, reading)
+        clock.lap("read")
+        bad_lines = bad_lines_of(rows)
+        if bad_lines:
+            say(f"warning: {bad_lines} malformed lines were skipped")
+        fitted, solution, found = _search(rows, options, wanted, keep_path=plot is not None and _is_small(rows))
+        n_rows = row_count(rows)
     clock.lap("search")
     save_model(fitted, model)
     if plot is not None:
@@ -80,31 +93,26 @@ def path(
     clock.lap("save")
     _warn(found, solution, options.tol, model)
     if verbose is not False or json:
-        _show(_result(model, rows, fitted, solution, found, clock.seconds), solution, json)
+        _show(_result(model, n_rows, fitted, solution, found, clock.seconds), solution, json)
     return INTERRUPTED if found.status == "interrupted" else None
 
 
-def _is_small(rows: Dataset) -> bool:
+def _is_small(rows: Dataset | Source) -> bool:
     """Whether the weights are few enough to plot each of them."""
-    import numpy as np
-
     from lineal.report.path import MAX_LINES
 
-    k = rows.y.shape[1] if rows.is_multilabel else len(np.unique(rows.y))
-    return rows.X.shape[1] * k <= MAX_LINES
+    d, k = columns_of(rows)
+    return d * k <= MAX_LINES
 
 
 def _search(
-    rows: Dataset, options: TrainOptions, wanted: PathOptions, keep_path: bool
+    rows: Dataset | Source, options: TrainOptions, wanted: PathOptions, keep_path: bool
 ) -> tuple[Model, Solution, Search]:
-    from lineal.linear.search.run import search
+    from lineal.linear.search.run import search_rows
     from lineal.models.file import check_names
 
     check_names(rows)
-    options = for_labels(options, rows)
-    model, solution, found = search(
-        rows.X, rows.y, options, wanted, sample_weight=rows.weights, class_names=rows.class_names, keep_path=keep_path
-    )
+    model, solution, found = search_rows(rows, for_labels(options, rows), wanted, keep_path=keep_path)
     return with_names(model, rows), solution, found
 
 
@@ -121,12 +129,12 @@ def _warn(found: Search, solution: Solution, tol: float, model: str) -> None:
 
 
 def _result(
-    path: str, rows: Dataset, model: Model, solution: Solution, found: Search, seconds: dict[str, float]
+    path: str, rows: int, model: Model, solution: Solution, found: Search, seconds: dict[str, float]
 ) -> dict[str, Any]:
     chosen = found.rows()[found.chosen]
     return {
         "model": path,
-        "rows": len(rows),
+        "rows": rows,
         "features": model.n_features,
         "classes": len(model.classes),
         "folds": found.scores.shape[1],

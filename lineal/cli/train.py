@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from lineal.cli import show
+from lineal.cli.cluster import ClusterOptions, cluster_of, engine_of
 from lineal.cli.files import (
     READS_DATA,
     WRITES,
@@ -19,7 +20,7 @@ from lineal.cli.files import (
     warn_unseen,
     write_history,
 )  # fmt: skip
-from lineal.cli.flags import flags
+from lineal.cli.flags import flag_of, flags
 from lineal.cli.terminal import INTERRUPTED, say
 from lineal.cli.training import (
     FAMILIES,
@@ -27,9 +28,13 @@ from lineal.cli.training import (
     ModelToWrite,
     TrainingData,
     Verbose,
+    announced,
+    bad_lines_of,
     fit_rows,
     options_of,
+    row_count,
     seconds_text,
+    training_rows,
 )  # fmt: skip
 from lineal.data.options import ReadOptions
 from lineal.errors import OptionError
@@ -40,13 +45,14 @@ from lineal.stagewise.options import StagewiseOptions
 
 if TYPE_CHECKING:
     from lineal.data.dataset import Dataset
+    from lineal.engine.source import Source
     from lineal.linear.model import Model
     from lineal.problem.solution import Solution
 
 
 @flags(
     leave_out=("verbose",), training=TrainOptions, least_squares=LeastSquaresOptions, stagewise=StagewiseOptions,
-    online_learning=OnlineOptions, reading=ReadOptions,
+    online_learning=OnlineOptions, cluster=ClusterOptions, reading=ReadOptions,
 )  # fmt: skip
 def train(
     data: TrainingData,
@@ -60,11 +66,11 @@ def train(
         bool, typer.Option("--regression", help="Labels are numbers to predict, not classes (--online).")
     ] = False,
     label_sets: Annotated[
-        bool, typer.Option("--label-sets", help="Rows of text have any number of labels, from --classes (--online).")
+        bool, typer.Option("--label-sets", help="Rows can have any number of labels, which --classes names (--online).")
     ] = False,
     classes: Annotated[
         str | None,
-        typer.Option(help="All labels, separated by commas; without it, new labels may appear any time (--online)."),
+        typer.Option(help="All labels, separated by commas; without it, new labels may appear at any time (--online)."),
     ] = None,
     resume: Annotated[
         str | None,
@@ -75,15 +81,15 @@ def train(
         bool,
         typer.Option(
             "--tune",
-            help="Choose settings first: for stagewise models bandwidth, ridge and features per stage, on a sample; "
+            help="Choose settings first: bandwidth, ridge and features per stage of stagewise models, on a sample; "
             "for --online the learning rate, by learning with several rates at once.",
         ),
     ] = False,
-    validate: Annotated[str | None, typer.Option(help="Labelled file to measure the model on."), READS_DATA] = None,
+    validate: Annotated[str | None, typer.Option(help="Labelled file to evaluate the model on."), READS_DATA] = None,
     holdout: Annotated[
-        float | None, typer.Option(help="Share of the rows to hold out and measure on, for example 0.2.")
+        float | None, typer.Option(help="Fraction of the rows to hold out for evaluation, for example 0.2.")
     ] = None,
-    history: Annotated[str | None, typer.Option(help="JSON file to write the iterations to."), WRITES] = None,
+    history: Annotated[str | None, typer.Option(help="JSON file to write the history of the fit to."), WRITES] = None,
     plot: Annotated[
         str | None,
         typer.Option(help="Image file to plot objective and gap to, for example fit.png."),
@@ -96,6 +102,7 @@ def train(
     least_squares: dict[str, Any],
     stagewise: dict[str, Any],
     online_learning: dict[str, Any],
+    cluster: dict[str, Any],
     reading: dict[str, Any],
 ) -> int | None:
     """Train a model on a file and save it.
@@ -103,6 +110,10 @@ def train(
     Ctrl-C ends the training early: the best model so far is saved, and the exit code is 130.
     """
     shown = sys.stderr.isatty() if verbose is None else verbose
+    if model_type in ("linear", "least_squares") and not online:
+        training, least_squares = (engine_of(values, cluster) for values in (training, least_squares))
+    elif cluster:
+        raise OptionError(f"{flag_of(next(iter(cluster)))} is for --model-type linear and least_squares")
     given = {"linear": training, "least_squares": least_squares, "stagewise": stagewise, "online": online_learning}
     if online and model_type not in ("linear", "online"):
         raise OptionError(f"--online and --model-type {model_type} exclude each other: give one of them")
@@ -121,39 +132,79 @@ def train(
         if wanted:
             raise OptionError(f"{flag} is for --online")
 
+    seed = given[model_type].get("random_state", 0)
+    outputs = _Outputs(model, history, plot, verbose is not False or json, json)
+    with cluster_of(cluster):
+        return _train(_Rows(data, validate, holdout, seed, reading), _Model(model_type, options, tune), outputs)
+
+
+class _Rows(NamedTuple):
+    """What to train and to measure on."""
+
+    data: str
+    validate: str | None
+    holdout: float | None
+    seed: int
+    reading: dict[str, Any]
+
+
+class _Model(NamedTuple):
+    """What to train."""
+
+    kind: str
+    options: Any
+    tune: bool
+
+
+class _Outputs(NamedTuple):
+    """Where results go."""
+
+    model: str
+    history: str | None
+    plot: str | None
+    is_shown: bool
+    as_json: bool
+
+
+def _train(given: _Rows, wanted: _Model, outputs: _Outputs) -> int | None:
+    from lineal.data.dataset import Dataset
+
     clock = Clock()
-    rows = read_labelled(data, reading)
-    measured = None if validate is None else read_labelled(validate, reading, rows.schema)
+    rows: Any = training_rows(given.data, wanted.options, given.reading)
+    if given.holdout is not None and not isinstance(rows, Dataset):
+        raise OptionError("--holdout needs rows in memory: measure on another file with --validate")
+    measured = None if given.validate is None else read_labelled(given.validate, given.reading, rows.schema)
     clock.lap("read")
-    bad_lines = rows.bad_lines + (measured.bad_lines if measured is not None else 0)
+    bad_lines = bad_lines_of(rows) + (0 if measured is None else measured.bad_lines)
     if bad_lines:
         say(f"warning: {bad_lines} malformed lines were skipped")
     if measured is not None:
         warn_unseen(unseen_in(measured))
     on = "training" if measured is None else "validation"
-    if holdout is not None:
+    if given.holdout is not None:
         from lineal.data.holdout import split
 
-        (rows, measured), on = split(rows, holdout, given[model_type].get("random_state", 0)), "holdout"
-    fitted, solution = fit_rows(model_type, rows, options, tune)
+        (rows, measured), on = split(rows, given.holdout, given.seed), "holdout"
+    with announced(wanted.options):
+        fitted, solution = fit_rows(wanted.kind, rows, wanted.options, wanted.tune)
     clock.lap("fit")
-    save_model(fitted, model)
-    if history is not None:
-        write_history(history, solution.history)
-    if plot is not None:
+    save_model(fitted, outputs.model)
+    if outputs.history is not None:
+        write_history(outputs.history, solution.history)
+    if outputs.plot is not None:
         from lineal.report import plot_history
 
-        plot_history(solution.history, plot)
+        plot_history(solution.history, outputs.plot)
     clock.lap("save")
     interrupted = solution.status == "interrupted"
     if interrupted:
-        say(f"{solution.message}; the best model so far is in {model}")
+        say(f"{solution.message}; the best model so far is in {outputs.model}")
     elif solution.needs_warning:
         say(f"warning: {solution.message}")
-    if verbose is not False or json:
-        result = {"model": model, **_result(rows, measured, on, fitted, solution), "bad_lines": bad_lines}
+    if outputs.is_shown:
+        result = {"model": outputs.model, **_result(rows, measured, on, fitted, solution), "bad_lines": bad_lines}
         clock.lap("measure")
-        _show(result | {"seconds": clock.seconds}, solution, json)
+        _show(result | {"seconds": clock.seconds}, solution, outputs.as_json)
     return INTERRUPTED if interrupted else None
 
 
@@ -166,14 +217,15 @@ def _check_split(data: str, validate: str | None, holdout: float | None) -> None
         raise OptionError(f"--holdout {holdout:g} is not a share between 0 and 1")
 
 
-def _result(rows: Dataset, measured: Dataset | None, on: str, model: Model, solution: Solution) -> dict[str, Any]:
+def _result(
+    rows: Dataset | Source, measured: Dataset | None, on: str, model: Model, solution: Solution
+) -> dict[str, Any]:
     """The outcome of the training, in plain values."""
     from lineal.models.evaluation import headline_of
 
-    sample = rows if measured is None else measured
-    name, value = headline_of(model, sample)
+    name, value, n_measured = headline_of(model, rows if measured is None else measured)
     return {
-        "rows": len(rows),
+        "rows": n_measured if measured is None else row_count(rows),
         "features": model.n_features,
         "classes": len(model.classes),
         "status": solution.status,
@@ -181,7 +233,7 @@ def _result(rows: Dataset, measured: Dataset | None, on: str, model: Model, solu
         "iterations": max(0, len(solution.history) - 1),
         "certificate": solution.certificate.to_json(),
         f"{on}_{name}": value,
-        f"{on}_rows": len(sample),
+        f"{on}_rows": n_measured,
     }
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from lineal.cli.files import READS_DATA, WRITES
+from lineal.cli.files import READS_DATA, STDIN, WRITES, note_header, read_labelled, with_labels
 from lineal.cli.flags import flag_of, parse_class_weight, parse_solver_options
+from lineal.cli.terminal import say
 from lineal.data.options import ReadOptions
 from lineal.errors import OptionError, unknown_value
 from lineal.least_squares.options import LeastSquaresOptions
@@ -20,6 +23,7 @@ from lineal.stagewise.options import StagewiseOptions
 
 if TYPE_CHECKING:
     from lineal.data.dataset import Dataset
+    from lineal.engine.source import Source
 
 TrainingData = Annotated[
     str,
@@ -34,20 +38,41 @@ Verbose = Annotated[
 
 
 class Family(NamedTuple):
-    """A kind of model: its options, and the module and name of the function that fits it to arrays, if there is one."""
+    """A kind of model: its options, and the module and names of the functions that fit it, if there are any.
+
+    `function` takes arrays, and `of_source` rows of files or of a cluster.
+    """
 
     options: Any
     module: str = ""
     function: str = ""
+    of_source: str = ""
 
 
 #: The kinds of models that can be trained from a file.
 FAMILIES = {
-    "linear": Family(TrainOptions, "lineal.linear.fit", "fit"),
-    "least_squares": Family(LeastSquaresOptions, "lineal.least_squares.fit", "fit_least_squares"),
+    "linear": Family(TrainOptions, "lineal.linear.fit", "fit", "fit_rows"),
+    "least_squares": Family(
+        LeastSquaresOptions, "lineal.least_squares.fit", "fit_least_squares", "fit_least_squares_rows"
+    ),
     "stagewise": Family(StagewiseOptions, "lineal.stagewise.fit", "fit_stagewise"),
     "online": Family(OnlineOptions),
 }
+
+
+@contextmanager
+def announced(options: Any) -> Iterator[None]:
+    """Say so if a fit in this context continues from its checkpoint."""
+    if options.checkpoint is None:
+        yield
+        return
+    from lineal.problem.checkpoint import listener
+
+    before = listener.set(lambda line: say(f"note: {line}"))
+    try:
+        yield
+    finally:
+        listener.reset(before)
 
 
 class Clock:
@@ -105,33 +130,98 @@ def options_of(kind: str, given: dict[str, dict[str, Any]], verbose: int, tune: 
     return FAMILIES[kind].options(**{**values, "verbose": verbose}).checked()
 
 
-def fit_rows(kind: str, rows: Dataset, options: Any, tune: bool) -> tuple[Any, Any]:
-    """The model of a dataset, and the solution (or run) that it comes from."""
+def training_rows(data: str, options: Any, reading: dict[str, Any]) -> Dataset | Source:
+    """The rows to train on: in memory, or where the option `engine` says."""
+    if not isinstance(options, TrainOptions | LeastSquaresOptions) or data == STDIN:
+        return read_labelled(data, reading)
+    from lineal.data.dataset import Dataset
+    from lineal.linear.rows import rows_of
+
+    rows = rows_of(data, None, options.engine, options.memory_budget, reading=reading)
+    assert rows is not None  # that is the answer for arrays
+    if not isinstance(rows, Dataset):
+        return rows
+    note_header(data, rows, reading)
+    return with_labels(rows, data)
+
+
+def row_count(rows: Dataset | Source) -> int:
+    """Number of the rows."""
+    from lineal.data.dataset import Dataset
+
+    if isinstance(rows, Dataset):
+        return len(rows)
+    from lineal.problem.encoder import survey_of
+
+    return survey_of(rows).shape[0]
+
+
+def bad_lines_of(rows: Dataset | Source) -> int:
+    """Number of malformed lines that were skipped; a converted file has none."""
+    from lineal.data.dataset import Dataset
+
+    return rows.bad_lines if isinstance(rows, Dataset) else 0
+
+
+def columns_of(rows: Dataset | Source) -> tuple[int, int]:
+    """Number of features and of labels."""
+    import numpy as np
+
+    from lineal.data.dataset import Dataset
+
+    if isinstance(rows, Dataset):
+        y: Any = rows.y
+        return rows.X.shape[1], y.shape[1] if rows.is_multilabel else len(np.unique(y))
+    from lineal.problem.encoder import survey_of
+
+    survey = survey_of(rows)
+    return survey.shape[1], survey.labels.n_sets or len(survey.labels.classes)
+
+
+def fit_rows(kind: str, rows: Dataset | Source, options: Any, tune: bool) -> tuple[Any, Any]:
+    """The model of the rows, and the solution (or run) that it comes from."""
+    from lineal.data.dataset import Dataset
     from lineal.models.file import check_names
 
     check_names(rows)
     options = for_labels(options, rows)
+    family = FAMILIES[kind]
+    if not isinstance(rows, Dataset):
+        fit_source = importlib.import_module(family.module).__dict__[family.of_source]
+        model, solution = fit_source(rows, options)
+        return with_names(model, rows), solution
     if tune:
         from lineal.stagewise.search import tuned
 
         options = tuned(rows.X, rows.y, options, rows.weights)
-    fit = importlib.import_module(FAMILIES[kind].module).__dict__[FAMILIES[kind].function]
+    fit = importlib.import_module(family.module).__dict__[family.function]
     model, solution = fit(rows.X, rows.y, options, sample_weight=rows.weights, class_names=rows.class_names)
     return with_names(model, rows), solution
 
 
-def for_labels(options: Any, rows: Dataset) -> Any:
+def for_labels(options: Any, rows: Dataset | Source) -> Any:
     """The options with class weights by label instead of by the text of the label.
 
     A text that is not a label stays as it is; `fit` refuses it.
     """
-    if not isinstance(options.class_weight, dict) or rows.is_multilabel:
+    if not isinstance(options.class_weight, dict):
         return options
-    labels = rows.labels_by_text()
+    import numpy as np
+
+    from lineal.data.dataset import Dataset, labels_by_text
+
+    if isinstance(rows, Dataset):
+        if rows.is_multilabel:
+            return options
+        labels = labels_by_text(np.unique(rows.y))
+    else:
+        from lineal.problem.encoder import survey_of
+
+        labels = labels_by_text(survey_of(rows).labels.classes)
     weights = {labels.get(text, text): weight for text, weight in options.class_weight.items()}
     return dataclasses.replace(options, class_weight=weights)
 
 
-def with_names(model: Any, rows: Dataset) -> Any:
+def with_names(model: Any, rows: Dataset | Source) -> Any:
     """The model with the feature names and the schema of the rows it was trained on."""
     return dataclasses.replace(model, feature_names=rows.feature_names, schema=rows.schema)

@@ -1,4 +1,4 @@
-"""The ground that everything compiled stands on. No learning here.
+"""Foundation of all compiled code; it contains no learning logic.
 
 Lives here: the decorator of kernels and their disk cache (`jit`), methods that kernels can call (`protocol`), scalar
 maths (`maths`), vector registers (`simd`), random numbers (`rng`), threads (`threads`), checks of arrays from outside

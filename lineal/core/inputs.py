@@ -1,14 +1,16 @@
-"""The one place where arrays from outside are checked: nothing behind it trusts a part that it has not looked at.
+"""Checks of all arrays that users pass in; the rest of the package relies on them.
 
-SciPy and compiled kernels follow the indices and pointers of a sparse matrix without checking them, so that a
-matrix put together by hand can read foreign memory. NumPy drops the mask of a masked array without a word. Both are
-refused here, before anything else touches the values. NumPy and SciPy only: models predict without Numba.
+SciPy and compiled kernels follow the indices and pointers of a sparse matrix without checking them, so a matrix that
+was put together by hand could make them read foreign memory. NumPy silently drops the mask of a masked array. Both
+raise an error here, before any other code uses the values. This module does not import Numba, which predictions do not
+need.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
@@ -22,33 +24,45 @@ from lineal.core import threads
 from lineal.errors import DataError
 from lineal.system import memory
 
-#: Columns are numbered by int32 in the readers, in model files and in the kernels of online learning.
+#: Largest number of columns: readers, model files and the kernels of online learning number them by int32.
 MAX_FEATURES = 2**31 - 1
 
-#: The types of indices and pointers, each with the unsigned type in which a negative number is a very large one.
+#: Types of indices and pointers, with the unsigned types in which negative numbers become very large ones.
 _UNSIGNED: dict[np.dtype[Any], Any] = {np.dtype(np.int32): np.uint32, np.dtype(np.int64): np.uint64}
 
-#: Types of stored numbers that SciPy and the kernels know.
+#: Types of stored numbers that SciPy and the kernels can handle.
 _KEPT = frozenset(map(np.dtype, "?bhilqBHILQfdgFDG"))
 
-#: What SciPy and NumPy raise where parts of a sparse matrix have been replaced by something else.
+#: Exceptions that SciPy and NumPy raise if parts of a sparse matrix have been replaced by other objects.
 _DAMAGE = (ValueError, TypeError, IndexError, KeyError, OverflowError, AttributeError)
 
-#: What tells a masked cell: there is one such object only.
+#: Identity of the only object that stands for a masked cell.
 _MASKED = id(np.ma.masked)
 
-#: Indices beyond this number are checked by several threads.
+#: Number of indices above which several threads check them.
 _LONG = 2**18
 
-#: Whole numbers up to this are the same in float64.
+#: All integers up to this one are exact in float64.
 EXACT = 2**53
 
 
-def checked(values: Any, name: str) -> Any:
-    """`values` as they are, after a check that they can be trusted: no masked entries, no damaged sparse matrix.
+def is_lazy(X: Any) -> bool:
+    """Whether X is a Dask collection, or a list of Delayed objects or futures. Dask is not imported for this."""
+    if "dask" not in sys.modules:
+        return False
+    from dask import is_dask_collection
 
-    A sparse matrix that is neither CSR nor CSC comes back as CSR, a masked array without masked entries as its data.
-    `name` is what messages call it, for example "X" or "y".
+    if not isinstance(X, list | tuple):
+        return bool(is_dask_collection(X))
+    futures = sys.modules["distributed"].Future if "distributed" in sys.modules else ()
+    return bool(X) and all(is_dask_collection(one) or isinstance(one, futures) for one in X)
+
+
+def checked(values: Any, name: str) -> Any:
+    """Return `values` unchanged after a check that nothing is masked and that a sparse matrix is not damaged.
+
+    A sparse matrix that is neither CSR nor CSC is returned as CSR, and a masked array without masked entries as a plain
+    array. Messages call the values `name`, for example "X" or "y".
     """
     if type(values) is np.ndarray:
         if values.dtype == object:
@@ -68,16 +82,16 @@ def checked(values: Any, name: str) -> Any:
 
 
 class Checked(NamedTuple):
-    """A matrix that was checked, for whoever would check it again."""
+    """A matrix that has been checked and need not be checked again."""
 
     matrix: Any
 
 
 def checked_numbers(values: Any, name: str) -> Any:
-    """`checked`, for what must be real numbers: NumPy would take dates for some, and drop imaginary parts."""
+    """Return `checked` values that are real numbers. NumPy would accept dates and drop imaginary parts."""
     values = checked(values, name)
     if isinstance(values, list | tuple):
-        with contextlib.suppress(ValueError):  # rows of different lengths, which others refuse
+        with contextlib.suppress(ValueError):  # rows of different lengths, which a later check refuses
             values = np.asarray(values)
     if isinstance(values, np.ndarray) or sparse.issparse(values):
         kind = values.dtype.kind
@@ -88,30 +102,30 @@ def checked_numbers(values: Any, name: str) -> Any:
         if kind in "mMV":
             raise DataError(f"{name} must hold real numbers, found {values.dtype}")
         if kind == "f" and values.dtype.itemsize > 8:
-            with np.errstate(over="ignore"):  # what becomes infinite is refused as such
+            with np.errstate(over="ignore"):  # infinite numbers are refused later
                 return values.astype(np.float64)
     return values
 
 
 def _check_range(cells: np.ndarray, name: str) -> None:
-    """Refuse whole numbers of Python that no double holds; what is no number is for others to refuse."""
+    """Refuse Python integers that are too large for float64. A later check refuses cells that are not numbers."""
     try:
         cells.astype(np.float64)
     except OverflowError:
-        raise DataError(f"{name} has a whole number that is too large for a double: scale its column") from None
+        raise DataError(f"{name} has an integer that is too large for float64: scale its column") from None
     except (TypeError, ValueError):
         pass
 
 
 def checked_labels(y: Any) -> Any:
-    """Labels after the checks of `checked`; lists become arrays, unless that would change some of the labels.
+    """Return `checked` labels. Lists become arrays, unless that would change some of the labels.
 
-    NumPy turns a list of texts and numbers into texts, and whole numbers beyond 64 bits next to others into rounded
-    floating-point numbers: two labels could become one.
+    NumPy converts a list of strings and numbers to strings, and integers beyond 64 bits next to others to rounded
+    floating-point numbers. Two labels could become one.
     """
     y = checked(y.to_numpy() if hasattr(y, "to_numpy") else y, "y")  # scikit-learn would round pandas' Int64 to doubles
     if isinstance(y, np.ndarray) and y.dtype.kind == "V":
-        raise DataError(f"y holds records, of type {y.dtype}: give one label per row")
+        raise DataError(f"y has records of type {y.dtype}: give one label per row")
     if not isinstance(y, list | tuple):
         return y
     try:
@@ -125,13 +139,13 @@ def checked_labels(y: Any) -> Any:
             kinds = sorted({type(label).__name__ for label in y})
             raise DataError(f"y mixes labels of types {', '.join(kinds)}: convert them to one type")
         if bad := next((label for label in y if label.endswith("\0")), None):
-            raise DataError(f"y holds {bad!r}, which ends with a zero byte that NumPy drops: remove the byte")
+            raise DataError(f"y has the label {bad!r}, which ends with a zero byte that NumPy drops: remove the byte")
     if values.dtype.kind == "f":
         for row, label in enumerate(y):
             if isinstance(label, int | np.integer) and abs(int(label)) > EXACT:
                 raise DataError(
-                    f"y[{row}] is {label}, which is not the same number next to labels that do not fit 64-bit integers "
-                    "of one sign: use texts"
+                    f"y[{row}] is {label}, which would be rounded, because the labels do not fit into one type of "
+                    "64-bit integers: use strings"
                 )
     return values
 
@@ -142,25 +156,25 @@ def _unmasked(values: np.ma.MaskedArray, name: str) -> np.ndarray:
         where = np.argwhere(mask)[0].tolist()
         raise DataError(
             f"{name} has {int(mask.sum())} masked entries{f', the first at {where}' if where else ''}: fill them, or "
-            "leave their rows out"
+            "remove their rows"
         )
     return np.asarray(values.data)
 
 
 def _check_cells(cells: Iterable[Any], name: str) -> None:
-    """Refuse cells that are `np.ma.masked`: NumPy would make NaN of them in numbers, and "--" in texts."""
+    """Refuse cells that are `np.ma.masked`, which NumPy converts to NaN among numbers and to "--" among strings."""
     if _MASKED in map(id, cells):
-        raise DataError(f"{name} has a masked cell (np.ma.masked): fill it, or leave its row out")
+        raise DataError(f"{name} has a masked cell (np.ma.masked): fill it, or remove its row")
 
 
 def checked_sparse(X: Any, name: str) -> Any:
-    """A sparse matrix whose indices and pointers are all within bounds, as CSR or CSC."""
+    """Return a sparse matrix as CSR or CSC, after a check that all indices and pointers are within bounds."""
     shape = X.shape
     if len(shape) != 2:
         raise DataError(f"{name} must have two dimensions, found {len(shape)}")
     n, d = shape
     if d > MAX_FEATURES:
-        raise DataError(f"{name} has {d} columns: at most {MAX_FEATURES} are possible; hash them to fewer")
+        raise DataError(f"{name} has {d} columns, and at most {MAX_FEATURES} are possible: hash them to fewer")
     try:
         if X.format == "csr":
             return _check_compressed(X, n, d, name)
@@ -175,7 +189,7 @@ def checked_sparse(X: Any, name: str) -> Any:
 
 
 def _check_compressed(X: Any, n: int, width: int, name: str) -> Any:
-    """A CSR matrix of n rows and `width` columns, or CSC the other way round, without spare room at its end."""
+    """Return a checked CSR matrix of n rows and `width` columns, or CSC with both swapped, without unused entries."""
     indices, indptr, data = X.indices, X.indptr, X.data
     is_plain = type(indices) is type(indptr) is type(data) is np.ndarray and data.dtype in _KEPT
     if not is_plain or indices.dtype not in _UNSIGNED or indptr.dtype not in _UNSIGNED:
@@ -196,7 +210,7 @@ def _check_compressed(X: Any, n: int, width: int, name: str) -> Any:
 
 
 def _check_indices(indices: np.ndarray, bound: int, name: str) -> None:
-    """One pass: as unsigned numbers, negative ones are too large like any other."""
+    """Refuse indices out of range, in one pass: as unsigned numbers, negative ones are too large as well."""
     if len(indices):
         unsigned = indices.view(_UNSIGNED[indices.dtype])
         if len(indices) > _LONG:
@@ -209,15 +223,15 @@ def _check_indices(indices: np.ndarray, bound: int, name: str) -> None:
 
 
 def _largest(values: np.ndarray) -> int:
-    """The largest of some numbers; on short arrays several times as fast as NumPy's maximum."""
+    """Largest of some numbers; for short arrays several times as fast as NumPy's maximum."""
     return values.item(values.argmax())
 
 
 def _as_csr(X: Any, name: str) -> Any:
-    """A matrix of any other format as CSR, of which SciPy sees only parts that it can follow."""
+    """Convert a matrix of any other format to CSR; its parts are checked before SciPy uses them."""
     n, d = X.shape
     if not memory.has_room(8 * n):
-        raise DataError(f"{name} has {n} rows: as CSR it does not fit into memory")
+        raise DataError(f"{name} has {n} rows, and does not fit into memory as a CSR matrix: use fewer rows")
     if X.format == "lil":
         lengths = [len(row) for row in X.rows]
         if len(lengths) != n or lengths != [len(row) for row in X.data]:
@@ -231,7 +245,7 @@ def _as_csr(X: Any, name: str) -> Any:
         if X.data.ndim != 2 or offsets.shape != (len(X.data),) or offsets.dtype not in _UNSIGNED:
             _refuse(name, "its parts have the wrong lengths or types")
         if len(offsets) and (offsets.min() < -n or offsets.max() > d or len(np.unique(offsets)) < len(offsets)):
-            _refuse(name, "its diagonals are outside of it, or there twice")
+            _refuse(name, "a diagonal is outside of the matrix or repeated")
         X = type(X)((_plain(X.data, name), offsets), X.shape)
     else:
         X = X.tocoo()
@@ -245,10 +259,10 @@ def _as_csr(X: Any, name: str) -> Any:
 
 
 def _checked_blocks(X: Any, name: str) -> Any:
-    """A BSR matrix, which is a CSR matrix of blocks."""
+    """Return a checked BSR matrix, which is a CSR matrix of small dense matrices."""
     n, d = X.shape
     if X.data.ndim != 3 or min(X.data.shape[1:]) < 1 or n % X.data.shape[1] or d % X.data.shape[2]:
-        _refuse(name, "its blocks do not fit its shape")
+        _refuse(name, "its dense blocks do not fit its shape")
     grid = n // X.data.shape[1], d // X.data.shape[2]
     blocks = _of_parts(sparse.csr_array((0, 0)), np.empty(len(X.data), bool), X.indices, X.indptr)
     blocks = _check_compressed(blocks, grid[0], grid[1], name)
@@ -256,7 +270,7 @@ def _checked_blocks(X: Any, name: str) -> Any:
 
 
 def _plain(part: Any, name: str) -> np.ndarray:
-    """An array that a sparse matrix is made of, without a mask, of a type that SciPy and the kernels know."""
+    """Return a part of a sparse matrix as an array without a mask, of a type that SciPy and the kernels can handle."""
     if isinstance(part, np.ma.MaskedArray):
         part = _unmasked(part, name)
     if not isinstance(part, np.ndarray):
@@ -268,7 +282,7 @@ def _plain(part: Any, name: str) -> np.ndarray:
 
 
 def _of_parts(like: Any, data: np.ndarray, indices: np.ndarray, indptr: np.ndarray) -> Any:
-    """A matrix of the same class and shape over other arrays, without a copy or a look at them."""
+    """Matrix of the same class and shape with other arrays, which are neither copied nor checked."""
     made = type(like)((0, 0), dtype=data.dtype)
     made._shape = like.shape
     made.data, made.indices, made.indptr = data, indices, indptr
@@ -280,12 +294,12 @@ def _refuse(name: str, what: str) -> NoReturn:
 
 
 def is_frame(X: Any) -> bool:
-    """Whether this is a table with named columns, of pandas, polars or the like."""
+    """Whether X is a table with named columns, for example from pandas or polars."""
     return hasattr(X, "columns") and hasattr(X, "to_numpy")
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value stands for none: None, NaN, NaT or pandas' NA, which differ from themselves or cannot say."""
+    """Whether a value is missing: None, or one that does not equal itself (NaN, NaT) or cannot be compared (NA)."""
     try:
         return value is None or bool(value != value)
     except (TypeError, ValueError):
@@ -293,11 +307,11 @@ def is_missing(value: Any) -> bool:
 
 
 def check_frame(frame: Any) -> None:
-    """A DataError names the first column of a table that is not made of finite numbers, and the row."""
+    """Raise a DataError that names the first cell of a table that is not a finite number."""
     counts = Counter(frame.columns)
     for name, count in counts.items():
         if count > 1:
-            raise DataError(f"the table has the column {name!r} {count} times: rename them")
+            raise DataError(f"the table has {count} columns called {name!r}: rename them")
         values = np.asarray(frame[name].to_numpy())
         if values.dtype.kind in "biu":
             continue
@@ -307,11 +321,13 @@ def check_frame(frame: Any) -> None:
             except (TypeError, ValueError):
                 is_finite = False
                 if is_missing(value):
-                    raise DataError(f"column {name!r} of the table lacks the value of row {row}: fill it") from None
-                raise DataError(
-                    f"column {name!r} of the table is not made of numbers: row {row} has {value!r}"
-                ) from None
+                    raise DataError(
+                        f"column {name!r} of the table has a missing value in row {row}: fill it, or remove the row"
+                    ) from None
+                raise DataError(f"column {name!r} of the table is not numeric: row {row} has {value!r}") from None
             except OverflowError:
                 is_finite = False
             if not is_finite:
-                raise DataError(f"column {name!r} of the table has {value!r} in row {row}: finite numbers are needed")
+                raise DataError(
+                    f"column {name!r} of the table has {value!r} in row {row}, which is not a finite number"
+                )

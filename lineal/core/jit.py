@@ -52,17 +52,17 @@ compiled: list[str] = []
 
 
 class _CompilationDepth(event.Listener):
-    """Counts the compilations that are going on: one for a kernel, more while it waits for kernels that it calls."""
+    """Number of running compilations: one for a kernel, and more while it waits for kernels that it calls."""
 
     def __init__(self) -> None:
         self.depth = 0
 
     def on_start(self, event: Any) -> None:
-        """A compilation begins. Numba's lock sees to it that one thread at a time compiles."""
+        """Record that a compilation begins. Numba's lock allows only one thread at a time to compile."""
         self.depth += 1
 
     def on_end(self, event: Any) -> None:
-        """A compilation ends, well or not."""
+        """Record that a compilation has ended, whether or not it succeeded."""
         self.depth -= 1
 
 
@@ -76,7 +76,7 @@ def is_compiling() -> bool:
 
 
 def source_hash(package: Path = PACKAGE) -> str:
-    """Hash of every source file that a kernel may be made of, and of the settings that change its machine code."""
+    """Hash of all source files that kernels can depend on, and of the settings that change their machine code."""
     digest = hashlib.blake2b(digest_size=8)
     for path in sorted(package.rglob("*.py")):
         relative = path.relative_to(package)
@@ -133,7 +133,7 @@ def _cache_folders() -> tuple[tuple[Path, ...], Path | None]:
 
 
 def cache_folder() -> Path | None:
-    """Where new kernels are kept: the first candidate that can be written to; None where there is none.
+    """Folder for new kernels: the first candidate that can be written to; None if there is none.
 
     The candidates are the folders named by `LINEAL_CACHE_DIR`, else the package's own folder and the user's cache.
     """
@@ -164,7 +164,7 @@ class KernelFiles:
         self.base, self.sources, self.destination = base, sources, destination
 
     def load(self, key: Any) -> Any:
-        """What was saved under `key` in the first folder that has it whole, or None."""
+        """Data that was saved under `key`, from the first folder that has it undamaged; None if there is none."""
         name = self._name(key)
         for folder in self.sources:
             try:
@@ -177,7 +177,7 @@ class KernelFiles:
         return None
 
     def save(self, key: Any, data: Any) -> None:
-        """Keep `data` for later processes; on a full or unwritable disk they have to compile it again."""
+        """Save `data` for later processes; if the disk is full or read-only, they compile the kernel again."""
         if self.destination is None:
             return
         name, content = self._name(key), dumps(data)
@@ -197,7 +197,7 @@ def _checksum(name: str, content: bytes) -> bytes:
 
 
 class _KernelCache(CacheInterface):
-    """What a Numba dispatcher asks for compiled code; it announces what it does not find."""
+    """Cache that a Numba dispatcher loads compiled code from; it announces kernels that must be compiled."""
 
     _index_key: Any = index_key
 
@@ -209,11 +209,11 @@ class _KernelCache(CacheInterface):
 
     @property
     def cache_path(self) -> str:
-        """The folder of new kernels."""
+        """Folder for new kernels."""
         return str(self.files.destination)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Compiled code for a signature, or None: Numba then compiles it."""
+        """Compiled code for a signature; None if Numba must compile it."""
         threads.raise_if_cancelled()
         target_context.refresh()
         found = None
@@ -229,23 +229,23 @@ class _KernelCache(CacheInterface):
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what was compiled, unless it holds addresses of this process."""
+        """Save compiled code, unless it contains addresses of this process."""
         if not data.library.has_dynamic_globals and all(part.can_cache for part in data.lifted):
             self.files.save(self._index_key(sig, data.codegen), data._reduce())
         _announce(None)
 
     def enable(self) -> None:
-        """Nothing: the cache is always on."""
+        """Do nothing, because the cache is always on."""
 
     def disable(self) -> None:
-        """Nothing: the cache is always on."""
+        """Do nothing, because the cache is always on."""
 
     def flush(self) -> None:
-        """Nothing: every kernel is written at once."""
+        """Do nothing, because every kernel is written immediately."""
 
 
 def _announce(name: str | None) -> None:
-    """Tell a person at a terminal why the first fit waits; `None` wipes the line again."""
+    """Tell a person at a terminal that kernels are being compiled; `None` deletes the message."""
     if sys.stderr is not None and sys.stderr.isatty():
         with contextlib.suppress(OSError):  # the terminal may be gone
             sys.stderr.write("\r\x1b[K" if name is None else f"\r\x1b[Klineal: compiling {name} …, once")

@@ -1,4 +1,4 @@
-"""Scalar and small-vector maths that stays finite: the one place for exp, log, thresholds and projections.
+"""Scalar and small-vector functions that stay finite: exponentials, logarithms, thresholds, norms, projections.
 
 Everything here is computed in float64, whatever the precision of the arguments.
 """
@@ -15,7 +15,7 @@ from lineal.core.jit import kernel
 
 @kernel
 def wide(x: Any) -> float:
-    """x in float64. Inside a kernel ``float(x)`` leaves a float32 as it is."""
+    """Convert x to float64. Inside a kernel, ``float(x)`` does not convert a float32."""
     return float(np.float64(x))
 
 
@@ -52,7 +52,7 @@ def soft_threshold(x: float, threshold: float) -> float:
 
 @kernel
 def sign(x: float) -> float:
-    """−1, 0 or 1."""
+    """Sign of x: −1, 0 or 1."""
     return 1.0 if x > 0.0 else -1.0 if x < 0.0 else 0.0
 
 
@@ -95,7 +95,7 @@ def project_simplex(v: Any, radius: float, out: Any) -> float:
 
 @kernel(borrows=True)
 def norm1(v: Any) -> float:
-    """Σ|v_r|."""
+    """l1 norm Σ|v_r|."""
     total = 0.0
     for r in range(v.shape[0]):
         total += abs(wide(v[r]))
@@ -104,7 +104,7 @@ def norm1(v: Any) -> float:
 
 @kernel(borrows=True)
 def norm_inf(v: Any) -> float:
-    """max |v_r|, 0 for an empty vector."""
+    """Maximum norm max |v_r|; 0 for an empty vector."""
     top = 0.0
     for r in range(v.shape[0]):
         top = max(top, abs(wide(v[r])))
@@ -113,7 +113,7 @@ def norm_inf(v: Any) -> float:
 
 @kernel(borrows=True)
 def norm2(v: Any) -> float:
-    """‖v‖₂, zero only for v = 0."""
+    """Euclidean norm ‖v‖₂, zero only for v = 0."""
     return soft_norm2(v, 0.0)
 
 
@@ -149,7 +149,7 @@ def count_nonzero_rows(W):
 
 @kernel(borrows=True)
 def largest(x, k):
-    """max of x[0], …, x[k − 1], in four chains of comparisons: one would wait for each to end."""
+    """Largest of x[0], …, x[k − 1], in four chains of comparisons that the processor runs at the same time."""
     first, second, third, fourth = x[0], x[0], x[0], x[0]
     whole = k - k % np.uintp(4)
     for r in range(np.uintp(0), whole, np.uintp(4)):

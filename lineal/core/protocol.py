@@ -21,8 +21,12 @@ from lineal.core.numba_internals import OverloadMethodTemplate
 
 C = TypeVar("C", bound=type)
 
+#: Parameters of each method, which all classes that have it must share.
 _registered: dict[str, tuple[str, ...]] = {}
 _resolved: set[str] = set()
+
+#: Classes whose methods kernels may call.
+_classes: set[type] = set()
 
 
 class Fieldless(NamedTuple):
@@ -33,7 +37,7 @@ class Fieldless(NamedTuple):
 
 def protocol(cls: C) -> C:
     """Class decorator: make the public methods of a NamedTuple (and of its mixins) callable inside kernels."""
-    cls.__lineal_protocol__ = True  # type: ignore[attr-defined]
+    _classes.add(cls)
     for base in cls.__mro__:
         for name, member in vars(base).items():
             if isinstance(member, FunctionType) and not name.startswith("_"):
@@ -66,7 +70,7 @@ def _register(name: str, signature: inspect.Signature) -> None:
 
 
 class _ProtocolMethod(OverloadMethodTemplate):
-    """What `numba.extending.overload_method` makes, but for tuples of a protocol only.
+    """Method template like that of `numba.extending.overload_method`, but for tuples of a protocol only.
 
     Numba's own would take the name from every NamedTuple of the process, fields of that name included.
     """
@@ -75,6 +79,6 @@ class _ProtocolMethod(OverloadMethodTemplate):
 
     def _resolve(self, typ: Any, attr: str) -> Any:
         cls = typ.instance_class
-        if attr == self._attr and getattr(cls, "__lineal_protocol__", False) and attr not in cls._fields:
+        if attr == self._attr and not _classes.isdisjoint(cls.__mro__) and attr not in cls._fields:
             return super()._resolve(typ, attr) if hasattr(cls, attr) else None
         return None

@@ -1,4 +1,4 @@
-"""A seeded generator of our own: the same integers on every platform, in kernels and in plain Python.
+"""Seeded random numbers that are the same on every platform, in kernels and in plain Python.
 
 The state is a uint64 array of one element, so that kernels can advance it in place. Numbers come from SplitMix64
 (Steele, Lea & Flood 2014), bounded integers from a 32-bit multiply (Lemire 2019), floats from the top 53 bits,
@@ -46,7 +46,7 @@ def next_u64(state: Any) -> Any:
 
 @kernel
 def next_float(state: Any) -> float:
-    """Uniform in [0, 1), a multiple of 2⁻⁵³."""
+    """Uniform number in [0, 1), a multiple of 2⁻⁵³."""
     return float(next_u64(state) >> _S11) * _TO_UNIT
 
 

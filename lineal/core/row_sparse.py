@@ -1,4 +1,4 @@
-"""`RowSparse`: weights of which most rows are zero, as penalties on whole rows leave them.
+"""`RowSparse`: weights with few non-zero rows, as they result from penalties on whole rows.
 
 A (d, k) matrix is kept as the numbers of its rows that are not all zero, ascending, and those rows. A feature that no
 class uses costs nothing: no memory, no byte of a model file, no work in a prediction. NumPy and SciPy only, since
@@ -25,7 +25,7 @@ WIDE = 8
 
 
 class RowSparse(NDArrayOperatorsMixin):
-    """A (d, k) matrix of which only some rows are stored; all others are zero. Not to be written to.
+    """Read-only (d, k) matrix of which only some rows are stored; all others are zero.
 
     Whatever takes an array takes it too, as a dense copy; ``X @ weights`` makes none for an ndarray X, and `product`
     none for SciPy's matrices either.
@@ -45,7 +45,7 @@ class RowSparse(NDArrayOperatorsMixin):
         rows = np.asarray(rows)
         d, k = (int(size) for size in shape)
         if rows.ndim != 1 or (rows.dtype.kind not in "iu" and rows.size):
-            raise ValueError("rows must be a list of whole numbers")
+            raise ValueError("rows must be a list of integers")
         if values.ndim != 2 or values.shape != (len(rows), k) or d < 0:
             raise ValueError(f"values of shape {values.shape} are not {len(rows)} rows of a matrix of shape {shape}")
         self.rows: np.ndarray = rows.astype(np.int64, copy=False)
@@ -61,17 +61,17 @@ class RowSparse(NDArrayOperatorsMixin):
 
     @property
     def size(self) -> int:
-        """d·k, as of the array that this stands for."""
+        """Number of entries d·k of the full matrix."""
         return self.shape[0] * self.shape[1]
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it takes."""
+        """Number of bytes of the stored rows."""
         return int(self.rows.nbytes + self.values.nbytes)
 
     @property
     def T(self) -> np.ndarray:
-        """The transpose, dense."""
+        """Transposed matrix as a dense array."""
         return self.toarray().T
 
     def __len__(self) -> int:
@@ -81,7 +81,7 @@ class RowSparse(NDArrayOperatorsMixin):
         return f"<RowSparse {self.shape[0]} × {self.shape[1]} of {self.dtype}, {len(self.rows)} rows not zero>"
 
     def toarray(self) -> np.ndarray:
-        """A dense (d, k) array."""
+        """Convert to a dense (d, k) array."""
         W = np.zeros(self.shape, self.dtype)
         W[self.rows] = self.values
         return W
@@ -98,7 +98,7 @@ class RowSparse(NDArrayOperatorsMixin):
         return iter(self.toarray())
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        """X @ self by the rows that are stored; anything else is done on a dense copy."""
+        """Compute X @ self from the stored rows; other operations use a dense copy."""
         if ufunc is np.matmul and method == "__call__" and inputs[1] is self and not options:
             X = np.asarray(inputs[0])
             if X.ndim in (1, 2):
@@ -120,7 +120,7 @@ Weights = np.ndarray | RowSparse
 
 
 def smaller(W: Weights) -> Weights:
-    """W, or the same as `RowSparse` where that takes fewer bytes."""
+    """W itself, or W as a `RowSparse` if that takes fewer bytes."""
     if isinstance(W, RowSparse):
         return W
     d, k = W.shape
@@ -131,7 +131,7 @@ def smaller(W: Weights) -> Weights:
 
 
 def live(W: Weights) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of the rows that are not all zero, and those rows."""
+    """Indices of the non-zero rows, and these rows."""
     numbers, values = (W.rows, W.values) if isinstance(W, RowSparse) else (None, W)
     kept = np.flatnonzero(values.any(axis=1))
     if len(kept) < len(values):
@@ -146,7 +146,7 @@ def product(X: Any, W: Weights) -> np.ndarray:
 
 
 def pick_columns(X: Any, columns: np.ndarray) -> Any:
-    """X[..., columns], for ascending columns.
+    """The columns X[..., columns] for ascending indices.
 
     SciPy's own way to do so for CSR fills a table as long as a row of X, whatever it has to look up: for few rows of
     hashed text that is the most of it.

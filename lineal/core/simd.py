@@ -1,9 +1,9 @@
-"""Vector-register tiles for sparse products: a few columns of a row kept in registers while its non-zeros stream by.
+"""Vector instructions for kernels: register tiles for sparse products, an exponential, prefetching.
 
-Numba's loop vectoriser reloads and stores the accumulators at every non-zero; written as LLVM vectors they stay in
-registers. Both operations work on row-major matrices given flat, on `width` neighbouring columns, in the precision of
-their output, which is that of the other matrix or wider. In plain Python
-(``NUMBA_DISABLE_JIT=1``) the same functions are slices.
+A register tile keeps a few columns of the result in vector registers during the loop over the non-zeros of a row.
+Numba's own vectorisation would load and store these sums at every non-zero. Gather and scatter work on `width`
+neighbouring columns of flat, row-major matrices, in the precision of their output, which is that of the other matrix or
+higher. In plain Python (``NUMBA_DISABLE_JIT=1``) the same functions use slices.
 """
 
 from __future__ import annotations
@@ -19,31 +19,32 @@ from numba.extending import intrinsic
 
 from lineal.core.jit import IS_PLAIN
 
-#: Tile widths, widest first; a row of k columns is cut into them greedily.
+#: Widths of tiles, the largest first. A row of k columns is cut into tiles greedily.
 WIDTHS = (16, 8, 4, 2, 1)
 
+#: Fast-math flags that keep NaN and infinity meaningful.
 FLAGS = ("reassoc", "contract", "nsz", "arcp")
 
 
 def pointer(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
-    """Where the data of an array begins."""
+    """Pointer to the data of an array."""
     return context.make_array(array_type)(context, builder, value=array).data
 
 
 def vector_at(builder: Any, place: Any, offset: Any, vector: Any) -> Any:
-    """The elements from an offset on, as a vector in memory."""
+    """Pointer to the vector of elements that begins at an offset."""
     return builder.bitcast(builder.gep(place, [offset]), vector.as_pointer())
 
 
 def splat(builder: Any, scalar: Any, vector: Any) -> Any:
-    """A number in all lanes."""
+    """Vector with the same number in all lanes."""
     one = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
     lanes = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
     return builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), lanes)
 
 
 def element(context: Any, builder: Any, array_type: Any, place: Any, index: Any, wanted: Any) -> Any:
-    """One element, as the wanted type."""
+    """Element of an array, converted to the wanted type."""
     value = builder.load(builder.gep(place, [index]))
     return context.cast(builder, value, array_type.dtype, wanted)
 
@@ -53,7 +54,7 @@ def _widened(builder: Any, value: Any, vector: Any) -> Any:
 
 
 def _make_gather(width: int) -> Any:
-    unrolled = 4 if width <= 2 else 1  # one short sum would wait for each addition to end
+    unrolled = 4 if width <= 2 else 1  # with one short sum, each addition would wait for the one before
 
     @intrinsic
     def gather(
@@ -157,7 +158,7 @@ scatter16, scatter8, scatter4, scatter2, scatter1 = (_scatter(width) for width i
 
 
 def _exp_terms(bits: int) -> list[float]:
-    """Taylor coefficients of eˣ, as many as this precision can tell apart on |x| ≤ ½ log 2."""
+    """Taylor coefficients of eˣ, as many as make a difference in this precision for |x| ≤ ½ log 2."""
     return [1.0 / math.factorial(n) for n in range(7 if bits == 32 else 14)]
 
 
@@ -180,7 +181,7 @@ def _lane_exp(typing: Any, x: Any):
         value = builder.select(builder.fcmp_ordered("<", value, number(-limit)), number(-limit), value)
         floor = builder.module.declare_intrinsic("llvm.floor", [kind])
         turns = builder.call(floor, [builder.fadd(builder.fmul(value, number(1.0 / math.log(2.0))), number(0.5))])
-        high = 0.693145751953125  # log 2 in few bits: its product with a small whole number is exact
+        high = 0.693145751953125  # log 2 in few bits, so that its product with a small integer is exact
         rest = builder.fsub(value, builder.fmul(turns, number(high)))
         rest = builder.fsub(rest, builder.fmul(turns, number(1.42860682030941723212e-6)))
         result = number(0.0)
@@ -197,8 +198,8 @@ def _plain_exp(x: Any) -> Any:
     return np.exp(x)
 
 
-#: lane_exp(x): eˣ in the precision of x, without branches, so that a loop over it becomes vector instructions. The
-#: relative error is below 1e-6 (float32) and 5e-14; arguments beyond ±87 (float32) or ±708 are taken for those.
+#: lane_exp(x): eˣ in the precision of x, without branches, so that loops over it are vectorised. The relative error is
+#: below 1e-6 in float32 and 5e-14 in float64. Arguments are clipped to ±87 in float32 and ±708 in float64.
 lane_exp: Any = _plain_exp if IS_PLAIN else _lane_exp
 
 
@@ -223,5 +224,5 @@ def _plain_prefetch(array: Any, offset: Any) -> None:
     pass
 
 
-#: prefetch(array, offset): begin to bring the cache line of an element of a contiguous array, to be written soon.
+#: prefetch(array, offset): start to load the cache line of an element of a contiguous array that is written soon.
 prefetch: Any = _plain_prefetch if IS_PLAIN else _prefetch

@@ -1,4 +1,4 @@
-"""Threads over disjoint ranges: the one place that starts any.
+"""Threads that work on disjoint ranges; no other module starts threads.
 
 Kernels release the GIL, so plain threads scale. A range is cut the same way however many threads run, and partial
 results come back in the order of the ranges: sums do not depend on the number of threads.
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def available_cores() -> int:
-    """Cores that this process may use (container and affinity limits respected)."""
+    """Number of cores that this process may use, within the limits of containers and affinity."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -51,7 +51,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Helper(threading.local):
-    """What a helping thread knows: whether the one that it helps has given up."""
+    """State of a helping thread: whether the thread that it works for has given up."""
 
     is_cancelled: threading.Event | None = None
 
@@ -60,13 +60,13 @@ _helper = _Helper()
 
 
 def raise_if_cancelled() -> None:
-    """End a helping thread whose work nobody waits for any more. To call before what takes long, such as compiling."""
+    """End a helping thread if its work is no longer needed. Call it before slow work, such as compiling."""
     if _helper.is_cancelled is not None and _helper.is_cancelled.is_set():
         raise CancelledError
 
 
 def run(tasks: Iterable[Callable[[], T]], threads: int) -> list[T]:
-    """Run the tasks on up to `threads` threads, this one among them; results in the order of the tasks."""
+    """Run the tasks on up to `threads` threads, this one included; results are in the order of the tasks."""
     tasks = list(tasks)
     threads = min(threads, len(tasks))
     if threads <= 1:
@@ -108,7 +108,7 @@ def ranges(length: int, pieces: int) -> list[tuple[int, int]]:
 
 
 class _BlasLimits:
-    """Limits of fits that run at the same time: the process has one, and the first holds until the last has ended."""
+    """BLAS limits of fits that run at the same time: the first limit holds for the process until the last fit ends."""
 
     def __init__(self) -> None:
         self.holders = 0
@@ -116,12 +116,12 @@ class _BlasLimits:
         self.renew_lock()
 
     def renew_lock(self) -> None:
-        """Take a new lock: in a forked process, nobody is left to release the one that another thread held."""
+        """Create a new lock: in a forked process, no thread is left that could release the old one."""
         self.lock = threading.Lock()
 
     @contextmanager
     def hold(self, threads: int) -> Iterator[None]:
-        """Limit BLAS to so many threads."""
+        """Limit BLAS to this number of threads."""
         with self.lock:
             if self.holders == 0:
                 self.limit = _blas().limit(limits=threads, user_api="blas")
@@ -142,7 +142,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def blas_limit(threads: int) -> AbstractContextManager[None]:
-    """A context in which BLAS, which has threads of its own, uses at most so many."""
+    """Context in which BLAS uses at most this number of its own threads."""
     return _LIMITS.hold(threads)
 
 

@@ -34,7 +34,7 @@ class Chunk:
     Attributes
     ----------
     path : the file, as the user named it ("<stdin>" for standard input).
-    text : the bytes, ending with a newline; None where they stay in `file` until they are needed.
+    text : the bytes, ending with a newline; None if they stay in `file` until they are needed.
     lines_before : number of lines of the stream before this chunk.
     file : the file that has the bytes, from `start` to `stop`; a missing last newline is added to them.
     """

@@ -81,10 +81,11 @@ class Dataset:
             pick(self.query_ids), self.schema, self.bad_lines, kinds,
         )  # fmt: skip
 
-    def labels_by_text(self) -> dict[str, Any]:
-        """The distinct labels of single-label data by the texts that stand for them: for 2.0, both "2.0" and "2"."""
-        labels = {str(label): label for label in np.unique(self.y).tolist()}
-        return labels | {f"{label:g}": label for label in labels.values() if isinstance(label, float)}
+
+def labels_by_text(classes: np.ndarray) -> dict[str, Any]:
+    """Distinct labels by the texts that stand for them: for 2.0, both "2.0" and "2"."""
+    labels = {str(label): label for label in classes.tolist()}
+    return labels | {f"{label:g}": label for label in labels.values() if isinstance(label, float)}
 
 
 def csr_of_parts(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int]) -> Any:

@@ -33,7 +33,7 @@ class Format(NamedTuple):
     ----------
     reader : the module that reads it (see `lineal.data.read.Reader`).
     extensions : endings of file names that stand for it.
-    magic : the bytes that its files begin with; None where that is not fixed.
+    magic : the bytes that its files begin with; None if that is not fixed.
     options : the fields of `ReadOptions` that apply to it, beside those of `ALWAYS`.
     """
 
@@ -77,7 +77,7 @@ def is_compressed(path: str) -> bool:
 
 
 def named_format(path: str) -> str | None:
-    """The format that the name of a file stands for, compressed or not; None where the name does not tell."""
+    """The format that the name of a file stands for, compressed or not; None if the name does not tell."""
     extension = os.path.splitext(_COMPRESSED.sub("", path.lower()))[1]
     return next((name for name, one in FORMATS.items() if extension in one.extensions), None) if extension else None
 

@@ -17,9 +17,9 @@ class ReadOptions:
     format: str = option("auto", f"file format: {', '.join(formats.NAMES)}")
     dtype: str = option("float64", "precision of the values: float64 or float32")
     n_jobs: int | None = option(None, "number of threads; None or -1 means all cores")
-    block_bytes: int = option(64 * MIB, "bytes per block where a file is read block by block")
+    block_bytes: int = option(64 * MIB, "number of bytes per block if a file is read block by block")
     max_bad_lines: int = option(0, "number of malformed lines to skip before giving up")
-    labels: bool = option(True, "read labels and weights; off for rows to predict, which need none")
+    labels: bool = option(True, "read labels and weights; off for rows to predict, which do not need them")
     label: str | None = option(None, "label column of a table (name, or position from 0)")
 
     # svmlight
@@ -31,10 +31,10 @@ class ReadOptions:
 
     # tables (CSV, JSON lines, Parquet, Arrow)
     weight: str | None = option(None, "weight column of a table (name, or position from 0)")
-    drop: str | None = option(None, "columns of a table to leave out, separated by commas")
+    drop: str | None = option(None, "columns of a table to ignore, separated by commas")
     categorical: str = option("onehot", "text columns become one-hot columns (onehot) or 2**bits hashed columns (hash)")
     missing: str = option("error", "missing cells: error, zero, mean (of the column) or indicator (adds a 0/1 column)")
-    delimiter: str | None = option(None, "cell separator of a CSV file; None finds it among , ; tab |")
+    delimiter: str | None = option(None, "separator of a CSV file; None detects one of , ; tab |")
     header: str = option("auto", "whether the first line of a CSV file holds column names: auto, yes, no")
 
     # the binary layout, and .npy files

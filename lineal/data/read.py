@@ -203,7 +203,7 @@ def check_options(given: dict[str, Any]) -> ReadOptions:
     ):
         if not isinstance(value, int) or value < low or (high is not None and value > high):
             span = f"of at least {low}" if high is None else f"from {low} to {high}"
-            raise OptionError(f"{name}={value!r} must be a whole number {span}")
+            raise OptionError(f"{name}={value!r} must be an integer {span}")
     _refuse_two_roles(options)
     return options
 

@@ -30,7 +30,7 @@ def display_name(path: str) -> str:
 
 
 def compression_of(head: bytes) -> str | None:
-    """How a file is compressed, from its first four bytes; None where it is not."""
+    """How a file is compressed, from its first four bytes; None if it is not."""
     return next((kind for magic, kind in COMPRESSED.items() if head.startswith(magic)), None)
 
 

@@ -175,8 +175,8 @@ def _kinds_of_columns(block: Dataset, choices: StreamChoices) -> np.ndarray:
         encoding = Encoding.of_schema(block.schema).expanded()
         if encoding.hashes:
             raise OptionError(
-                "namespaces cannot be told apart where categorical='hash' puts texts of all columns together: "
-                "use categorical='onehot'"
+                "namespaces cannot be distinguished, because categorical='hash' hashes the text of all columns "
+                "together: use categorical='onehot'"
             )
         owners = [column.name for column in encoding.columns for _ in range(column.width)]
     elif block.feature_names is not None:

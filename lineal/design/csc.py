@@ -15,7 +15,7 @@ _U = np.uintp
 
 @protocol
 class CSC(NamedTuple):
-    """Columns of a sparse matrix. Matrices R, v, Z, out are flat and row-major with k columns."""
+    """Columns of a sparse matrix. The matrices R, v, Z and out are flat and row-major with k columns."""
 
     data: Any
     indices: Any
@@ -35,15 +35,15 @@ class CSC(NamedTuple):
         return _U(self.indptr[j + 1]) - _U(self.indptr[j])
 
     def column_index(self, j, at):
-        """Row of a stored entry."""
+        """Row of the stored entry number `at` of column j."""
         return _U(self.indices[_U(self.indptr[j]) + _U(at)])
 
     def column_value(self, j, at):
-        """A stored entry."""
+        """Value of the stored entry number `at` of column j."""
         return self.data[_U(self.indptr[j]) + _U(at)]
 
     def column_dot(self, j, v):
-        """Σ_i x_ij·v_i of a vector, in float64."""
+        """Σ_i x_ij·v_i for a vector v, in float64."""
         a, b, c, d = 0.0, 0.0, 0.0, 0.0  # one sum would wait for each addition to end
         p, stop = _U(self.indptr[j]), _U(self.indptr[j + 1])
         whole = p + ((stop - p) & ~_U(3))
@@ -84,13 +84,13 @@ class CSC(NamedTuple):
         return gradient + gradient_, mean + mean_, square + square_
 
     def column_add(self, j, step, out):
-        """out_i += step·x_ij, of a vector."""
+        """out_i += step·x_ij for a vector `out`."""
         step = out.dtype.type(step)
         for p in range(np.uintp(self.indptr[j]), np.uintp(self.indptr[j + 1])):
             out[np.uintp(self.indices[p])] += step * self.data[p]
 
     def column_add_scaled(self, j, step, factors, out):
-        """out_i += step·x_ij·factors_i, of vectors."""
+        """out_i += step·x_ij·factors_i for vectors `factors` and `out`."""
         step = out.dtype.type(step)
         for p in range(np.uintp(self.indptr[j]), np.uintp(self.indptr[j + 1])):
             i = np.uintp(self.indices[p])

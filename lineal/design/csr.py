@@ -15,7 +15,7 @@ _U = np.uintp
 
 @protocol
 class CSR(NamedTuple):
-    """Rows of a sparse matrix. Matrices V, U, out are flat and row-major with k columns."""
+    """Rows of a sparse matrix. The matrices V, U and out are flat and row-major with k columns."""
 
     data: Any
     indices: Any
@@ -31,7 +31,7 @@ class CSR(NamedTuple):
         scatter_tiles(self.data, self.indices, self.indptr[i], self.indptr[i + 1], U, at, k, out)
 
     def row_update_between(self, i, U, at, k, out, first, last):
-        """Update only the rows first ≤ j < last of `out`, as `row_update` does; the row's indices must be sorted."""
+        """Update the rows first ≤ j < last of `out` as `row_update` does; the indices of row i must be sorted."""
         start = first_not_below(self.indices, self.indptr[i], self.indptr[i + 1], first)
         stop = first_not_below(self.indices, start, self.indptr[i + 1], last)
         scatter_tiles(self.data, self.indices, start, stop, U, at, k, out)
@@ -55,7 +55,7 @@ class CSR(NamedTuple):
         return _U(self.indptr[i + _U(1)]) - _U(self.indptr[i])
 
     def row_index(self, i, at):
-        """Column of a stored entry."""
+        """Column of the stored entry number `at` of row i."""
         return _U(self.indices[_U(self.indptr[i]) + _U(at)])
 
     def row_square(self, i):

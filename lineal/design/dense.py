@@ -1,4 +1,4 @@
-"""Dense matrices in C or F order: rows and columns alike."""
+"""Dense matrices in C or F order, with row and column methods."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lineal.core.protocol import protocol
 
 @protocol
 class Dense(NamedTuple):
-    """A dense matrix. Matrices V, U, R, v, Z, out are flat and row-major with k columns."""
+    """A dense matrix. The matrices V, U, R, v, Z and out are flat and row-major with k columns."""
 
     values: Any
 
@@ -56,7 +56,7 @@ class Dense(NamedTuple):
         return np.uintp(self.values.shape[1])
 
     def row_index(self, i, at):
-        """Column of a stored entry."""
+        """Column of entry number `at` of row i."""
         return np.uintp(at)
 
     def row_square(self, i):
@@ -87,15 +87,15 @@ class Dense(NamedTuple):
         return np.uintp(self.values.shape[0])
 
     def column_index(self, j, at):
-        """Row of a stored entry."""
+        """Row of entry number `at` of column j."""
         return np.uintp(at)
 
     def column_value(self, j, at):
-        """A stored entry."""
+        """Entry number `at` of column j."""
         return self.values[at, j]
 
     def column_dot(self, j, v):
-        """Σ_i x_ij·v_i of a vector, in float64."""
+        """Σ_i x_ij·v_i for a vector v, in float64."""
         total = 0.0
         for i in range(np.uintp(self.values.shape[0])):
             total += np.float64(self.values[i, j]) * np.float64(v[i])
@@ -113,13 +113,13 @@ class Dense(NamedTuple):
         return gradient, mean, square
 
     def column_add(self, j, step, out):
-        """out_i += step·x_ij, of a vector."""
+        """out_i += step·x_ij for a vector `out`."""
         step = out.dtype.type(step)
         for i in range(np.uintp(self.values.shape[0])):
             out[i] += step * self.values[i, j]
 
     def column_add_scaled(self, j, step, factors, out):
-        """out_i += step·x_ij·factors_i, of vectors."""
+        """out_i += step·x_ij·factors_i for vectors `factors` and `out`."""
         step = out.dtype.type(step)
         for i in range(np.uintp(self.values.shape[0])):
             out[i] += step * self.values[i, j] * factors[i]

@@ -1,4 +1,4 @@
-"""Rows of compressed matrices times row-major matrices, cut into register tiles (`lineal.core.simd`)."""
+"""Products of the rows of a compressed matrix with row-major matrices, by register tiles (`lineal.core.simd`)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def scatter_tiles(data, indices, start, stop, U, at, k, out):
 
 @kernel(inline="always")
 def first_not_below(indices, start, stop, bound):
-    """Position of the first of the sorted indices[start : stop] that is ≥ bound."""
+    """Position of the first index ≥ bound in indices[start : stop], which are sorted."""
     low, high = _U(start), _U(stop)
     while low < high:
         middle = (low + high) >> _U(1)

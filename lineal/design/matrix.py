@@ -1,4 +1,4 @@
-"""`Design`: any user's matrix as a layout that kernels read, without a copy."""
+"""`Design`: a user's matrix as a layout that kernels can read, without a copy."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Design:
     Attributes
     ----------
     layout : the NamedTuple (`Dense`, `CSR` or `CSC`) that is passed to kernels.
-    shape : (n, d).
+    shape : number of rows and columns, (n, d).
     dtype : float32 or float64; nothing downstream converts it.
-    is_sorted : whether the indices of each sparse row (or column) ascend.
-    copies : what solvers had made of this matrix, by name: other orders (`lineal.design.orders`), shifted columns
-        and other units (`lineal.problem.conditioned`).
+    is_sorted : whether the indices of each sparse row (or column) are ascending.
+    copies : copies of this matrix that solvers needed, by name: in another order (`lineal.design.orders`), with shifted
+        columns or in other units (`lineal.problem.conditioned`).
     """
 
     layout: Any
@@ -37,7 +37,7 @@ class Design:
     copies: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the copies: whoever gets the matrix can make them faster than they can be sent."""
+        """State for pickling, without the copies: the receiver can make them faster than they can be sent."""
         return {**self.__dict__, "copies": {}}
 
     @property
@@ -47,7 +47,7 @@ class Design:
 
     @property
     def has_rows(self) -> bool:
-        """Whether a range of rows is a cheap view (all but CSC)."""
+        """Whether a range of rows is a cheap view. It is for all layouts but CSC."""
         return not isinstance(self.layout, CSC)
 
     @property
@@ -59,7 +59,7 @@ class Design:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that a copy of the matrix takes."""
+        """Number of bytes that a copy of the matrix takes."""
         if isinstance(self.layout, Dense):
             return int(self.layout.values.size * self.dtype.itemsize)
         entry = self.layout.data.itemsize + self.layout.indices.itemsize
@@ -81,9 +81,9 @@ class Design:
 def wrap(X: Any) -> Design:
     """View a matrix as a `Design`: float32 or float64; ndarray, or SciPy CSR/CSC with int32 or int64 indices.
 
-    Nothing is copied, except that dense views which are neither C- nor F-contiguous become C-contiguous, and entries
-    that are stored in several parts are added up. Sparse structure is checked first (`lineal.core.inputs`), since
-    kernels do not check bounds.
+    The matrix is copied in two cases only: a dense array that is neither C- nor F-contiguous becomes C-contiguous, and
+    repeated entries of a sparse matrix are added up. The sparse structure is checked first (`lineal.core.inputs`),
+    because kernels do not check bounds.
     """
     if isinstance(X, Design):
         return X
@@ -103,8 +103,23 @@ def wrap(X: Any) -> Design:
     return Design(layout(X.data, X.indices, X.indptr, other), X.shape, X.dtype, is_sorted)
 
 
+def wrap_any(X: Any) -> Design:
+    """View a matrix as `wrap` does, for numbers of other types too; for solvers that need only products with X.
+
+    Dense numbers of one or two bytes have products in float32, others in float64; the products convert a few rows at a
+    time (`lineal.design.products`). Dense X is copied only if its numbers are wider than float64. The stored entries of
+    a sparse matrix are converted.
+    """
+    if isinstance(X, Design) or X.dtype in (np.float32, np.float64) or X.dtype.kind not in "fiub":
+        return wrap(X)
+    dtype = np.dtype(np.float32 if X.dtype.itemsize <= 2 else np.float64)
+    if sparse.issparse(X) or X.dtype.itemsize > dtype.itemsize:
+        return wrap(X.astype(dtype))
+    return Design(Dense(np.asarray(X)), X.shape, dtype) if X.ndim == 2 else wrap(X)
+
+
 def unwrapped(X: Design) -> np.ndarray | sparse.csr_array | sparse.csc_array:
-    """The matrix of a `Design` as NumPy or SciPy knows it; its entries are not copied."""
+    """The matrix of a `Design` as a NumPy array or a SciPy matrix; its entries are not copied."""
     if isinstance(X.layout, Dense):
         return X.layout.values
     data, indices, indptr, _ = X.layout
@@ -116,13 +131,13 @@ def unwrapped(X: Design) -> np.ndarray | sparse.csr_array | sparse.csc_array:
 def summed(X: Any) -> Any:
     """A CSR or CSC matrix whose repeated entries are added up. A matrix without repeated entries is not copied.
 
-    What SciPy's flags say is not asked: they can be set by hand.
+    SciPy's flags are not used, because they can be set by hand.
     """
     return _summed(X, X.shape[1] if X.format == "csr" else X.shape[0])[0]
 
 
 def _summed(X: Any, other: int) -> tuple[Any, bool]:
-    """The matrix, and whether its indices ascend."""
+    """The matrix without repeated entries, and whether its indices are ascending."""
     state = find_order(X.indices, X.indptr)
     if state == REPEATED or (state == UNSORTED and has_repeats(X.indices, X.indptr, other)):
         X, state = X.copy(), SORTED
@@ -131,7 +146,7 @@ def _summed(X: Any, other: int) -> tuple[Any, bool]:
 
 
 def in_float64(X: Design) -> Design:
-    """X with float64 entries, in the same layout: a copy."""
+    """A copy of X with float64 entries, in the same layout."""
     if isinstance(X.layout, Dense):
         layout: Any = Dense(X.layout.values.astype(np.float64, order="K"))
     else:
@@ -139,13 +154,14 @@ def in_float64(X: Design) -> Design:
     return Design(layout, X.shape, np.dtype(np.float64), X.is_sorted)
 
 
-#: What `find_order` finds: indices of each row ascend; do not; ascend, but some twice.
+#: Results of `find_order`: the indices of all rows are ascending; those of some rows are not; they are ascending, but
+#: some are repeated.
 SORTED, UNSORTED, REPEATED = 1, 0, 2
 
 
 @kernel
 def find_order(indices, indptr):
-    """The order of the indices of a compressed matrix whose structure was checked."""
+    """Order of the indices of a compressed matrix whose structure has been checked."""
     is_sorted, is_repeated = True, False
     for i in range(indptr.shape[0] - 1):
         before = -1
@@ -161,7 +177,7 @@ def find_order(indices, indptr):
 
 @kernel
 def has_repeats(indices, indptr, n_columns):
-    """Whether an unsorted row holds an index twice."""
+    """Whether an index occurs twice in a row that is not sorted."""
     seen_in = np.full(n_columns, -1, np.int64)
     for i in range(indptr.shape[0] - 1):
         for p in range(indptr[i], indptr[i + 1]):

@@ -1,8 +1,8 @@
 """X@V and X'@R for dense X in C order and few columns, in register tiles (`lineal.design.register_tiles`).
 
-Sums run over at most `COLUMNS` (X@V) or `ROW_BLOCK` terms (X'@R) before they are added to the rest, as in a library's
-product: rounding does not grow with the length of a column. Threads take rows (X@V) or columns (X'@R); no sum depends
-on their number.
+At most `COLUMNS` terms (X@V) or `ROW_BLOCK` terms (X'@R) are summed before they are added to the total, as in BLAS, so
+that rounding errors do not grow with the length of a column. Threads share the rows (X@V) or the columns (X'@R) of X,
+and no sum depends on the number of threads.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from lineal.core import threads as pool
 from lineal.core.jit import kernel
 from lineal.design.register_tiles import ROWS, lanes, row_add, row_dot, tile_add, tile_dot
 
-#: Columns of the other matrix up to which, and of X from which on this is faster than a library's product.
+#: Largest number of columns of the other matrix, and smallest number of columns of X, for which tiles beat BLAS.
 MAX_WIDTH, MIN_COLUMNS = 32, 64
 
-#: Multiplications below which it does not matter.
+#: Number of multiplications below which the choice does not matter.
 WORTH_A_KERNEL = 1 << 20
 
-#: Columns of X whose part of V, or of the sums, is kept in cache.
+#: Number of columns of X whose rows of V, or sums, stay in the cache.
 COLUMNS = 1024
 
-#: Rows whose products are summed on their own: 84 tiles.
+#: Number of rows whose products are summed before they are added to the total: 84 tiles.
 ROW_BLOCK = 504
 
 # Unsigned cursors: Numba then leaves out the test for negative (wrap-around) indices.
@@ -32,7 +32,7 @@ _U = np.uintp
 
 
 def serves(X: np.ndarray, given: np.ndarray, out: np.ndarray) -> bool:
-    """Whether these products are for X and `given`: in C order, narrow, worth a kernel, and not wider than `out`."""
+    """Whether tiles serve X and `given`: both in C order, `given` narrow, and neither more precise than `out`."""
     k = given.shape[1]
     return (
         1 < k <= MAX_WIDTH
@@ -47,25 +47,25 @@ def serves(X: np.ndarray, given: np.ndarray, out: np.ndarray) -> bool:
 
 
 def matmul(X: np.ndarray, V: np.ndarray, out: np.ndarray, threads: int) -> np.ndarray:
-    """X @ V into `out`, all in C order."""
-    n, d = X.shape
-    flat = X.reshape(-1), d, V.reshape(-1), V.shape[1], lanes(out.dtype), out.reshape(-1)
-    tiles = pool.ranges(-(-n // ROWS), threads)  # whole ones: a row is in the same tile whatever the threads
-    pool.run([partial(_rows_times, *flat, ROWS * a, min(ROWS * b, n)) for a, b in tiles], threads)
+    """Write X @ V to `out`; all three are in C order."""
+    n, width = len(X), lanes(out.dtype)
+    tiles = pool.ranges(-(-n // ROWS), threads)  # whole tiles: a row is in the same tile for any number of threads
+    pool.run([partial(_rows_times, X, V, width, out, ROWS * a, min(ROWS * b, n)) for a, b in tiles], threads)
     return out
 
 
 def rmatmul(X: np.ndarray, R: np.ndarray, out: np.ndarray, threads: int) -> np.ndarray:
-    """X' @ R into `out`, all in C order."""
-    n, d = X.shape
-    flat = X.reshape(-1), n, d, R.reshape(-1), R.shape[1], lanes(out.dtype), out.reshape(-1)
-    pool.run([partial(_columns_times, *flat, *piece) for piece in pool.ranges(d, threads)], threads)
+    """Write X' @ R to `out`; all three are in C order."""
+    pieces = pool.ranges(X.shape[1], threads)
+    pool.run([partial(_columns_times, X, R, lanes(out.dtype), out, *piece) for piece in pieces], threads)
     return out
 
 
 @kernel
-def _rows_times(X, d, V, k, width, out, first, last):
-    d, k, width, first, last = _U(d), _U(k), _U(width), _U(first), _U(last)
+def _rows_times(X, V, width, out, first, last):
+    """Write rows first … last − 1 of X @ V."""
+    d, k, width, first, last = _U(X.shape[1]), _U(V.shape[1]), _U(width), _U(first), _U(last)
+    X, V, out = X.reshape(-1), V.reshape(-1), out.reshape(-1)
     packed, sums = np.empty(_U(COLUMNS) * width, out.dtype), np.empty(_U(ROWS) * width, out.dtype)
     out[first * k : last * k] = 0.0
     whole = first + (last - first) // _U(ROWS) * _U(ROWS)
@@ -83,8 +83,11 @@ def _rows_times(X, d, V, k, width, out, first, last):
 
 
 @kernel
-def _columns_times(X, n, d, R, k, width, out, first, last):
-    n, d, k, width, first, last = _U(n), _U(d), _U(k), _U(width), _U(first), _U(last)
+def _columns_times(X, R, width, out, first, last):
+    """Write rows first … last − 1 of X' @ R, which belong to these columns of X."""
+    n, d, k = _U(X.shape[0]), _U(X.shape[1]), _U(R.shape[1])
+    width, first, last = _U(width), _U(first), _U(last)
+    X, R, out = X.reshape(-1), R.reshape(-1), out.reshape(-1)
     packed, sums = np.empty(_U(ROW_BLOCK) * width, out.dtype), np.empty(_U(COLUMNS) * width, out.dtype)
     out[first * k : last * k] = 0.0
     for top in range(_U(0), n, _U(ROW_BLOCK)):
@@ -105,7 +108,7 @@ def _columns_times(X, n, d, R, k, width, out, first, last):
 
 @kernel(inline="always")
 def _pack(V, start, stop, k, column, count, width, packed):
-    """Some columns of rows start … stop − 1, in the precision of the sums, filled up with zeros."""
+    """Copy some columns of rows start … stop − 1 to `packed`, in its precision, and fill it up with zeros."""
     for j in range(start, stop):
         for c in range(count):
             packed[(j - start) * width + c] = V[j * k + column + c]
@@ -115,7 +118,7 @@ def _pack(V, start, stop, k, column, count, width, packed):
 
 @kernel(inline="always")
 def _unpack(sums, rows, width, count, out, at, k):
-    """Add sums to some columns of `out`."""
+    """Add the sums of a tile to some columns of `out`."""
     for row in range(rows):
         for c in range(count):
             out[at + row * k + c] += sums[row * width + c]

@@ -1,7 +1,7 @@
-"""A matrix in the order that a solver reads it: row after row, or column after column.
+"""Copies of a matrix in the order in which a solver reads it, by rows or by columns, and copies of some columns.
 
-Turning one order into the other is a counting sort by the other index, and the same for both directions: CSC of X is
-CSR of X'. The copy is kept by the `Design` that it was made of, and lives as long: a path of α converts once.
+A counting sort by the other index turns one order into the other. It is the same for both directions, because the CSC
+form of X is the CSR form of X'. The `Design` keeps its copy in another order, so that a path of α converts X once.
 """
 
 from __future__ import annotations
@@ -19,17 +19,31 @@ from lineal.design.matrix import Design
 
 
 def by_rows(X: Design, threads: int = 1) -> Design:
-    """X as CSR or as a dense matrix in C order: X itself where it is one already, else a copy of the size of X."""
+    """X as CSR or as a dense matrix in C order: X itself if it already is, else a copy of the size of X."""
     return X if _is_in(X, "rows") else _copy(X, "rows", threads)
 
 
 def by_columns(X: Design, threads: int = 1) -> Design:
-    """X as CSC or as a dense matrix in F order: X itself where it is one already, else a copy of the size of X."""
+    """X as CSC or as a dense matrix in F order: X itself if it already is, else a copy of the size of X."""
     return X if _is_in(X, "columns") else _copy(X, "columns", threads)
 
 
+def take_columns(X: Design, columns: np.ndarray) -> Design:
+    """A copy of some columns of X, which is CSC or dense; a dense copy is in C order."""
+    shape = (X.shape[0], len(columns))
+    if X.is_dense:
+        return Design(Dense(np.ascontiguousarray(X.layout.values[:, columns])), shape, X.dtype)
+    layout = X.layout
+    sizes = layout.indptr[columns + 1] - layout.indptr[columns]
+    indptr = np.zeros(len(columns) + 1, layout.indptr.dtype)
+    np.cumsum(sizes, out=indptr[1:])
+    data, indices = np.empty(indptr[-1], X.dtype), np.empty(indptr[-1], layout.indices.dtype)
+    _copy_columns(layout, columns, indptr, data, indices)
+    return Design(CSC(data, indices, indptr, X.shape[0]), shape, X.dtype, X.is_sorted)
+
+
 def copied_bytes(X: Design, order: str) -> int:
-    """Bytes that X in this order, "rows" or "columns", takes besides X."""
+    """Number of bytes that a copy of X in this order ("rows" or "columns") takes in addition to X."""
     if _is_in(X, order):
         return 0
     if X.is_dense:
@@ -47,7 +61,7 @@ def _is_in(X: Design, order: str) -> bool:
 
 
 def _copy(X: Design, order: str, threads: int) -> Design:
-    """The copy kept by X, made by the first who asks for it."""
+    """The copy that X keeps; it is made at the first call."""
     if order not in X.copies:
         n, d = X.shape
         layout: Dense | CSR | CSC
@@ -62,10 +76,10 @@ def _copy(X: Design, order: str, threads: int) -> Design:
 
 
 def _transpose(rows: CSR, d: int, threads: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Data, indices and pointers of the d columns, the indices of each ascending.
+    """Data, indices and pointers of the d columns; the indices of each column are ascending.
 
-    Threads sort disjoint ranges of rows, so the copy does not depend on their number. Memory: one pointer per
-    column and thread besides the result.
+    Threads sort disjoint ranges of rows, so the copy does not depend on their number. Memory: the result, and one
+    pointer per column and thread.
     """
     n = len(rows.indptr) - 1
     first, last = int(rows.indptr[0]), int(rows.indptr[-1])
@@ -75,7 +89,7 @@ def _transpose(rows: CSR, d: int, threads: int) -> tuple[np.ndarray, np.ndarray,
     np.cumsum(counts, axis=0, out=counts)
     indptr = np.zeros(d + 1, rows.indptr.dtype)
     np.cumsum(counts[-1], out=indptr[1:])
-    counts[:-1] += indptr[:-1]  # where each piece of rows begins to write in each column
+    counts[:-1] += indptr[:-1]  # the position at which each range of rows begins to write in each column
     data, indices = np.empty(last - first, rows.data.dtype), np.empty(last - first, rows.indices.dtype)
     tasks = [partial(_place, rows, counts[at], data, indices, *piece) for at, piece in enumerate(pieces)]
     pool.run(tasks, threads)
@@ -97,3 +111,13 @@ def _place(rows, cursors, data, indices, start, stop):
             cursors[j] += 1
             data[at] = rows.data[p]
             indices[at] = i
+
+
+@kernel
+def _copy_columns(layout, columns, indptr, data, indices):
+    for c in range(columns.shape[0]):
+        at = np.uintp(indptr[c])
+        for p in range(np.uintp(layout.indptr[columns[c]]), np.uintp(layout.indptr[columns[c] + 1])):
+            data[at] = layout.data[p]
+            indices[at] = layout.indices[p]
+            at += np.uintp(1)

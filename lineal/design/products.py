@@ -1,7 +1,8 @@
-"""Products with a `Design`: X@V, X'@R, the Gram matrix, norms. Threaded where sparse or narrow, BLAS where dense.
+"""Products with a `Design`: X@V, X'@R, the Gram matrix, norms. Sparse or narrow products use threads, others use BLAS.
 
-Sparse products split their output: X@V by rows, X'@R by ranges of columns (found by bisection in each sorted row).
-No thread needs a private copy of the output, and every entry is summed in row order whatever the number of threads.
+Threads split the output of a sparse product: X@V by rows, X'@R by ranges of columns, which are found by bisection in
+each sorted row. So no thread needs a copy of the output, and every entry is summed in row order for any number of
+threads.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from lineal.design.matrix import Design
 from lineal.design.orders import by_rows
 from lineal.errors import DataError
 
-#: Multiplications below which starting a thread costs more than it saves.
+#: Number of multiplications below which starting a thread costs more than it saves.
 WORTH_A_THREAD = 1_000_000
 
-#: Multiplications per row below which bisecting every row costs more than a second thread saves.
+#: Number of multiplications per row below which bisecting every row costs more than a second thread saves.
 WORTH_A_SPLIT = 1500
 
-#: Unsigned cursors: Numba then leaves out the test for negative (wrap-around) indices.
+# Unsigned cursors: Numba then leaves out the test for negative (wrap-around) indices.
 _U = np.uintp
 
-#: Rows converted at a time where X and V differ in precision.
+#: Number of rows that are converted at a time if X and V differ in precision.
 CONVERTED_ROWS = 1024
 
-#: Features of dense rows whose Gram matrix is computed in float64, at most.
+#: Largest number of features for which the Gram matrix of dense rows is computed in float64.
 FEW_COLUMNS = 64
 
 
@@ -59,14 +60,14 @@ def rmatmul(X: Design, R: np.ndarray, out: np.ndarray | None = None, threads: in
     return _gather(_transposed(X), np.ascontiguousarray(R), out, _useful(X, k, threads))
 
 
-@np.errstate(over="ignore", invalid="ignore")  # `Factor` refuses what is not finite
+@np.errstate(over="ignore", invalid="ignore")  # `Factor` refuses matrices that are not finite
 def gram(
     X: Design, weights: np.ndarray | None = None, threads: int = 1, centre: np.ndarray | None = None
 ) -> np.ndarray:
-    """(X − 1c')' diag(weights) (X − 1c') as a dense float64 (d, d) matrix, c = `centre` or zero.
+    """(X − 1c')' diag(weights) (X − 1c') as a dense float64 (d, d) matrix, where c is `centre` or zero.
 
-    Its entries are right to `gram_rounding`. Memory: 8d² bytes, and a block of rows if dense; CSC is copied to CSR
-    (`by_rows`).
+    The relative rounding error of its entries is `gram_rounding`. Memory: 8d² bytes, and a range of rows if X is dense;
+    CSC is copied to CSR (`by_rows`).
     """
     n, d = X.shape
     total = np.zeros((d, d))
@@ -78,7 +79,7 @@ def gram(
                 block = block - centre.astype(dtype)
             if weights is not None:
                 block = block * np.sqrt(weights[start : start + rows, None]).astype(dtype)
-            with np.errstate(over="ignore", invalid="ignore"):  # whoever factorises it looks for that
+            with np.errstate(over="ignore", invalid="ignore"):  # its factorisation checks this
                 total += block.T @ block  # NumPy sends A'A to the symmetric BLAS routine
         return total
     X_rows = by_rows(X, threads)
@@ -96,17 +97,17 @@ def gram(
 
 
 def gram_rounding(dtype: Any, d: int) -> float:
-    """Relative rounding of the entries of a Gram matrix, at most."""
+    """Largest relative rounding error of the entries of a Gram matrix."""
     return float(np.finfo(_gram_dtype(dtype, d)).eps)
 
 
 def _gram_dtype(dtype: Any, d: int) -> Any:
-    """What products of dense rows are summed in: of few features float64, which costs next to nothing there."""
+    """Precision of the products of dense rows: float64 for few features, where it costs almost nothing."""
     return dtype if d > FEW_COLUMNS else np.float64
 
 
 def scale_columns(X: Design, factors: np.ndarray) -> Design:
-    """X·diag(factors), a copy in the same layout and precision (CSR or dense)."""
+    """A copy X·diag(factors) in the same layout (CSR or dense) and precision."""
     factors = factors.astype(X.dtype)
     if X.is_dense:
         return Design(Dense(X.layout.values * factors), X.shape, X.dtype)
@@ -114,7 +115,7 @@ def scale_columns(X: Design, factors: np.ndarray) -> Design:
 
 
 def scale_entries(X: Design, exponent: int) -> Design:
-    """2^exponent·X, a copy in the same layout and precision."""
+    """A copy 2^exponent·X in the same layout and precision."""
     if X.is_dense:
         return Design(Dense(np.ldexp(X.layout.values, exponent, dtype=X.dtype)), X.shape, X.dtype)
     return Design(X.layout._replace(data=np.ldexp(X.layout.data, exponent)), X.shape, X.dtype, X.is_sorted)
@@ -146,7 +147,7 @@ def column_moments(X: Design, weights: np.ndarray) -> np.ndarray:
 
 
 def _output(shape: tuple[int, int], V: np.ndarray, out: np.ndarray | None, dtype: Any) -> np.ndarray:
-    """`out` or a new array for the product of a matrix of this shape with V; kernels trust these shapes."""
+    """`out`, or a new array, for the product of a matrix of this shape with V. Kernels rely on this check of shapes."""
     if V.ndim != 2 or V.shape[0] != shape[1]:
         raise DataError(f"a matrix of shape {shape} cannot be multiplied with one of shape {V.shape}")
     if out is None:
@@ -161,12 +162,12 @@ def _useful(X: Design, k: int, threads: int) -> int:
 
 
 def _transposed(X: Design) -> CSR:
-    """CSC of X read as CSR of X'."""
+    """The CSC arrays of X as the CSR form of X'."""
     return CSR(X.layout.data, X.layout.indices, X.layout.indptr, X.shape[0])
 
 
 def _dense_matmul(X: np.ndarray, V: np.ndarray, out: np.ndarray, threads: int) -> np.ndarray:
-    """X @ V into `out`, whose precision V has; of any numeric X."""
+    """Write X @ V to `out`; V has the precision of `out`, X is of any numeric type."""
     if narrow_products.serves(X, V, out):
         return narrow_products.matmul(X, V, out, threads)
     if X.dtype == V.dtype:
@@ -178,7 +179,7 @@ def _dense_matmul(X: np.ndarray, V: np.ndarray, out: np.ndarray, threads: int) -
 
 
 def _dense_rmatmul(X: np.ndarray, R: np.ndarray, out: np.ndarray, threads: int) -> np.ndarray:
-    """X' @ R into `out`; of any numeric X."""
+    """Write X' @ R to `out`; X is of any numeric type."""
     if narrow_products.serves(X, R, out):
         return narrow_products.rmatmul(X, R, out, threads)
     if X.dtype == R.dtype == out.dtype:
@@ -208,7 +209,7 @@ def _scatter(layout: CSR, is_sorted: bool, R: np.ndarray, out: np.ndarray, threa
         flat_out[:] = 0
         _rows_rmatmul(layout, flat_R, k, flat_out)
         return out
-    # Quantiles of a sample of the indices; two pieces per thread, because rare columns cost more cache misses.
+    # Quantiles of a sample of the indices, two ranges per thread, because rare columns cost more cache misses.
     sample = np.sort(layout.indices[first : last : max(1, (last - first) // 4096)])
     inner = sample[len(sample) * np.arange(1, 2 * threads) // (2 * threads)]
     bounds = np.unique([0, *(inner.astype(np.int64) + 1).tolist(), layout.n_columns])
@@ -225,7 +226,7 @@ def _rows_matmul(layout, V, k, out, start, stop):
 
 @kernel
 def _is_zero(R, start, k):
-    """Whether a row of R is zero: of sparse weights, and of the rows that a margin loss has done with."""
+    """Whether a row of R is zero, as for sparse weights and for rows beyond the margin."""
     for at in range(start, start + _U(k)):  # noqa: SIM110 (kernels know no generators)
         if R[at] != 0.0:
             return False
@@ -250,7 +251,7 @@ def _rows_rmatmul_between(layout, R, k, out, first, last):
 
 @kernel
 def _gram_rows(layout, weights, total, is_sorted, first, last):
-    """Rows first … last − 1 of the Gram matrix; of sorted rows the part from the diagonal on."""
+    """Add up rows first … last − 1 of the Gram matrix; only the upper triangle if the rows of X are sorted."""
     d = _U(total.shape[0])
     flat = total.reshape(-1)
     for i in range(_U(layout.indptr.shape[0] - 1)):
@@ -265,7 +266,7 @@ def _gram_rows(layout, weights, total, is_sorted, first, last):
 
 @kernel
 def _mirror(total):
-    """Make a matrix that is known from the diagonal on symmetric."""
+    """Copy the upper triangle of a matrix to the lower one."""
     for i in range(total.shape[0]):
         for j in range(i):
             total[i, j] = total[j, i]
@@ -279,7 +280,7 @@ def _row_squares(layout, out):
 
 @kernel
 def _squares_by_index(layout, weights, out):
-    """Weighted squares of a compressed matrix, added up by index."""
+    """Add up the weighted squares of the entries of a compressed matrix by index."""
     for i in range(_U(layout.indptr.shape[0] - 1)):
         for p in range(_U(layout.indptr[i]), _U(layout.indptr[i + _U(1)])):
             out[_U(layout.indices[p])] += weights[i] * np.float64(layout.data[p]) * np.float64(layout.data[p])

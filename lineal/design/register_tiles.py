@@ -1,9 +1,9 @@
-"""Register tiles for products of dense rows with few columns: some rows of X against one vector of columns.
+"""Register tiles: products of a few rows of a dense X with as many columns as fit into a vector register.
 
-A library's matrix product repacks X for every call, which costs more than the product itself where the other matrix has
-a handful of columns. Here a vector register holds as many columns as fit (`lanes`), and the entries of X are read where
-they are, once each. X is flat, its rows `stride` apart, in the precision of the others or a narrower one; the rest are
-flat and row-major with `lanes` columns. In plain Python (``NUMBA_DISABLE_JIT=1``) the same functions are slices.
+BLAS copies X into another order for every product. If the other matrix has only a few columns, this costs more than the
+product itself. Here the entries of X are read in place, once each, and a vector register holds `lanes` columns of the
+other matrix. X is flat, with rows `stride` apart, in the precision of the other arrays or a lower one. The other arrays
+are flat and row-major with `lanes` columns. In plain Python (``NUMBA_DISABLE_JIT=1``) the same functions use slices.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from numba.extending import intrinsic
 from lineal.core.jit import IS_PLAIN
 from lineal.core.simd import FLAGS, element, pointer, splat, vector_at
 
-#: Bytes of a vector: one register of AVX-512, two of AVX2.
+#: Number of bytes of a vector: one register of AVX-512, two of AVX2.
 BYTES = 64
 
-#: Rows of a tile. Six sums of two AVX2 registers leave room for the operands.
+#: Number of rows of a tile. Six sums take twelve AVX2 registers and leave four for the operands.
 ROWS = 6
 
 
 def lanes(dtype: Any) -> int:
-    """Columns of a tile in this precision."""
+    """Number of columns of a tile in this precision."""
     return BYTES // np.dtype(dtype).itemsize
 
 
 def _rows_of(builder: Any, place: Any, first: Any, stride: Any, rows: int) -> list[Any]:
-    """Where the rows of a tile begin."""
+    """Pointers to the beginnings of the rows of a tile."""
     offsets = [builder.add(first, builder.mul(stride, ir.Constant(stride.type, row))) for row in range(rows)]
     return [builder.gep(place, [offset]) for offset in offsets]
 
@@ -83,12 +83,12 @@ def _make_add(rows: int) -> Any:
             offsets = [builder.add(at_, ir.Constant(at_.type, row * vector.count)) for row in range(rows)]
             factors = [builder.load(vector_at(builder, given, offset, vector), align=size) for offset in offsets]
             with cgutils.for_range_slice(builder, start_, stop_, one, start_.type) as (j, _):
-                here = vector_at(builder, target, builder.mul(builder.sub(j, start_), width), vector)
-                total = builder.load(here, align=size)
+                place_out = vector_at(builder, target, builder.mul(builder.sub(j, start_), width), vector)
+                total = builder.load(place_out, align=size)
                 for place, u in zip(places, factors):
                     x = splat(builder, element(context, builder, X, place, j, out.dtype), vector)
                     total = builder.fadd(total, builder.fmul(x, u, flags=FLAGS), flags=FLAGS)
-                builder.store(total, here, align=size)
+                builder.store(total, place_out, align=size)
             return context.get_dummy_value()
 
         return signature, generate
@@ -97,7 +97,7 @@ def _make_add(rows: int) -> Any:
 
 
 def _part(X: Any, first: int, stride: int, start: int, stop: int, rows: int, dtype: Any) -> Any:
-    """Columns start … stop − 1 of a tile."""
+    """Columns start … stop − 1 of the rows of a tile."""
     begins = [first + row * stride for row in range(rows)]
     return np.stack([X[begin + start : begin + stop] for begin in begins]).astype(dtype)
 
@@ -122,10 +122,10 @@ def _plain_add(rows: int) -> Callable[..., None]:
 
 _dot, _add = (_plain_dot, _plain_add) if IS_PLAIN else (_make_dot, _make_add)
 
-#: tile_dot(X, first, stride, start, stop, V, out): row r of out = Σ_j X[first + r·stride + j] · V[j − start], over
-#: start ≤ j < stop, for each of ROWS rows; row_dot does one row.
+#: tile_dot(X, first, stride, start, stop, V, out): out[r] = Σ_j X[first + r·stride + j] · V[j − start] over
+#: start ≤ j < stop, for ROWS rows r; row_dot computes one row.
 tile_dot, row_dot = _dot(ROWS), _dot(1)
 
 #: tile_add(X, first, stride, start, stop, U, at, out): out[j − start] += Σ_r X[first + r·stride + j] · U[at + r·lanes],
-#: over start ≤ j < stop, of ROWS rows; row_add of one row.
+#: over ROWS rows r, for start ≤ j < stop; row_add adds one row.
 tile_add, row_add = _add(ROWS), _add(1)

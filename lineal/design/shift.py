@@ -1,8 +1,9 @@
 """A matrix with a constant subtracted from some of its columns.
 
-A column whose mean is many standard deviations from zero (a year, a timestamp, a pressure) costs every solver digits
-and iterations. A solver with a free intercept is given the same column near zero instead. Of a sparse matrix only
-columns that are nearly full can lie that far from zero, so that the copy has hardly more entries than the matrix.
+If the mean of a column is many standard deviations from zero (a year, a timestamp, a pressure), every solver loses
+digits and needs more iterations. With a free intercept, the same column can be moved close to zero without changing the
+problem. In a sparse matrix only nearly full columns can be that far from zero, so the copy has hardly more entries than
+the matrix.
 """
 
 from __future__ import annotations
@@ -16,9 +17,6 @@ from lineal.design.csr import CSR
 from lineal.design.dense import Dense
 from lineal.design.matrix import Design, wrap
 
-#: A mean beyond this many standard deviations from zero is far.
-FAR = 16.0
-
 
 class Shifted(NamedTuple):
     """X − 1·shift' as a `Design`, the shift (d,) in float64, and whether every difference is exact."""
@@ -28,34 +26,55 @@ class Shifted(NamedTuple):
     is_exact: bool
 
 
-def far_columns(means: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """Numbers of the columns that lie far from zero, given Σ s·x and Σ s·x² for weights s that add up to one."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        variances = np.maximum(squares - means**2, 0.0)
-        return np.flatnonzero(np.isfinite(squares) & (means**2 > FAR**2 * variances))
-
-
 def shift_columns(X: Design, columns: np.ndarray, means: np.ndarray) -> Shifted:
     """A copy of X with the means of these columns subtracted, in the layout and precision of X.
 
-    The shift is rounded to the precision of X, since the difference of two numbers that are within a factor of two of
-    each other is then exact. It is the value of a column whose entries are all equal: that column becomes zero.
-
     Memory: the size of X.
     """
-    shift = np.zeros(X.shape[1], X.dtype)
-    shift[columns] = means[columns]
+    return subtract(X, columns, shift_of(columns, means, extremes(X, columns), X.dtype))
+
+
+def extremes(X: Design, columns: np.ndarray) -> np.ndarray:
+    """Smallest and largest entries of these columns, (2, columns); of no rows, infinity and minus infinity."""
+    if X.shape[0] == 0:
+        return np.array([np.full(len(columns), np.inf), np.full(len(columns), -np.inf)])
+    if X.is_dense:
+        values = X.layout.values
+        return np.array([[values[:, j].min() for j in columns], [values[:, j].max() for j in columns]], np.float64)
+    part = _matrix(X)[:, columns].tocsc()
+    return np.array([extreme(axis=0).toarray().reshape(-1) for extreme in (part.min, part.max)], np.float64)
+
+
+def shift_of(columns: np.ndarray, means: np.ndarray, extremes: np.ndarray, dtype: Any) -> np.ndarray:
+    """What to subtract from every column, (d,), given the means of all columns and the extremes of these.
+
+    It is rounded to the precision of X, since the difference of two numbers that are within a factor of two of each
+    other is then exact. It is the value of a column whose entries are all equal: that column becomes zero.
+    """
+    shift = np.zeros(len(means), dtype)
+    low, high = extremes
+    shift[columns] = np.where(low == high, low, means[columns])
+    return shift
+
+
+def subtract(X: Design, columns: np.ndarray, shift: np.ndarray) -> Shifted:
+    """A copy of X with the shift of these columns subtracted."""
     return _dense(X, columns, shift) if X.is_dense else _sparse(X, columns, shift)
+
+
+def _matrix(X: Design) -> Any:
+    """A sparse X as SciPy knows it."""
+    kind = sparse.csr_array if isinstance(X.layout, CSR) else sparse.csc_array
+    first, last = X.layout.indptr[0], X.layout.indptr[-1]
+    return kind((X.layout.data[first:last], X.layout.indices[first:last], X.layout.indptr - first), shape=X.shape)
 
 
 def _dense(X: Design, columns: np.ndarray, shift: np.ndarray) -> Shifted:
     values = X.layout.values
     moved = np.array(values, X.dtype, order="F" if values.flags.f_contiguous else "C")
     is_exact = True
-    for j in columns:  # one at a time: the columns may be all of X
+    for j in columns:  # one column at a time, because they may be all columns of X
         column = moved[:, j].astype(np.float64)
-        if np.all(column == column[0]):
-            shift[j] = column[0]
         column -= shift[j]
         moved[:, j] = column
         is_exact = is_exact and bool(np.array_equal(moved[:, j], column))
@@ -63,20 +82,17 @@ def _dense(X: Design, columns: np.ndarray, shift: np.ndarray) -> Shifted:
 
 
 def _sparse(X: Design, columns: np.ndarray, shift: np.ndarray) -> Shifted:
-    kind = sparse.csr_array if isinstance(X.layout, CSR) else sparse.csc_array
-    first, last = X.layout.indptr[0], X.layout.indptr[-1]
-    S = kind((X.layout.data[first:last], X.layout.indices[first:last], X.layout.indptr - first), shape=X.shape)
+    S = _matrix(X)
     part = S[:, columns].tocsc()
-    low, high = (extreme(axis=0).toarray().reshape(-1) for extreme in (part.min, part.max))
-    shift[columns] = np.where(low == high, low, shift[columns])
     by_entry = shift[S.indices] if S.format == "csr" else np.repeat(shift, np.diff(S.indptr))
     exact = np.subtract(S.data, by_entry, dtype=np.float64)
-    moved = kind((exact.astype(X.dtype), S.indices, S.indptr), shape=X.shape)
+    moved = type(S)((exact.astype(X.dtype), S.indices, S.indptr), shape=X.shape)
     is_exact = bool(np.array_equal(moved.data, exact))
     if part.nnz < part.shape[0] * part.shape[1]:  # entries that are not stored become −shift
         rows, where = _absent(part)
         values = -shift[columns[where]]
-        moved = kind(moved + sparse.coo_array((values, (rows, columns[where])), shape=X.shape).asformat(S.format))
+        absent = sparse.coo_array((values, (rows, columns[where])), shape=X.shape).asformat(S.format)
+        moved = type(S)(moved + absent)
     return Shifted(wrap(moved), shift.astype(np.float64), is_exact)
 
 

@@ -239,7 +239,7 @@ class Descent:
         return float(np.average(predicted != self.numbers[held], weights=self.s[held]))
 
     def lower_rate(self) -> bool:
-        """Go on with a lower learning rate; False where the schedule has none."""
+        """Go on with a lower learning rate; False if the schedule has none."""
         if self.rule.rate != ADAPTIVE or self.rule.eta <= _SMALLEST_RATE:
             return False
         self.rule = self.rule._replace(eta=self.rule.eta / _LESS)

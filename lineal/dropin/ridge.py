@@ -34,9 +34,10 @@ from lineal.design import Design, wrap
 from lineal.design.products import column_moments, gram, matmul, rmatmul
 from lineal.dropin.problem import ChecksInput, checked_weights
 from lineal.errors import DataError, OptionError
-from lineal.numerics.cg import System, column_dots, truncated_cg
+from lineal.numerics.cg import System, truncated_cg
 from lineal.numerics.factorisation import Factor
 from lineal.numerics.ridge import Moments
+from lineal.numerics.vectors import column_dots
 from lineal.problem.labels import check_present, has_columns, label_sets
 from lineal.problem.solution import Certificate
 from lineal.problem.validation import explained

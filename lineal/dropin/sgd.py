@@ -243,7 +243,7 @@ class SGDClassifier(ChecksInput, linear_model.SGDClassifier):
         )  # fmt: skip
 
     def _start(self, coef: Any, intercept: Any, d: int, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """(d, k) weights and (k,) intercepts to start from, zeros where none are given."""
+        """(d, k) weights and (k,) intercepts to start from, zeros if none are given."""
         memory.check_room(
             f"SGDClassifier needs {memory.size(24 * d * k)} of memory for {d} features × {k} classes", 24 * d * k,
             "use fewer features",

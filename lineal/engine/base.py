@@ -26,6 +26,7 @@ The rules for a step:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -124,6 +125,13 @@ class Engine(Protocol):
         """An engine with the same rows and other weights, (n,), which add up to one."""
         ...
 
+    def with_features(self: E, change: Callable[[Design], Design]) -> E:
+        """An engine with the same rows in other coordinates: the features of every block are changed by a function.
+
+        The function is picklable, and keeps the shape, the precision and the layout of the features.
+        """
+        ...
+
     def sum(self, step: Any, *arguments: Any, states: States = (), rows: int = 1) -> Summands:
         """Sum of step(block, *pieces of the states, *arguments) over all blocks, along a tree fixed by their number.
 
@@ -138,6 +146,18 @@ class Engine(Protocol):
 
     def gather(self, step: Any, *arguments: Any, states: States = ()) -> list[Any]:
         """Results of a step, one per block, in order: for small results, such as the scores of a sample of rows."""
+        ...
+
+    def warm_up(self, function: Callable[[], Any]) -> None:
+        """Run a function in all processes that hold rows, now and in those that come later: it loads kernels."""
+        ...
+
+    def remark(self) -> str:
+        """What a progress line should say about those who hold the rows, such as a slow one; usually nothing."""
+        ...
+
+    def notify(self, tell: Callable[[str], None] | None) -> None:
+        """Pass remarks to a function while the engine waits for those who hold the rows."""
         ...
 
     def state(self, rebuild: Any, *arguments: Any, max_bytes: float = math.inf) -> RowState:

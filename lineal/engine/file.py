@@ -4,13 +4,15 @@ Every pass reads the files block by block, a block ahead on another thread, into
 mapped: the pages of the files are the system's to keep or to drop, and a file that another process changes ends in an
 error. Targets and row state stay in memory up to the budget, and go to a temporary file beyond it.
 
-Memory: three blocks of X, the scores of one block, 12 bytes per row for targets and weights and, as far as the budget
-allows, row state. The budget is for the whole process, without pages of files.
+Memory: three blocks of X, a few arrays of the scores of one block, 12 bytes per row for targets and weights where the
+budget allows, and row state up to the rest. One half of what blocks leave is for the parameters of the solver. The
+budget is for the whole process, without pages of files.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
@@ -39,11 +41,17 @@ T = TypeVar("T")
 #: Bytes of X in a block, if the budget allows: large enough that reading is efficient.
 BLOCK_BYTES = 32 << 20
 
-#: Part of the budget that one block of X may take; there are three of them, and the scores of one.
+#: Part of the budget that one block of X may take; there are three of them.
 BLOCKS_PER_BUDGET = 16
+
+#: Part of the budget that the scores of a block may take; a step has at most so many arrays of that size.
+SCORES_PER_BUDGET, SCORE_ARRAYS = 32, 8
 
 #: Smallest number of bytes of X in a block that is worth reading.
 LEAST_BLOCK = 1 << 20
+
+#: Least number of arrays of parameters, in float64, with which a solver works.
+LEAST_ARRAYS = 8
 
 #: Bytes per row of targets and weights, for one label per row.
 LABEL_BYTES = 12
@@ -73,6 +81,8 @@ class FileSource:
 
     def __init__(self, paths: Sequence[str], memory_budget: int | None = None) -> None:
         self.paths = list(paths)
+        if not self.paths:
+            raise DataError("there are no files to train on")
         self.left = _left(memory_budget)
         self.files, self.watches = [], []
         for path in self.paths:
@@ -125,9 +135,11 @@ class FileSource:
             except DataError as error:
                 raise DataError(f"{path}: {error}") from None
 
-    def block_bytes(self) -> int:
-        """Number of bytes of X in a block."""
-        return max(LEAST_BLOCK, min(BLOCK_BYTES, self.left // BLOCKS_PER_BUDGET))
+    def block_bytes(self, left: int | None = None) -> int:
+        """Number of bytes of X in a block, where so many bytes are left for the fit."""
+        left = self.left if left is None else left
+        row = 0 if self.files[0].is_sparse else self.files[0].d * self.files[0].values.dtype.itemsize
+        return max(row, LEAST_BLOCK, min(BLOCK_BYTES, left // BLOCKS_PER_BUDGET))
 
     def spans(self, block_bytes: int, most_rows: int = 1 << 62) -> Iterator[Span]:
         """Blocks of at most that many bytes of X and rows, but at least one row."""
@@ -158,27 +170,34 @@ class FileSource:
 
     def engine(self, encode: Encode, n_columns: int, threads: int) -> FileEngine:
         """The rows with their targets, for solvers."""
-        file, needed, scores = self.files[0], self.block_memory(n_columns), self.score_bytes(n_columns)
+        file, needed = self.files[0], self.block_memory(n_columns)
         if needed > self.left:
             own = memory.own_memory() or 0
+            least = next(left for left in itertools.count(LEAST_BLOCK, LEAST_BLOCK) if self._is_enough(left, n_columns))
             raise DataError(
-                f"memory_budget is too small: blocks of rows need {memory.size(needed)}, and "
+                f"memory_budget is too small: blocks of rows need {memory.size(least)}, and "
                 f"{memory.size(max(self.left, 0))} are left besides the {memory.size(own)} that this process takes "
-                f"without them; use at least {memory.size(needed + own)}"
+                f"without them; use at least {-(-(least + own) // 10**6)}MB"
             )
         most = rows_per_block(file.d, file.values.dtype.itemsize, not file.is_sparse, n_columns)
-        spans = tuple(self.spans(self.block_bytes(), max(1, min(most, scores // (8 * n_columns)))))
-        room = (self.left - needed) // 2  # one half for row state, the other one for the solver's parameters
-        return FileEngine(self, encode, spans, n_columns, threads, ScratchCache(Scratch(room)), room)
-
-    def score_bytes(self, n_columns: int) -> int:
-        """Largest number of bytes of the scores of a block."""
-        return max(8 * n_columns, min(SCORE_BYTES, self.left // BLOCKS_PER_BUDGET))
-
-    def block_memory(self, n_columns: int) -> int:
-        """Number of bytes for blocks of rows, their scores, targets and weights."""
+        spans = tuple(self.spans(self.block_bytes(), max(1, min(most, self.score_bytes(n_columns) // (8 * n_columns)))))
+        room = (self.left - needed) // 2
         labels = LABEL_BYTES * self.n_rows if self.keeps_labels else 0
-        return 3 * self.block_bytes() + 4 * self.score_bytes(n_columns) + labels
+        return FileEngine(self, encode, spans, n_columns, threads, ScratchCache(Scratch(room - labels)), room)
+
+    def _is_enough(self, left: int, n_columns: int) -> bool:
+        """Whether blocks, and the least that a solver needs for parameters, fit into so many bytes."""
+        needed = self.block_memory(n_columns, left)
+        return needed + 2 * LEAST_ARRAYS * 8 * self.files[0].d * n_columns <= left
+
+    def score_bytes(self, n_columns: int, left: int | None = None) -> int:
+        """Largest number of bytes of an array of the scores of a block."""
+        left = self.left if left is None else left
+        return max(8 * n_columns, min(SCORE_BYTES, left // SCORES_PER_BUDGET))
+
+    def block_memory(self, n_columns: int, left: int | None = None) -> int:
+        """Number of bytes for blocks of rows and their scores, of those that are left."""
+        return 3 * self.block_bytes(left) + SCORE_ARRAYS * self.score_bytes(n_columns, left)
 
     @property
     def n_rows(self) -> int:
@@ -216,8 +235,9 @@ class FileEngine(InProcess):
     encode : turns labels into targets.
     spans : the rows of each block.
     cache : row state.
-    room : number of bytes that a solver may use for its parameters.
+    parameter_bytes : number of bytes that a solver may use for its parameters.
     weights : (n,) weights that replace those of the files, or None.
+    change : function that changes the features of every block, or None.
     labels : targets and weights by block, where they are kept.
     """
 
@@ -227,12 +247,13 @@ class FileEngine(InProcess):
     n_columns: int
     threads: int
     cache: ScratchCache
-    room: int
+    parameter_bytes: int
     weights: np.ndarray | None = None
+    change: Callable[[Design], Design] | None = None
     labels: dict[Span, Labelled] = field(default_factory=dict, repr=False)
 
     @functools.cached_property
-    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+    def shape(self) -> tuple[int, int]:
         """Number of rows and columns of X."""
         return self.source.n_rows, self.source.files[0].d
 
@@ -252,9 +273,14 @@ class FileEngine(InProcess):
         return sum(len(file.values) for file in self.source.files)
 
     @property
+    def room(self) -> int:
+        """Number of bytes that a solver may use besides rows."""
+        return self.parameter_bytes
+
+    @property
     def largest_block(self) -> int:
-        """Number of rows of the largest block: state of further rows can go to a temporary file."""
-        return max(span.n for span in self.spans)
+        """No rows: the state of a block is part of what blocks take, and further state can go to a temporary file."""
+        return 0
 
     def with_threads(self, threads: int) -> FileEngine:
         """An engine with the same rows and this many threads per block."""
@@ -264,6 +290,10 @@ class FileEngine(InProcess):
         """An engine with the same rows and other weights, (n,), which add up to one."""
         return replace(self, weights=weights)
 
+    def with_features(self, change: Callable[[Design], Design]) -> FileEngine:
+        """An engine with the same rows in other coordinates: every block is changed when it has been read."""
+        return replace(self, change=change)
+
     def blocks(self, at_least: int = 1) -> Iterator[Block]:
         """All blocks in order; each one is valid until the next one is requested."""
         spans = self.spans if at_least <= 1 else self._larger(at_least)
@@ -271,7 +301,7 @@ class FileEngine(InProcess):
 
     def _larger(self, at_least: int) -> tuple[Span, ...]:
         """Blocks of at least that many rows, as far as the budget allows and files are long enough."""
-        (n, _), bytes_per_row = self.shape, self.source.nbytes / max(self.shape[0], 1)
+        bytes_per_row = self.source.nbytes / max(self.shape[0], 1)
         rows = min(at_least, int(self.source.left / BLOCKS_PER_BUDGET / max(bytes_per_row, 1.0)))
         if all(span.n >= rows for span in self.spans):
             return self.spans
@@ -287,8 +317,10 @@ class FileEngine(InProcess):
         # One block is in use, one waits and one is being read: its memory was that of the block before those.
         rooms = [Room() for _ in range(3)]
         for number, span in enumerate(spans):
-            X = self._design(span, rooms[number % len(rooms)])
             labelled = self._labelled(span)
+            X = self._design(span, rooms[number % len(rooms)])  # also checks that the file is still the same
+            if self.change is not None:
+                X = self.change(X)
             weights = labelled.weights if self.weights is None else self.weights[span.first : span.first + span.n]
             yield Block(X, labelled.targets, weights, labelled.offsets, self.threads, span.first)
 
@@ -306,8 +338,12 @@ class FileEngine(InProcess):
         """Targets and weights of some rows."""
         if span in self.labels:
             return self.labels[span]
-        data = self.source.labels(span)
-        labelled = self.encode(RawRows(None, data.y, data.weights, None, span.first))
+        path, data = self.source.paths[span.file], self.source.labels(span)
+        check_sparse(data, path)
+        try:
+            labelled = self.encode(RawRows(None, data.y, data.weights, None, span.first))
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from None
         if self.source.keeps_labels and span in self._own_spans:
             self.labels[span] = labelled
         return labelled

@@ -1,10 +1,10 @@
-"""What engines share that run their steps in this process: sums and row state over the blocks that they provide."""
+"""Base class of engines that run their steps in this process: sums and row state over their blocks."""
 
 from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from lineal.engine.base import Block
@@ -13,7 +13,7 @@ from lineal.engine.tree import Summands, add_along_tree
 
 
 class InProcess(abc.ABC):
-    """Base of an engine that provides its blocks one after the other, anew for every step."""
+    """Base of engines that provide their blocks one after the other, again for each step."""
 
     cache: StateCache
 
@@ -21,6 +21,16 @@ class InProcess(abc.ABC):
     @abc.abstractmethod
     def shape(self) -> tuple[int, int]:
         """Number of rows and columns of X."""
+
+    @property
+    def room(self) -> int | None:
+        """Number of bytes that a solver may use besides rows; None without such a limit."""
+        return None
+
+    @property
+    def largest_block(self) -> int:
+        """Largest number of rows of which a solver holds row state: all rows, unless an engine says otherwise."""
+        return self.shape[0]
 
     @abc.abstractmethod
     def blocks(self, at_least: int = 1) -> Iterable[Block]:
@@ -50,6 +60,16 @@ class InProcess(abc.ABC):
             block_uses = [use.for_rows(block.first, block.n) for use in uses]
             yield self.cache.run(step, number, block, block_uses, arguments)
         commit(states)
+
+    def warm_up(self, function: Callable[[], Any]) -> None:  # noqa: B027
+        """Do nothing: the rows are in this process, which loads kernels when it needs them."""
+
+    def remark(self) -> str:
+        """Nothing to say."""
+        return ""
+
+    def notify(self, tell: Callable[[str], None] | None) -> None:  # noqa: B027
+        """Do nothing: there is nobody to wait for."""
 
     def state(self, rebuild: Any, *arguments: Any, max_bytes: float = math.inf) -> RowState:
         """Row state that `rebuild(block, *arguments)` computes, kept up to `max_bytes` for all rows together."""

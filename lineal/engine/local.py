@@ -8,6 +8,7 @@ in the CPU cache between the two products of a gradient.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from lineal.design import Design
 from lineal.engine.base import Block
 from lineal.engine.in_process import InProcess
-from lineal.engine.state import StateCache
+from lineal.engine.state import Piece, RowState, StateCache
 
 #: Largest number of bytes for the scores of a block.
 SCORE_BYTES = 64 << 20
@@ -70,15 +71,6 @@ class LocalEngine(InProcess):
         """Number of stored entries of X."""
         return self.X.stored
 
-    @property
-    def room(self) -> None:
-        """Parameters are limited by the available memory only."""
-
-    @property
-    def largest_block(self) -> int:
-        """All rows: their state is kept in this process."""
-        return self.shape[0]
-
     def with_threads(self, threads: int) -> LocalEngine:
         """An engine with the same rows and this many threads per block."""
         return self if threads == self.threads else replace(self, threads=threads)
@@ -86,6 +78,10 @@ class LocalEngine(InProcess):
     def with_weights(self, weights: np.ndarray) -> LocalEngine:
         """An engine with the same rows, not copied, and other weights, which add up to one."""
         return replace(self, weights=weights)
+
+    def with_features(self, change: Callable[[Design], Design]) -> LocalEngine:
+        """An engine with the same rows in other coordinates."""
+        return replace(self, X=change(self.X))
 
     def rows_of_a_block(self) -> int:
         """Number of rows per block: all rows, unless their scores or the CPU cache limit it."""
@@ -118,3 +114,28 @@ class LocalEngine(InProcess):
             )
             for start, stop in cuts
         ]
+
+
+def pieces_of(engine: Any, state: RowState) -> list[Piece] | None:
+    """The pieces of a row state in block order, for a checkpoint; None if a local engine does not keep all of them.
+
+    State that is not kept is rebuilt from its parameters for every step, with the same result.
+    """
+    if not isinstance(engine, LocalEngine):
+        return None
+    found = [engine.cache.kept.get((state.key, number)) for number in range(len(engine._blocks))]
+    if any(entry is None or entry[0] != state.version for entry in found):
+        return None
+    return [dict(entry[1]) for entry in found if entry is not None]
+
+
+def put_pieces(engine: Any, state: RowState, pieces: list[Piece] | None) -> None:
+    """Give the pieces of a checkpoint to a new row state."""
+    if pieces is None:
+        return
+    if not isinstance(engine, LocalEngine) or len(pieces) != len(engine._blocks):
+        raise ValueError("its rows are in other blocks")
+    for number, (piece, block) in enumerate(zip(pieces, engine._blocks)):
+        if any(len(array) != block.n for name, array in piece.items() if array.ndim == 2 and array.size):
+            raise ValueError("its blocks have other lengths")
+        engine.cache.put(number, state.use(), piece)

@@ -59,7 +59,7 @@ class Scratch:
         places: dict[str, Place] = {}
         try:
             for name, array in piece.items():
-                places[name] = self._write(np.ascontiguousarray(array))
+                places[name] = self._write(np.asarray(array, order="C"))
         except OSError as error:
             self._release(places)
             self._warn(error)
@@ -72,7 +72,7 @@ class Scratch:
 
     def drop(self, kept: Kept) -> None:
         """Release the room of a piece."""
-        self.left += _bytes_of(kept)  # type: ignore[arg-type]
+        self.left += _bytes_of(kept)
         self._release(kept)
 
     def _release(self, kept: Kept) -> None:

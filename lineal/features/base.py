@@ -1,4 +1,4 @@
-"""`Generator`: the base of all generators of features, and how they go to model files and back.
+"""`Generator`: base of all generators of features, and their conversion to and from model files.
 
     generator.prepare(X, seed)            learn what all batches need: a bandwidth, principal components, filters
     batch = generator.make(number, size)  batch 0, 1, 2, … of `size` features, a function of seed, number and size
@@ -37,7 +37,7 @@ G = TypeVar("G", bound="Generator")
 
 
 class Generator(TransformerMixin, BaseEstimator, abc.ABC):
-    """Base of the generators: parameters in `__init__`, learned values in attributes that end with an underscore."""
+    """Base of the generators. `__init__` sets the parameters; attributes that end with an underscore are learned."""
 
     name: ClassVar[str]
     needs_residual: ClassVar[bool] = False
@@ -77,7 +77,7 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
         return size
 
     def remake(self, number: int, size: int, state: dict[str, Any]) -> FeatureBatch:
-        """The batch that `make` gave, from its `state()`."""
+        """Batch that `make` returned, recreated from its `state()`."""
         if state:
             raise ValueError(f"a batch of {self.name} features has no state, found {sorted(state)}")
         return self.make(number, size)
@@ -89,7 +89,7 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
 
     @classmethod
     def restored(cls: type[G], params: dict[str, Any], state: dict[str, Any]) -> G:
-        """The generator that had these parameters and this state; a ValueError says what cannot be."""
+        """Generator with these parameters and this state; raises a ValueError if they are invalid."""
         try:
             generator = cls(**params)
         except TypeError as error:
@@ -114,11 +114,11 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
         """Set the attributes in `learnt`."""
 
     def _bytes_to_learn(self) -> int:
-        """Memory that `_learn` takes besides X, as far as it grows with the number of columns."""
+        """Number of bytes that `_learn` takes besides X, as far as they grow with the number of columns."""
         return 0
 
     def _bytes_to_make(self, size: int) -> int:
-        """Memory that a batch of `size` features takes, as far as it grows with the number of columns."""
+        """Number of bytes that a batch of `size` features takes, as far as they grow with the number of columns."""
         return 0
 
     @abc.abstractmethod
@@ -132,7 +132,7 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
         """Refuse values that `prepare` cannot have set."""
 
     def _size(self) -> int:
-        """Features as a transformer."""
+        """Number of features as a transformer."""
         return self.need_option("n_features", self.n_features, 1)
 
     # Checks for all generators.
@@ -146,49 +146,49 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
         )
 
     def need_option(self, name: str, value: Any, low: int) -> int:
-        """A hyper-parameter that must be a whole number ≥ low."""
+        """Check that a hyper-parameter is an integer ≥ low, and return it."""
         try:
             number = operator.index(value)
         except TypeError:
             number = low - 1
         if number < low or isinstance(value, bool):
-            raise OptionError(f"{name}={value!r} of {self.name} features must be a whole number ≥ {low}")
+            raise OptionError(f"{name}={value!r} of {self.name} features must be an integer ≥ {low}")
         return number
 
     def need_choice(self, name: str, known: tuple[str, ...]) -> None:
-        """A hyper-parameter that must be one of some names."""
+        """Check that a hyper-parameter is one of the known names."""
         if getattr(self, name) not in known:
             raise unknown_value(name, getattr(self, name), known)
 
     def need_flag(self, name: str) -> None:
-        """A hyper-parameter that must be True or False."""
+        """Check that a hyper-parameter is True or False."""
         if not isinstance(getattr(self, name), (bool, np.bool_)):
             raise OptionError(f"{name}={getattr(self, name)!r} of {self.name} features is neither True nor False")
 
     def need_within(self, name: str, holds: Callable[[float], bool], expected: str) -> None:
-        """A hyper-parameter that must be a number within bounds."""
+        """Check that a hyper-parameter is a number within bounds."""
         value = getattr(self, name)
         if isinstance(value, (bool, str)) or not np.isscalar(value) or not holds(float(value)):  # type: ignore[arg-type]
             raise OptionError(f"{name}={value!r} of {self.name} features must be {expected}")
 
     def need_positive(self, name: str) -> None:
-        """A hyper-parameter that must be a finite number above zero."""
+        """Check that a hyper-parameter is a finite number above zero."""
         self.need_within(name, lambda value: 0.0 < value < np.inf, "a number > 0")
 
     def need_int(self, name: str, low: int = 0, high: int = 2**62) -> None:
-        """A learned value that must be a whole number from low to high − 1."""
+        """Check that a learned value is an integer from low to high − 1."""
         value = getattr(self, name)
         if type(value) is not int or not low <= value < high:
-            raise ValueError(f"{name}={value!r} of {self.name} features is not a whole number in [{low}, {high})")
+            raise ValueError(f"{name}={value!r} of {self.name} features is not an integer in [{low}, {high})")
 
     def need_float(self, name: str, low: float = -np.inf) -> None:
-        """A learned value that must be a finite number above low."""
+        """Check that a learned value is a finite number above low."""
         value = getattr(self, name)
         if type(value) not in (int, float) or not low < value < np.inf:
             raise ValueError(f"{name}={value!r} of {self.name} features is not a finite number > {low}")
 
     def need_array(self, name: str, shape: tuple[int | None, ...]) -> np.ndarray:
-        """A learned value that must be a finite float array of this shape (None: any length)."""
+        """Check that a learned value is a finite float array of this shape (None: any length), and return it."""
         value = getattr(self, name)
         if not (
             isinstance(value, np.ndarray)
@@ -223,7 +223,7 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
         return self.make(0, self._size(), self._residual_of(X, y) if self.needs_residual else None)
 
     def _residual_of(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
-        """The rows, and y (its values, or its indicator matrix) minus its mean."""
+        """Residual: the rows, and y (its values, or its indicator matrix) minus its mean."""
         if y is None:
             raise DataError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: it has no residual"
@@ -279,7 +279,7 @@ def described(generator: Any) -> dict[str, Any]:
 
 
 def from_description(description: Any) -> Any:
-    """The generator that a description stands for; a ValueError says what is wrong."""
+    """Generator with the given description; raises a ValueError if the description is invalid."""
     from lineal import features
 
     if not isinstance(description, dict) or set(description) != {"name", "params", "state"}:
@@ -296,7 +296,7 @@ def thread_count(generator: Generator) -> int:
 
 
 def transform_rows(batch: Any, X: Any, who: str) -> np.ndarray:
-    """Features of all rows, by chunks, each of them checked."""
+    """Features of all rows, computed and checked in chunks."""
     X = rows.sliceable(X)
     out = np.empty((X.shape[0], batch.width), rows.precision(X))
     for start, stop in rows.chunks(X, batch.width):
@@ -305,17 +305,17 @@ def transform_rows(batch: Any, X: Any, who: str) -> np.ndarray:
 
 
 def checked_block(batch: Any, who: str) -> Any:
-    """The batch itself; raises a DataError that names it if it has no width or no `transform`."""
+    """Return the batch; raises a DataError that names it if it has no width or no `transform`."""
     width = batch.width if isinstance(batch, FeatureBatch) else None
     if isinstance(width, bool) or not isinstance(width, (int, np.integer)):
-        raise DataError(f"{who}: make gave {batch!r}, which has no `transform` or no whole number `width`")
+        raise DataError(f"{who}: make gave {batch!r}, which has no `transform` or no integer `width`")
     if width < 0:
         raise DataError(f"{who}: make gave a width of {width}")
     return batch
 
 
 def checked_features(F: Any, n_rows: int, width: int, who: str) -> np.ndarray:
-    """F itself; raises a DataError that names generator and batch (`who`) if type, shape or values are wrong."""
+    """Return F; raises a DataError that names generator and batch (`who`) if type, shape or values are wrong."""
     if sparse.issparse(F) or not isinstance(F, np.ndarray):
         raise DataError(f"{who} features: transform gave {type(F).__name__}, not a NumPy array")
     if F.shape != (n_rows, width):

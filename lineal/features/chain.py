@@ -1,4 +1,4 @@
-"""`Chain`: some steps before a generator, such as principal components before Fourier features.
+"""`Chain`: steps that are applied before a generator, such as principal components before Fourier features.
 
 All steps but the last are applied to each chunk of rows; the last one makes the batches. A step is a generator (its
 batch 0 of `n_features` features) or anything with scikit-learn's `fit` and `transform`, which model files however
@@ -95,7 +95,7 @@ class Chain(Generator):
                 X = self._sent(self.firsts_[-1], X, position)
 
     def _sent(self, batch: Any, X: Any, position: int) -> np.ndarray:
-        """Rows as the next step sees them, or a sample of them."""
+        """Rows as the next step gets them, or a sample of them."""
         width = _width(batch, X)
         kept = rows.sample(X.shape[0], max(1, PREPARED // max(1, width)), self.seed_, -2 - position)
         return transform_rows(_Sized(batch, width), X if len(kept) == X.shape[0] else X[kept], self.name)
@@ -116,13 +116,13 @@ class Chain(Generator):
         return self.steps_[-1]
 
     def before(self, X: Any) -> Any:
-        """Rows as the last step sees them, by chunks: worth keeping where they are few numbers and batches are many."""
+        """Rows as the last step gets them, computed in chunks. Keep them if they are small and batches are many."""
         for batch in self.firsts_:
             X = transform_rows(_Sized(batch, _width(batch, X)), X, self.name)
         return X
 
     def remake(self, number: int, size: int, state: dict[str, Any]) -> FeatureBatch:
-        """The batch that `make` gave, from its `state()`."""
+        """Batch that `make` returned, recreated from its `state()`."""
         last = self.steps_[-1]
         batch = last.remake(number, size, state) if isinstance(last, Remakes) else last.make(number, size)
         return ChainBatch(self.firsts_, batch)
@@ -141,12 +141,12 @@ class Chain(Generator):
         return self.steps_[-1].bandwidth_
 
     def state(self) -> dict[str, Any]:
-        """Seed, columns, and of each step its name, parameters and state."""
+        """State: the seed, the number of columns, and the name, parameters and state of each step."""
         return {**super().state(), "steps_": [described(step) for step in self.steps_]}
 
     @classmethod
     def restored(cls, params: dict[str, Any], state: dict[str, Any]) -> Chain:
-        """The chain that had this state. Its steps are in there, and need not be in the parameters."""
+        """Chain with this state, which contains the steps; the parameters need not contain them."""
         if set(state) != {"seed_", "n_columns_", "steps_"} or not isinstance(state["steps_"], list):
             raise ValueError(
                 f"chain features should have seed_, n_columns_ and a list of steps_, found {sorted(state)}"
@@ -164,7 +164,7 @@ class Chain(Generator):
         return chain
 
     def _join(self, steps: list[Generator]) -> None:
-        """Join steps that were prepared before; refuses those that do not fit each other."""
+        """Join prepared steps; raises an error if they do not fit each other."""
         self.steps_, self.firsts_, width = steps, [], self.n_columns_
         for position, step in enumerate(steps):
             if step.n_columns_ != width:
@@ -206,13 +206,13 @@ class Chain(Generator):
 
 
 class ChainBatch:
-    """A batch of the last step, over rows that go through the others first."""
+    """Batch of the last step for rows that have passed through the other steps."""
 
     def __init__(self, firsts: list[Any], batch: Any) -> None:
         self.firsts, self.batch, self.width = firsts, batch, batch.width
 
     def transform(self, X: Any) -> np.ndarray:
-        """(m, width) features."""
+        """Features of the rows, (m, width)."""
         for first in self.firsts:
             X = first.transform(X)
         return self.batch.transform(X)
@@ -233,14 +233,14 @@ class _Sized:
 
 
 class _Later:
-    """Batch 0 of a prepared step, made when it is first needed: nothing that a file asks for takes memory before."""
+    """Batch 0 of a prepared step, made when it is first needed, so that loading a file takes no memory for it."""
 
     def __init__(self, step: Generator) -> None:
         self.step, self.width = step, step.width_of(0, step._size())
 
     @cached_property
     def batch(self) -> Any:
-        """The batch."""
+        """Batch of the step."""
         return _first_batch(self.step)
 
     def transform(self, X: Any) -> np.ndarray:
@@ -269,5 +269,5 @@ def _first_batch(step: Any) -> Any:
 
 
 def _size_of(step: Any) -> int:
-    """Features of a step that is not the last one."""
+    """Number of features of a step that is not the last one."""
     return step._size() if isinstance(step, Generator) else step.n_features

@@ -1,4 +1,4 @@
-"""`PrincipalComponents`: centred rows on their leading directions, each stressed by its variance.
+"""`PrincipalComponents`: coordinates of centred rows along their leading directions, weighted by variance.
 
     z_j = v_j'(x − x̄) · λ_j^stress,      Σ v_j = λ_j v_j,   Σ = (1/n) Σ_i (x_i − x̄)(x_i − x̄)'
 
@@ -94,7 +94,7 @@ class PrincipalComponents(Generator):
         return 8 * d * d if d <= COVARIANCE_COLUMNS else 24 * d * (int(self.n_components) + OVERSAMPLING)
 
     def width_of(self, number: int, size: int) -> int:
-        """Components that are left, at most."""
+        """Number of components of a batch."""
         return max(0, min(size, len(self.variances_) - number * size))
 
     def _make(self, number: int, size: int, residual: Any) -> FeatureBatch:
@@ -112,7 +112,7 @@ class ComponentBatch:
         self.mean, self.V, self.width = mean, V, V.shape[1]
 
     def transform(self, X: Any) -> np.ndarray:
-        """(m, width) components."""
+        """Components of the rows, (m, width)."""
         dtype = rows.precision(X)
         mean, V = self.mean.astype(dtype, copy=False), self.V.astype(dtype, copy=False)
         if sparse.issparse(X):
@@ -120,7 +120,7 @@ class ComponentBatch:
         return (rows.dense(X) - mean) @ V  # centred first: nothing cancels
 
     def state(self) -> dict[str, Any]:
-        """Empty: the generator has the components."""
+        """Empty state, because the generator has the components."""
         return {}
 
 

@@ -1,4 +1,4 @@
-"""Contracts of generators that users write themselves: what a chain, a stagewise fit and a model file need of them."""
+"""Contracts of generators: the methods and attributes that a chain, a stagewise fit and a model file need."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 @runtime_checkable
 class FeatureBatch(Protocol):
-    """Some features: how many, and what they are of given rows."""
+    """Batch of features: their number, and their values for given rows."""
 
     width: int
 
@@ -19,7 +19,7 @@ class FeatureBatch(Protocol):
 
 @runtime_checkable
 class KeepsState(Protocol):
-    """A batch or generator with a state, for model files."""
+    """Batch or generator with a state for model files."""
 
     def state(self) -> dict[str, Any]:
         """What cannot be computed again, as arrays and JSON values; of most batches {}."""
@@ -50,6 +50,28 @@ class Remakes(Protocol):
 
 
 @runtime_checkable
+class KnowsWidth(Protocol):
+    """A generator that knows how many features a batch has without making it."""
+
+    def width_of(self, number: int, size: int) -> int:
+        """Number of features of batch `number`."""
+
+
+@runtime_checkable
+class PreparedForColumns(Protocol):
+    """A generator that says how many columns of X it was prepared with."""
+
+    n_columns_: int
+
+
+@runtime_checkable
+class Seeded(Protocol):
+    """A generator that says which seed it was prepared with."""
+
+    seed_: int
+
+
+@runtime_checkable
 class Transformer(Protocol):
     """A step with scikit-learn's `fit` and `transform`."""
 
@@ -69,6 +91,14 @@ class HasParameters(Protocol):
 
 
 @runtime_checkable
+class TakesParameters(HasParameters, Protocol):
+    """A step whose parameters can be changed, as in scikit-learn."""
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters by name."""
+
+
+@runtime_checkable
 class Named(Protocol):
     """A generator that model files can refer to."""
 
@@ -83,10 +113,8 @@ class NeedsResidual(Protocol):
 
 
 @runtime_checkable
-class ChoosesByProducts(Protocol):
+class ChoosesByProducts(PreparedForColumns, Protocol):
     """A generator that chooses features by a residual R, and needs no more of the rows than the sum X'R."""
-
-    n_columns_: int
 
     def make_by_products(self, number: int, size: int, products: np.ndarray) -> FeatureBatch:
         """Batch `number` of at most `size` features, for products X'R, (d, k)."""

@@ -163,7 +163,7 @@ class PatchConvolution(Generator):
         return patches.Grid(height, width, channels, int(self.patch), int(self.stride), int(self.pool))
 
     def width_of(self, number: int, size: int) -> int:
-        """Features of the whole filters that fit into `size` and are left in the bank."""
+        """Number of features of the filters that fit into `size` and have not been used."""
         count = size // self._each
         left = count if self.bank_ is None else max(0, min(count, len(self.bank_) - number * count))
         return left * self._each
@@ -198,7 +198,7 @@ class PatchBatch:
         self.width = self.plain * (2 if self.squares else 1)
 
     def transform(self, X: Any) -> np.ndarray:
-        """(m, width): by feature kind, region, sign and filter."""
+        """Features (m, width), ordered by kind, region, sign and filter."""
         dtype, grid = rows.precision(X), self.grid
         F: np.ndarray = np.zeros((X.shape[0], self.width), dtype)
         if self.width == 0:
@@ -217,19 +217,19 @@ class PatchBatch:
         return F
 
     def _run(self, work: Any, source: np.ndarray, out: np.ndarray) -> None:
-        """work(source, out) on threads over images, of which each has the same number of rows in both."""
+        """Run work(source, out) on threads, each for some images; every image has the same number of rows in both."""
         count = min(len(source), len(out))
         a, b = len(source) // max(1, count), len(out) // max(1, count)
         pieces = pool.ranges(count, self.threads)
         pool.run([partial(work, source[i * a : j * a], out[i * b : j * b]) for i, j in pieces], self.threads)
 
     def state(self) -> dict[str, Any]:
-        """Empty: the generator has the filters, or the seed that determines them."""
+        """Empty state, because the generator has the filters or the seed that determines them."""
         return {}
 
 
 def image_shape(given: Any, d: int) -> tuple[int, int, int]:
-    """(height, width, channels) of rows of d numbers."""
+    """Height, width and channels of images of d numbers."""
     if given is None:
         for channels in (1, 3):
             side = math.isqrt(d // channels)

@@ -1,4 +1,4 @@
-"""`RandomFourier`: features whose products are a kernel, on average.
+"""`RandomFourier`: random features whose inner products approximate a kernel.
 
 A kernel k(x − x') of variance one is the mean of cos ω'(x − x') over frequencies ω from its spectrum (Bochner), so that
 
@@ -141,7 +141,7 @@ class RandomFourier(Generator):
         return FourierBatch(frequencies, phases, size, thread_count(self))
 
     def _matrix(self, number: int, half: int) -> Matrix:
-        """(d, half) frequencies in turns."""
+        """Frequencies (d, half) in turns."""
         d = self.n_columns_
         if self.kernel == "laplacian":
             cauchy = np.tan(np.pi * (_uniform(self.seed_, number, _DIRECTIONS, d * half) - 0.5)).reshape(d, half)
@@ -177,25 +177,25 @@ class Matrix:
         self.V, self.count = V, V.shape[1]
 
     def turns(self, X: Any, out: np.ndarray, threads: int) -> None:
-        """X @ V into `out`."""
+        """Write X @ V to `out`."""
         rows.project(X, self.V, threads, out)
 
 
 class FourierBatch:
-    """cos and sin of the turns of some frequencies."""
+    """Batch of cosines and sines for some frequencies."""
 
     def __init__(self, frequencies: Any, phases: np.ndarray | None, width: int, threads: int) -> None:
         self.frequencies, self.phases, self.width, self.threads = frequencies, phases, width, threads
 
     def transform(self, X: Any) -> np.ndarray:
-        """(m, width) features."""
+        """Features of the rows, (m, width)."""
         half = self.frequencies.count
         F = np.empty((X.shape[0], self.width), rows.precision(X))
         self.frequencies.turns(X, F[:, :half], self.threads)
         return waves(F, half, self.phases, np.sqrt(2.0 / self.width), self.threads)
 
     def state(self) -> dict[str, Any]:
-        """Empty: seed and number determine the batch."""
+        """Empty state, because seed and number determine the batch."""
         return {}
 
 

@@ -1,4 +1,4 @@
-"""`GreedyResidual`: the columns that a residual is most correlated with.
+"""`GreedyResidual`: the columns that are most correlated with a residual.
 
     score_j = ‖X_j'R‖ / ‖X_j‖
 
@@ -19,7 +19,7 @@ from lineal.features.subset import ColumnBatch, ColumnGenerator, column_sums
 
 
 class GreedyResidual(ColumnGenerator):
-    """Columns of X by their correlation with the residual. No column comes twice; columns of zeros never come.
+    """Columns of X with the largest correlation with the residual. Each is used once, columns of zeros never.
 
     As a scikit-learn transformer it needs y, whose centred indicator matrix (labels) or values are the residual.
 
@@ -86,7 +86,7 @@ class GreedyResidual(ColumnGenerator):
         return self._give(number, best[scores[best] >= 0.0])
 
     def remake(self, number: int, size: int, state: dict[str, Any]) -> FeatureBatch:
-        """The batch with the columns that were chosen."""
+        """Batch with the columns that were chosen before."""
         if set(state) != {"columns"}:
             raise ValueError(f"a batch of greedy features has columns, found {sorted(state)}")
         return self._give(number, self.need_columns(np.asarray(state["columns"]), "columns of a batch"))
@@ -99,6 +99,6 @@ class GreedyResidual(ColumnGenerator):
 
 
 def column_scores(products: np.ndarray, norms: np.ndarray) -> np.ndarray:
-    """‖X_j'R‖/‖X_j‖, −1 for columns of zeros."""
+    """Correlations ‖X_j'R‖/‖X_j‖; −1 for columns of zeros."""
     size = np.sqrt(np.einsum("jr,jr->j", products, products))
     return np.where(norms > 0.0, size / np.where(norms > 0.0, norms, 1.0), -1.0)

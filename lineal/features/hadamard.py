@@ -31,7 +31,7 @@ def order(d: int) -> int:
 
 
 def signs(state: np.ndarray, count: int, p: int) -> np.ndarray:
-    """(stacks, 3, p) of ±1, int8, for as many stacks of p frequencies as `count` takes."""
+    """Random signs ±1, (stacks, 3, p) in int8, for as many stacks of p frequencies as `count` needs."""
     stacks = -(-count // p)
     draws = np.empty(stacks * 3 * p)
     rng.fill_uniform(state, draws)
@@ -50,7 +50,7 @@ class Structured:
         self.lengths = lengths * p**-1.5  # three transforms that are not normalised
 
     def turns(self, X: Any, out: np.ndarray, threads: int) -> None:
-        """The products of the rows with the frequencies, into `out`."""
+        """Write the products of the rows with the frequencies to `out`."""
         lengths = self.lengths.astype(out.dtype)
         for start, stop in rows.chunks(X, 1, made_dense=True):
             part, target = rows.dense(X[start:stop]), out[start:stop]
@@ -84,7 +84,7 @@ def _turns(X: Any, signs: Any, lengths: Any, out: Any) -> None:
 
 @kernel
 def transform(x: Any, lanes: int) -> None:
-    """x ← Hx for the Hadamard matrix of entries ±1, in place, for `lanes` interleaved vectors at once.
+    """Replace x by Hx, for the Hadamard matrix H with entries ±1 and `lanes` interleaved vectors at once.
 
     The length of each is a power of two.
     """

@@ -31,26 +31,26 @@ class Grid(NamedTuple):
 
     @property
     def down(self) -> int:
-        """Patches from top to bottom."""
+        """Number of patches from top to bottom."""
         return _fitting(self.height, self)
 
     @property
     def across(self) -> int:
-        """Patches from left to right."""
+        """Number of patches from left to right."""
         return _fitting(self.width, self)
 
     @property
     def places(self) -> int:
-        """Patches of an image."""
+        """Number of patches per image."""
         return self.down * self.across
 
     @property
     def length(self) -> int:
-        """Numbers of a patch."""
+        """Number of entries per patch."""
         return self.patch * self.patch * self.channels
 
     def region_sizes(self) -> np.ndarray:
-        """Patches of each region."""
+        """Number of patches per region."""
         down = np.bincount(np.arange(self.down) * self.pool // self.down, minlength=self.pool)
         across = np.bincount(np.arange(self.across) * self.pool // self.across, minlength=self.pool)
         return np.outer(down, across).reshape(-1)
@@ -67,7 +67,7 @@ def _fitting(length: int, grid: Grid) -> int:
 
 
 def images(X: Any, grid: Grid) -> np.ndarray:
-    """(m, height, width·channels) floats of some rows."""
+    """Images of some rows, (m, height, width·channels), as floats."""
     pixels = rows.dense(X)
     return pixels.reshape(len(pixels), grid.height, grid.width * grid.channels)
 
@@ -107,13 +107,13 @@ def whitening(P: np.ndarray, level: float = 0.0) -> np.ndarray:
 
 
 def normalised(D: np.ndarray) -> np.ndarray:
-    """Rows of length one; zeros stay."""
+    """Rows scaled to length one; rows of zeros stay zero."""
     lengths = np.sqrt(np.einsum("ij,ij->i", D, D))
     return D / np.where(lengths > 0.0, lengths, 1.0)[:, None]
 
 
 def chosen(Z: np.ndarray, count: int, state: np.ndarray) -> np.ndarray:
-    """Some of the patches, as directions; none that is zero if there are enough others."""
+    """Directions of randomly chosen patches; patches of zeros only if there are not enough others."""
     order = np.arange(len(Z))
     rng.shuffle(state, order)
     is_zero = ~Z[order].any(axis=1)
@@ -122,7 +122,7 @@ def chosen(Z: np.ndarray, count: int, state: np.ndarray) -> np.ndarray:
 
 
 def spherical_means(Z: np.ndarray, count: int, state: np.ndarray) -> np.ndarray:
-    """Directions D that patches are nearest to, in sign and size: k-means on the sphere.
+    """Cluster centres of the patches by k-means on the sphere, as directions D.
 
     Each patch z belongs to the direction with the largest |D_j'z|; D_j becomes the direction of Σ (D_j'z) z.
     """
@@ -143,7 +143,7 @@ def spherical_means(Z: np.ndarray, count: int, state: np.ndarray) -> np.ndarray:
 
 
 def gather(grid: Grid, images: np.ndarray, out: np.ndarray) -> None:
-    """All patches of some images, a row each, into `out`."""
+    """Write all patches of some images to `out`, one per row."""
     _gather(images, grid.patch, grid.stride, grid.channels, grid.down, grid.across, out)
 
 

@@ -73,7 +73,7 @@ class Polynomial(Generator):
         return PolynomialBatch(terms)
 
     def width_of(self, number: int, size: int) -> int:
-        """Monomials that are left, at most."""
+        """Number of monomials of a batch."""
         return max(0, min(size, self.n_monomials - number * size))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -93,7 +93,7 @@ class PolynomialBatch:
 
     @np.errstate(over="ignore", invalid="ignore")  # products that are not finite are refused by the caller
     def transform(self, X: Any) -> np.ndarray:
-        """(m, width) products."""
+        """Products of columns, (m, width)."""
         dtype = rows.precision(X)
         has_ones = bool((self.columns < 0).any())
         columns = self.columns[1:] if has_ones else self.columns
@@ -109,12 +109,12 @@ class PolynomialBatch:
         return F
 
     def state(self) -> dict[str, Any]:
-        """Nothing: the number and size of a batch say all."""
+        """Empty state, because number and size determine the batch."""
         return {}
 
 
 def count(d: int, degree: int, repeats: bool) -> int:
-    """Monomials of exactly this degree."""
+    """Number of monomials of exactly this degree."""
     return comb(d + degree - 1, degree) if repeats else comb(d, degree)
 
 
@@ -131,7 +131,7 @@ def monomials(d: int, degree: int, repeats: bool, start: int = 0) -> Iterator[tu
 
 
 def _unranked(rank: int, d: int, size: int, repeats: bool) -> tuple[int, ...]:
-    """Combination number `rank` of `size` of d columns, in lexicographic order."""
+    """Combination of `size` of d columns with this rank in lexicographic order."""
     columns, low = [], 0
     for left in range(size, 0, -1):
         all_from_low = count(d - low, left, repeats)

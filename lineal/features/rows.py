@@ -19,7 +19,7 @@ CHUNK = 1 << 22
 
 
 def precision(X: Any) -> Any:
-    """Type of the features of X: float64 for float64, else float32."""
+    """Data type of the features of X: float64 if X is float64, else float32."""
     return np.dtype(np.float64 if X.dtype == np.float64 else np.float32)
 
 
@@ -32,21 +32,21 @@ def dense(X: Any, dtype: Any = None) -> np.ndarray:
 
 
 def sliceable(X: Any) -> Any:
-    """X such that ranges of rows can be taken: CSR for other sparse matrices, an array for anything else."""
+    """X in a form in which ranges of rows can be taken: CSR if it is sparse, otherwise an array."""
     if sparse.issparse(X):
         return X if X.format == "csr" else X.tocsr()
     return X if isinstance(X, np.ndarray) else np.asarray(X)
 
 
 def design_of(X: Any) -> Design:
-    """X, dense of any numeric type or CSR, as an engine holds it; its precision is that of its features. No copy."""
+    """X (dense of any numeric type, or CSR) as a `Design` in the precision of its features, without a copy."""
     if sparse.issparse(X):
         return Design(CSR(X.data, X.indices, X.indptr, X.shape[1]), X.shape, precision(X))
     return Design(Dense(X), X.shape, precision(X))
 
 
 def matrix_of(design: Design) -> Any:
-    """Rows that an engine holds, as generators take them: an array or a CSR matrix, without a copy of the entries."""
+    """Rows of an engine as an array or a CSR matrix for generators, without a copy of the entries."""
     if isinstance(design.layout, Dense):
         return design.layout.values
     data, indices, indptr = design.layout.data, design.layout.indices, design.layout.indptr
@@ -55,7 +55,7 @@ def matrix_of(design: Design) -> Any:
 
 
 def correlations(X: Any, R: np.ndarray) -> np.ndarray:
-    """X'R, (d, k) in float64: a sum over rows."""
+    """Correlations X'R, (d, k) in float64."""
     products = np.zeros((X.shape[1], R.shape[1]))
     for start, stop in chunks(X, R.shape[1]):
         part = X[start:stop] if sparse.issparse(X) else dense(X[start:stop])
@@ -64,7 +64,7 @@ def correlations(X: Any, R: np.ndarray) -> np.ndarray:
 
 
 def chunks(X: Any, width: int, made_dense: bool = False) -> Iterator[tuple[int, int]]:
-    """Ranges of rows, such that neither they (dense, or as they are stored) nor `width` features are too many."""
+    """Ranges of rows that limit the memory for the rows themselves and for `width` features of each."""
     is_dense = made_dense or not sparse.issparse(X)
     length = X.shape[1] if is_dense else X.nnz // max(1, X.shape[0])
     step = max(1, min(8192, CHUNK // max(1, length, width)))
@@ -89,7 +89,7 @@ def project(X: Any, V: np.ndarray, threads: int = 1, out: np.ndarray | None = No
 
 
 def sample(n: int, size: int, seed: int, stream: int) -> np.ndarray:
-    """`size` random row numbers below n (all where n is smaller), ascending, without repeats."""
+    """Up to `size` random row indices below n, ascending, without repeats."""
     if n <= size:
         return np.arange(n)
     state = rng.generator(seed, stream)
@@ -105,7 +105,7 @@ def sample(n: int, size: int, seed: int, stream: int) -> np.ndarray:
 
 
 def distances(X: Any, first: np.ndarray, second: np.ndarray, power: int) -> np.ndarray:
-    """Σ_j |x_j − x'_j|^power for pairs of rows, in float64."""
+    """Distances Σ_j |x_j − x'_j|^power of pairs of rows, in float64."""
     found = np.zeros(len(first))
     step = len(first) if sparse.issparse(X) else max(1, (CHUNK // 4) // max(1, X.shape[1]))
     with np.errstate(over="ignore", invalid="ignore"):

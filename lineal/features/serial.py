@@ -1,4 +1,4 @@
-"""Generators as JSON values and arrays, for model files, and back. Reading runs no code but that of known generators.
+"""Conversion of generators to JSON values and arrays for model files, and back. Only code of known generators runs.
 
 An array in a state becomes {"$tensor": name} and an entry of a table of arrays. Whatever a file holds, `from_parts`
 gives a generator that can make features, or a ValueError that says what is wrong.
@@ -20,13 +20,13 @@ _KEY = "$tensor"
 
 
 def to_parts(generator: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """A prepared generator as JSON values and arrays."""
+    """Convert a prepared generator to JSON values and arrays."""
     tensors: dict[str, np.ndarray] = {}
     return pack(described(generator), tensors, "generator"), tensors
 
 
 def from_parts(description: Any, tensors: dict[str, np.ndarray]) -> Any:
-    """The generator that `to_parts` was given."""
+    """Inverse of `to_parts`."""
     left = dict(tensors)
     try:
         generator = from_description(unpack(description, left))
@@ -38,7 +38,7 @@ def from_parts(description: Any, tensors: dict[str, np.ndarray]) -> Any:
 
 
 def pack(value: Any, tensors: dict[str, np.ndarray], name: str) -> Any:
-    """The value with its arrays moved to `tensors`, under names that begin with `name`."""
+    """Move the arrays of a value to `tensors`, under names that begin with `name`; returns the rest."""
     if isinstance(value, np.ndarray) and value.ndim > 0:
         if value.dtype.kind not in "iufb" or name in tensors:
             raise ValueError(f"an array of {value.dtype} called {name!r} cannot be saved")
@@ -58,7 +58,7 @@ def pack(value: Any, tensors: dict[str, np.ndarray], name: str) -> Any:
 
 
 def unpack(value: Any, tensors: dict[str, np.ndarray], depth: int = 0) -> Any:
-    """The value with its arrays back in place; they are taken from `tensors`."""
+    """Inverse of `pack`, which takes the arrays from `tensors`."""
     if depth > DEPTH:
         raise ValueError("the generator of features is nested too deeply")
     if isinstance(value, dict):

@@ -26,7 +26,7 @@ class ColumnBatch:
         self.columns, self.width, self.has_state = columns, len(columns), has_state
 
     def transform(self, X: Any) -> np.ndarray:
-        """X[:, columns], dense."""
+        """The columns X[:, columns] as a dense array."""
         dtype = rows.precision(X)
         if not sparse.issparse(X):
             return np.ascontiguousarray(X[:, self.columns], dtype)
@@ -39,7 +39,7 @@ class ColumnBatch:
         return F
 
     def state(self) -> dict[str, Any]:
-        """The columns, where `make` would not choose them again."""
+        """The columns, if `make` would not choose them again."""
         return {"columns": self.columns} if self.has_state else {}
 
 
@@ -54,11 +54,11 @@ class ColumnGenerator(Generator):
         return _check_feature_names_in(self, input_features)[self.block_.columns]
 
     def width_of(self, number: int, size: int) -> int:
-        """Columns that are left, at most."""
+        """Number of columns of a batch."""
         return max(0, min(size, self.n_columns_ - number * size))
 
     def need_columns(self, columns: Any, what: str) -> np.ndarray:
-        """Column numbers, none of them twice, as int64."""
+        """Check column indices, which must not repeat; returns them as int64."""
         if not (
             isinstance(columns, np.ndarray)
             and columns.ndim == 1
@@ -71,7 +71,7 @@ class ColumnGenerator(Generator):
 
 
 class RandomSubset(ColumnGenerator):
-    """Columns at random.
+    """Columns of X in random order.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class RandomSubset(ColumnGenerator):
         self.need_flag("replacement")
 
     def width_of(self, number: int, size: int) -> int:
-        """Columns that are left; with replacement, all columns for every batch."""
+        """Number of columns of a batch; with replacement, every batch chooses from all columns."""
         return super().width_of(0 if self.replacement else number, size)
 
     def _bytes_to_make(self, size: int) -> int:
@@ -141,7 +141,7 @@ class FrequencyOrdered(ColumnGenerator):
 
 
 def column_sums(X: Any, of: Any) -> np.ndarray:
-    """Σ_i of(x_ij) for every column, in float64; of(0) must be 0."""
+    """Sum Σ_i of(x_ij) of each column, in float64; of(0) must be 0."""
     total = np.zeros(X.shape[1])
     for start, stop in rows.chunks(X, 1):
         part = X[start:stop]

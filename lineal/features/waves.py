@@ -1,4 +1,4 @@
-"""Cosines and sines of whole chunks, in place: the hot loop of Fourier features.
+"""Cosines and sines of whole chunks, computed in place: the inner loop of Fourier features.
 
 Arguments are in turns, not in radians: cos 2πt needs only the part of t behind the point, which floating point
 gives without any error however large t is. What is left is a polynomial for sin 2πs on |s| ≤ ¼, odd of
@@ -25,7 +25,7 @@ WORTH_A_THREAD = 1 << 16
 
 
 def waves(F: np.ndarray, half: int, phases: np.ndarray | None, scale: float, threads: int = 1) -> np.ndarray:
-    """Turns in F[:, :half] become scale·cos 2π(t + phase); where F is wider, sin 2πt of the first ones follow.
+    """Replace turns t in F[:, :half] by scale·cos 2π(t + phase); if F is wider, sines of the first ones follow.
 
     All in place; returns F. Float32 by the kernels here, float64 by NumPy.
     """
@@ -84,6 +84,6 @@ def _sine(t: Any) -> Any:
 
 @kernel(inline="always", fastmath=_IN_ORDER)
 def _quarter_wave(s: Any) -> Any:
-    """sin 2πs for |s| ≤ ¼."""
+    """Sine sin 2πs for |s| ≤ ¼."""
     u = s * s
     return s * (_C1 + u * (_C3 + u * (_C5 + u * (_C7 + u * _C9))))

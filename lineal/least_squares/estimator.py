@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from lineal.least_squares.fit import fit_least_squares
+from lineal.least_squares.fit import fit_least_squares, fit_least_squares_rows
 from lineal.least_squares.options import LeastSquaresOptions
+from lineal.linear.model import Model
+from lineal.linear.rows import rows_of
 from lineal.models.estimator import ModelClassifier
 from lineal.system.options import describe
 
@@ -51,7 +53,10 @@ class LeastSquaresClassifier(ModelClassifier):
         max_iter: int | None = None,
         max_time: float | None = None,
         n_jobs: int | None = None,
+        engine: str = "auto",
+        memory_budget: str | int | None = None,
         verbose: int = 0,
+        checkpoint: str | None = None,
         callbacks: Iterable[Any] = (),
     ) -> None:
         self.link = link
@@ -64,12 +69,25 @@ class LeastSquaresClassifier(ModelClassifier):
         self.max_iter = max_iter
         self.max_time = max_time
         self.n_jobs = n_jobs
+        self.engine = engine
+        self.memory_budget = memory_budget
         self.verbose = verbose
+        self.checkpoint = checkpoint
         self.callbacks = callbacks
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LeastSquaresClassifier:
-        """Train on X (n, d) and y (n,) or, for label sets, an (n, k) indicator matrix."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LeastSquaresClassifier:
+        """Train on X (n, d) and y (n,) or, for label sets, an (n, k) indicator matrix.
+
+        X and y can also be Dask collections; or X is a path, a glob or a list of files, which have the labels, and y
+        is left out.
+        """
         options = self._options(LeastSquaresOptions)
+        rows = rows_of(X, y, self.engine, self.memory_budget, sample_weight=sample_weight)
+        if rows is not None:
+            model, solution = fit_least_squares_rows(rows, options, callbacks=self.callbacks)
+            self._keep_from(rows, model, solution)
+            self._warn(solution)
+            return self
         X, y, sample_weight = self._validated(X, y, sample_weight)
         model, solution = fit_least_squares(X, y, options, sample_weight=sample_weight, callbacks=self.callbacks)
         self._keep(model, solution)
@@ -88,7 +106,7 @@ class LeastSquaresClassifier(ModelClassifier):
 
     def _linear(self) -> Any:
         model = self._fitted()
-        if not hasattr(model, "intercept"):
+        if not isinstance(model, Model):
             raise AttributeError("a calibrated model replays its iterations: model_ has the weights of each of them")
         return model
 

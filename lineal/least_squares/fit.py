@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from lineal.design.narrow import wrap_any
+from lineal.data.dataset import Dataset
+from lineal.design.matrix import wrap_any
+from lineal.engine.source import Source
 from lineal.errors import OptionError
 from lineal.least_squares.links import Link, LinkObjective
 from lineal.least_squares.model import CalibratedModel
 from lineal.least_squares.options import METHODS, LeastSquaresOptions
-from lineal.linear.fit import Problem, blas_threads, prepare
+from lineal.linear.fit import Problem, blas_threads, labels_of, prepare, prepare_source, shown_progress
 from lineal.linear.model import Model
 from lineal.linear.options import TrainOptions
 from lineal.numerics.basis import functions
+from lineal.problem.checkpoint import Checkpoint, checkpoint_of
+from lineal.problem.fingerprint import of_rows
 from lineal.problem.minimise import minimise
-from lineal.problem.monitor import Callback, checked_callbacks
-from lineal.problem.progress import Progress
+from lineal.problem.monitor import ENDED, Callback, checked_callbacks
 from lineal.problem.solution import Solution
 from lineal.solvers import calibrated, least_squares
 from lineal.system import memory
+
+
+def fit_least_squares_rows(
+    rows: Source | Dataset, options: LeastSquaresOptions, *, callbacks: Iterable[Callback] = ()
+) -> tuple[Model | CalibratedModel, Any]:
+    """`fit_least_squares` to rows of files or of a cluster (see `lineal.linear.rows`)."""
+    options = options.checked()
+    if isinstance(rows, Dataset):
+        return fit_least_squares(
+            rows.X, labels_of(rows), options, sample_weight=rows.weights, class_names=rows.class_names,
+            callbacks=callbacks,
+        )  # fmt: skip
+    checkpoint = checkpoint_of(options)
+    return _fit(_problem(lambda shared: prepare_source(rows, shared), options), options, callbacks, checkpoint)
 
 
 def fit_least_squares(
@@ -39,20 +56,38 @@ def fit_least_squares(
     Dense X may be of any numeric type: it is converted some rows at a time.
     """
     options = options.checked()
-    problem = _problem(wrap_any(X), y, options, sample_weight, class_names)
-    callbacks = checked_callbacks(callbacks)
-    (n, d), k = problem.objective.engine.shape, problem.encoded.n_columns
-    size = problem.objective.engine.dtype.itemsize
-    memory.check_fit("least_squares", least_squares.memory(n, d, k, size) + 3 * n * k * size, (n, d), k)
+    design, checkpoint = wrap_any(X), checkpoint_of(options)
+
+    def prepared(shared: TrainOptions) -> Problem:
+        return prepare(design, y, shared, sample_weight=sample_weight, class_names=class_names)
+
+    return _fit(_problem(prepared, options), options, callbacks, checkpoint)
+
+
+def _fit(
+    problem: Problem, options: LeastSquaresOptions, callbacks: Iterable[Callback], checkpoint: Checkpoint | None
+) -> tuple[Model | CalibratedModel, Any]:
+    callbacks, engine = checked_callbacks(callbacks), problem.objective.engine
+    (n, d), k, size = engine.shape, problem.encoded.n_columns, engine.dtype.itemsize
+    needed = least_squares.memory(n, d, k, size) + 3 * engine.largest_block * k * size
+    memory.check_fit("least_squares", needed, (n, d), k)
+    if engine.room is not None:
+        memory.check_budget("least_squares", needed, engine.room)
     tol = 1e-3 if options.tol is None else options.tol
-    with blas_threads(problem), Progress(options.verbose, tol) as progress:
+    with blas_threads(problem), shown_progress(problem, options.verbose, tol) as progress:
         shown = (*progress.callbacks, *callbacks)
+        model: Model | CalibratedModel
         if options.calibration is not None:
-            return _calibrated(problem, options, shown)
-        return _generalised(problem, options, tol, shown)
+            model, fitted = _calibrated(problem, options, shown, checkpoint)
+        else:
+            model, fitted = _generalised(problem, options, tol, shown, checkpoint)
+    if checkpoint is not None and fitted.status in ENDED:
+        checkpoint.remove()
+    return model, fitted
 
 
-def _problem(X: Any, y: Any, options: LeastSquaresOptions, sample_weight: Any, class_names: Any) -> Problem:
+def _problem(prepared: Callable[[TrainOptions], Problem], options: LeastSquaresOptions) -> Problem:
+    """The problem of a link; `prepared` makes a problem of the rows with the options of a linear model."""
     shared = TrainOptions(
         alpha=options.alpha, fit_intercept=options.fit_intercept, class_weight=options.class_weight,
         n_jobs=options.n_jobs, solver="least_squares",
@@ -60,7 +95,7 @@ def _problem(X: Any, y: Any, options: LeastSquaresOptions, sample_weight: Any, c
     link = options.link if options.link is not None else "softmax" if options.calibration is None else "identity"
 
     def of(loss: str) -> Problem:
-        return prepare(X, y, replace(shared, loss=loss), sample_weight=sample_weight, class_names=class_names)
+        return prepared(replace(shared, loss=loss))
 
     if isinstance(link, Link):
         problem = of("squared")
@@ -73,7 +108,7 @@ def _problem(X: Any, y: Any, options: LeastSquaresOptions, sample_weight: Any, c
 
 
 def _check_border(link: Link, problem: Problem) -> None:
-    """Refuse a link by which two classes, or a label, would not be as likely as not where scores are zero."""
+    """Refuse a link whose mean at score zero is not halfway between the two outcomes of a binary label."""
     encoded = problem.encoded
     if encoded.n_columns == 1 or encoded.is_multilabel:
         middle = np.asarray(link.mean(np.zeros((1, encoded.n_columns))), np.float64)
@@ -85,7 +120,11 @@ def _check_border(link: Link, problem: Problem) -> None:
 
 
 def _generalised(
-    problem: Problem, options: LeastSquaresOptions, tol: float, callbacks: tuple[Callback, ...]
+    problem: Problem,
+    options: LeastSquaresOptions,
+    tol: float,
+    callbacks: tuple[Callback, ...],
+    checkpoint: Checkpoint | None,
 ) -> tuple[Model, Solution]:
     method = METHODS[options.accelerated]
     if isinstance(problem.objective, LinkObjective) and method == "quasi_newton":
@@ -93,19 +132,25 @@ def _generalised(
     solution = minimise(
         least_squares.solve, problem.objective, tol=tol, max_time=options.max_time, callbacks=callbacks,
         max_iter=1000 if options.max_iter is None else options.max_iter, n_jobs=options.n_jobs, method=method,
+        checkpoint=checkpoint,
     )  # fmt: skip
     return replace(problem.model_of(solution), options=options.to_json()), solution
 
 
 def _calibrated(
-    problem: Problem, options: LeastSquaresOptions, callbacks: tuple[Callback, ...]
+    problem: Problem, options: LeastSquaresOptions, callbacks: tuple[Callback, ...], checkpoint: Checkpoint | None
 ) -> tuple[CalibratedModel, Any]:
     engine, encoded = problem.objective.engine, problem.encoded
     basis = functions(options.calibration)
     onto = "cube" if encoded.is_multilabel or encoded.n_columns == 1 else "simplex"
+    if checkpoint is not None:
+        names = options.calibration if isinstance(options.calibration, str) else len(basis)
+        facts = {"calibration": names, "alpha": float(options.alpha), "fit_intercept": bool(options.fit_intercept)}
+        checkpoint.match({"solver": "calibrated", **facts, **of_rows(engine)})
     found = calibrated.solve(
         engine, alpha=options.alpha, basis=basis, onto=onto, fit_intercept=options.fit_intercept,
         max_iter=50 if options.max_iter is None else options.max_iter, max_time=options.max_time, callbacks=callbacks,
+        checkpoint=checkpoint,
     )  # fmt: skip
     model = CalibratedModel(
         found.weights, found.intercepts, found.maps, basis, onto, encoded.classes, encoded.is_multilabel,

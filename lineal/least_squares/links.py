@@ -30,7 +30,7 @@ from lineal.problem.targets import label_entries
 
 @dataclass(frozen=True)
 class Link:
-    """A link function.
+    """Link function g of a model E[y | x] = g(W'x).
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Link:
 
 @dataclass(frozen=True)
 class _Loss:
-    """As much of a loss as solvers ask for."""
+    """The attributes of a loss that solvers use."""
 
     link: Link
     is_smooth = True
@@ -100,11 +100,11 @@ class _LinkGradient:
 
 @dataclass(frozen=True)
 class LinkObjective(Objective):
-    """The objective of a link; `loss` is made of it."""
+    """Objective whose loss is defined by a link."""
 
     @staticmethod
     def of(objective: Objective, link: Link) -> LinkObjective:
-        """The same rows, penalty and intercept with another link."""
+        """Objective with the same rows, penalty and intercept, and another link."""
         return LinkObjective(objective.engine, _Loss(link), objective.regulariser, objective.fit_intercept)
 
     def loss_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
@@ -113,12 +113,12 @@ class LinkObjective(Objective):
         return float(value), gradient
 
     def value(self, theta: np.ndarray, dtype: Any = None) -> float:
-        """F(θ)."""
+        """Objective F at θ."""
         return self.value_and_gradient(theta)[0]
 
     @property
     def has_values(self) -> bool:
-        """Whether F can be computed: not without Φ."""
+        """Whether F can be computed, which needs Φ."""
         return self.loss.link.potential is not None
 
     @property
@@ -141,7 +141,7 @@ class LinkObjective(Objective):
 
     @cached_property
     def _reference(self) -> float:
-        """The violation of the zero model."""
+        """Violation of the model with zero weights."""
         _, gradient = self.value_and_gradient(np.zeros(self.shape, self.engine.dtype))
         return float(np.linalg.norm(gradient, axis=1).max(initial=0.0)) or 1.0
 
@@ -156,6 +156,6 @@ def _checked(values: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
 
 
 def _label_sums(targets: Any, Z: np.ndarray) -> np.ndarray:
-    """y'z of every row."""
+    """Inner products y'z of every row."""
     rows, columns = label_entries(targets)
     return np.bincount(rows, Z[rows, columns].astype(np.float64), minlength=len(Z))

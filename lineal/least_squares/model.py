@@ -1,33 +1,31 @@
-"""A model of calibrated least squares: it replays the iterations of its training on new rows."""
+"""Model of calibrated least squares, which repeats the iterations of its training on new rows."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from lineal.core.row_sparse import product
-from lineal.data.dataset import Schema
 from lineal.models.predictor import Predictor, score_columns
 from lineal.numerics.basis import NAMED, Function, name_of
 from lineal.numerics.links import with_largest
 from lineal.numerics.projections import PROJECTIONS
-from lineal.problem.solution import Certificate
 from lineal.solvers.calibrated import replay
 
 
 @dataclass(frozen=True)
 class CalibratedModel(Predictor):
-    """T iterations of weights and calibration maps; predictions are in the simplex, or in the cube for label sets.
+    """Weights and calibration maps of T iterations; predictions are in the simplex, or in the cube for label sets.
 
     Attributes
     ----------
     weights, intercepts, maps : (T, d, k), (T, k) and (T, mk, k).
     basis : m calibration functions.
     onto : "simplex" or "cube", where predictions are projected to.
-    classes, is_multilabel, feature_names, schema, options, status : as for `Model`.
+    classes, is_multilabel, feature_names, schema, options, certificate, status : as for `Model`.
 
     Memory: T·(d + mk + 1)·k numbers; predictions add CHUNK_ROWS·T·k.
     """
@@ -39,17 +37,12 @@ class CalibratedModel(Predictor):
     onto: str
     classes: np.ndarray
     is_multilabel: bool = False
-    feature_names: list[str] | None = None
-    schema: Schema | None = None
-    options: dict[str, Any] = field(default_factory=dict)
-    certificate: Certificate | None = None
-    status: str = ""
 
     kind = "calibrated"
 
     @property
     def n_features(self) -> int:
-        """d."""
+        """Number of features, d."""
         return int(self.weights.shape[1])
 
     @property
@@ -59,16 +52,16 @@ class CalibratedModel(Predictor):
 
     @property
     def has_probabilities(self) -> bool:
-        """Predictions estimate E[y | x]."""
+        """Whether predictions are probabilities: they estimate E[y | x]."""
         return True
 
     def summary(self) -> dict[str, Any]:
-        """What distinguishes this model from others, in plain values."""
-        names = [name_of(function) or "a function of its own" for function in self.basis]
+        """Facts about this kind of model, as plain values."""
+        names = [name_of(function) or "user-defined" for function in self.basis]
         return {"iterations": len(self.weights), "calibration": names, "weights": int(self.weights.size)}
 
     def raw_scores(self, X: Any) -> np.ndarray:
-        """Predictions (n, k); less ½ where columns are independent, so that zero is the border."""
+        """Predictions (n, k), minus ½ if columns are independent, so that zero is the decision boundary."""
         T, d, k = self.weights.shape
         flat = np.ascontiguousarray(self.weights.transpose(1, 0, 2)).reshape(d, T * k)
         XW = product(X, flat).reshape(-1, T, k)
@@ -76,7 +69,7 @@ class CalibratedModel(Predictor):
         return P - P.dtype.type(0.5) if self.onto == "cube" else P
 
     def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
-        """What `predict_proba` gives for these scores. Zero and one are possible: the method predicts them."""
+        """Probabilities for these scores; the method can predict exactly zero and one."""
         wide = scores.astype(np.float64)
         if self.is_multilabel:
             return wide + 0.5
@@ -85,7 +78,7 @@ class CalibratedModel(Predictor):
         return with_largest(wide / wide.sum(axis=1, keepdims=True), np.argmax(wide, axis=1))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file; the file appears whole or not at all. Functions of a user's own are refused."""
+        """Write the model to a file atomically; raises an error for user-defined functions."""
         from lineal.models.file import save
 
         save(self, path)
@@ -93,7 +86,7 @@ class CalibratedModel(Predictor):
     # --- on disk
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """JSON values and tensors besides what all models have."""
+        """JSON values and tensors that only this kind of model has."""
         names = [name_of(function) for function in self.basis]
         if None in names:
             raise ValueError(f"calibration functions other than {', '.join(NAMED)} cannot be stored")
@@ -102,7 +95,7 @@ class CalibratedModel(Predictor):
 
     @staticmethod
     def from_parts(values: dict[str, Any], tensors: dict[str, np.ndarray], common: dict[str, Any]) -> CalibratedModel:
-        """Inverse of `to_parts`; a ValueError says what does not fit."""
+        """Inverse of `to_parts`; raises a ValueError if the parts do not fit."""
         W, b, V = (tensors[name] for name in ("weights", "intercepts", "maps"))
         basis = tuple(NAMED[name] for name in values["basis"])
         k = score_columns(common["classes"], common["is_multilabel"])

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from lineal.engine.choice import check_engine
 from lineal.errors import OptionError, unknown_value
-from lineal.system.options import Options, option
+from lineal.system.options import Options, checkpoint_option, need_checkpoint, option
 
 LINKS = ("softmax", "sigmoid", "identity")
 
@@ -26,23 +27,34 @@ class LeastSquaresOptions(Options):
         None, "learn the link: 'polynomial' for y, y^2 and y^3, or a list of functions of (n, k) predictions",
     )  # fmt: skip
     accelerated: bool | str = option(
-        "quasi_newton", "how the matrix is used: quasi_newton, True for Nesterov's momentum, False for plain steps"
+        "quasi_newton", "method: quasi_newton, True for Nesterov's momentum, False for plain iterations"
     )
-    alpha: float = option(1e-6, "ridge, alpha/2 times the squares of the weights beside the mean loss")
+    alpha: float = option(1e-6, "ridge: alpha/2 times the sum of squared weights is added to the mean loss")
     tol: float | None = option(None, "stop at this relative duality gap; None means 1e-3. Calibrated fits have none")
     fit_intercept: bool = option(True, "fit an intercept; it is never penalised")
-    class_weight: str | dict[Any, float] | None = option(None, "None, 'balanced', or a dict of weights of the classes")  # noqa: RUF009
-    max_iter: int | None = option(None, "iterations at most; None means 1000, and 50 for calibrated fits")
-    max_time: float | None = option(None, "seconds at most; the best model so far is kept")
-    n_jobs: int | None = option(None, "threads; None or -1 means all cores")
+    class_weight: str | dict[Any, float] | None = option(None, "None, 'balanced', or a dict of class weights")  # noqa: RUF009
+    max_iter: int | None = option(None, "maximum number of iterations; None means 1000, or 50 for calibrated fits")
+    max_time: float | None = option(None, "time limit in seconds; the best model so far is kept")
+    n_jobs: int | None = option(None, "number of threads; None or -1 means all cores")
+    engine: str = option(
+        "auto", "where the rows are: local (memory of this process), file (converted files, read for every pass), dask "
+        "(a cluster); auto takes dask for Dask collections and with an active client, and file for large files",
+    )  # fmt: skip
+    memory_budget: str | int | None = option(
+        None, "memory of this process for rows in files, for example 2GB; None means half of what is available"
+    )
     verbose: int = option(0, "1 shows progress: a bar on a terminal, lines elsewhere")
+    checkpoint: str | None = checkpoint_option()
 
     def checked(self) -> LeastSquaresOptions:
         """Return these options, or raise an error that names the first one that is not valid."""
         if isinstance(self.link, str) and self.link not in LINKS:
             raise unknown_value("link", self.link, LINKS)
-        if not (self.link is None or isinstance(self.link, str) or hasattr(self.link, "lipschitz")):
-            raise OptionError(f"link={self.link!r} is neither a name ({', '.join(LINKS)}) nor a lineal.Link")
+        if not (self.link is None or isinstance(self.link, str)):
+            from lineal.least_squares.links import Link
+
+            if not isinstance(self.link, Link):
+                raise OptionError(f"link={self.link!r} is neither a name ({', '.join(LINKS)}) nor a lineal.Link")
         if type(self.accelerated) not in (bool, str) or self.accelerated not in METHODS:
             raise OptionError(f"accelerated={self.accelerated!r} is none of True, False and 'quasi_newton'")
         if self.calibration is not None:
@@ -56,15 +68,17 @@ class LeastSquaresOptions(Options):
             if self.tol is not None:
                 raise OptionError(
                     f"tol={self.tol!r} with calibration: it minimises no convex objective, and ends when an iteration "
-                    "gains next to nothing of the mean squared error; leave out tol"
+                    "hardly reduces the mean squared error; leave out tol"
                 )
             if self.accelerated != "quasi_newton":
-                raise OptionError("accelerated has no meaning with calibration, which solves its systems exactly")
+                raise OptionError("accelerated does not apply to calibration, which solves its systems exactly")
         self.need_common("alpha", "max_time")
         for name in ("tol", "max_iter"):
             if getattr(self, name) is not None:
                 self.need_common(name)
         self.need_flags("fit_intercept")
+        check_engine(self.engine, self.memory_budget)
+        need_checkpoint(self.checkpoint)
         if self.verbose is not True and self.verbose is not False:
             self.need_common("verbose")
         return self

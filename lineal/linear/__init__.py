@@ -1,4 +1,4 @@
-"""Linear models: any loss and penalty, by any solver that takes them.
+"""Linear models with any loss and penalty, fitted by any solver that supports them.
 
 `options`, `fit`, `model` and `estimator`; what is learnt after a fit (`held_out`, `thresholds`, `calibration`); and
 `search`, which chooses the strength of the penalty. May import `models`, `solvers` and what is below. Rows are reached

@@ -1,4 +1,4 @@
-"""Probabilities for losses that have none of their own: one positive slope per decision, fitted on held-out scores.
+"""Probabilities for losses without built-in ones: one positive factor per decision, fitted to held-out scores.
 
 A margin loss says which class a row belongs to, not how likely that is. How likely is learnt from rows that a fit has
 not seen: the rows are cut into folds, each fold is scored by a fit to the others, and a slope a > 0 turns scores z into
@@ -37,7 +37,7 @@ LEAST_SLOPE = 1e-6
 
 
 def is_needed(loss: Any, encoded: Encoded) -> bool:
-    """Whether scores of this loss must be calibrated to be probabilities; refuses those that cannot be."""
+    """Whether probabilities need calibration for this loss; raises an error if calibration is not possible."""
     if loss.link is not None:
         return False
     if encoded.is_multilabel and loss.is_direct:
@@ -49,7 +49,7 @@ def is_needed(loss: Any, encoded: Encoded) -> bool:
 
 
 def slopes_of(held: HeldOutScores) -> np.ndarray:
-    """The slopes that fit held-out scores best: one, or one per label for label sets."""
+    """Factors that fit held-out scores best: one, or one per label for label sets."""
     Z, zeros = held.Z, np.zeros(len(held.Z))
     if not held.has_label_sets:
         Z = np.column_stack([zeros, Z]) if Z.shape[1] == 1 else Z
@@ -63,7 +63,7 @@ def slopes_of(held: HeldOutScores) -> np.ndarray:
 
 
 def _slope(Z: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
-    """argmin over a > 0 of the log loss of softmax(a·Z) with smoothed targets: it is convex in a."""
+    """Factor a > 0 that minimises the log loss of softmax(a·Z) with smoothed targets, which is convex in a."""
     m, k = Z.shape
     weights = weights / weights.sum()
     Z = Z - Z.max(axis=1, keepdims=True)
@@ -87,7 +87,7 @@ def _slope(Z: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
 
 
 def _rising_root(derivatives: Callable[[float], tuple[float, float]], least: float) -> float:
-    """Root of a rising function at or above `least`, by Newton steps kept inside a bracket."""
+    """Root of an increasing function, at least `least`, by Newton steps within a bracket."""
     low, high = least, 1.0
     if derivatives(low)[0] >= 0.0:
         return low

@@ -1,4 +1,4 @@
-"""What is in a linear model, in plain values: its shape, its certificate, and the features that it uses."""
+"""Description of a linear model as plain values: its shape, its certificate, and the features that it uses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lineal.linear.model import Model
 
 
 def describe(model: Model, top: int) -> dict[str, Any]:
-    """Everything about a model, with the `top` heaviest features of each class."""
+    """Description of a model, with the `top` largest weights of each class."""
     used, W = live(model.weights)
     return {
         "features": model.n_features,

@@ -1,4 +1,4 @@
-"""`LinearClassifier`: any loss and penalty by any solver that can honour them."""
+"""`LinearClassifier`: any loss and penalty, fitted by any solver that supports them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from lineal import losses
-from lineal.linear.fit import fit
+from lineal.linear.fit import fit, fit_rows
 from lineal.linear.model import LINKS
 from lineal.linear.options import TrainOptions
+from lineal.linear.rows import rows_of
 from lineal.models.estimator import ModelClassifier
 from lineal.solvers.options import describe_all
 from lineal.system.options import describe
@@ -68,8 +69,11 @@ class LinearClassifier(ModelClassifier):
         max_iter: int = 1000,
         max_time: float | None = None,
         n_jobs: int | None = None,
+        engine: str = "auto",
+        memory_budget: str | int | None = None,
         random_state: int | None = None,
         verbose: int = 0,
+        checkpoint: str | None = None,
         warm_start: bool = False,
         callbacks: Iterable[Any] = (),
     ) -> None:
@@ -90,19 +94,29 @@ class LinearClassifier(ModelClassifier):
         self.max_iter = max_iter
         self.max_time = max_time
         self.n_jobs = n_jobs
+        self.engine = engine
+        self.memory_budget = memory_budget
         self.random_state = random_state
         self.verbose = verbose
+        self.checkpoint = checkpoint
         self.warm_start = warm_start
         self.callbacks = callbacks
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, offsets: Any = None) -> LinearClassifier:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, offsets: Any = None) -> LinearClassifier:
         """Train on X (n, d) and y (n,) or, for label sets, an (n, k) indicator matrix.
 
-        `offsets` are base scores, (n,) or (n, k), added to those of the model.
+        X and y can also be Dask collections; or X is a path, a glob or a list of files, which have the labels, and y
+        is left out. `offsets` are base scores, (n,) or (n, k), added to those of the model.
         """
         options = self._options(TrainOptions)
+        start = self._model_or_none() if self.warm_start else None
+        rows = rows_of(X, y, self.engine, self.memory_budget, sample_weight=sample_weight, offsets=offsets)
+        if rows is not None:
+            model, solution = fit_rows(rows, options, start=start, callbacks=self.callbacks)
+            self._keep_from(rows, model, solution)
+            self._warn(solution)
+            return self
         X, y, sample_weight = self._validated(X, y, sample_weight)
-        start = getattr(self, "model_", None) if self.warm_start else None
         model, solution = fit(
             X, y, options, sample_weight=sample_weight, offsets=offsets, start=start, callbacks=self.callbacks
         )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from lineal import losses, solvers
 from lineal.core.inputs import checked_numbers
 from lineal.core.row_sparse import smaller
 from lineal.core.threads import blas_limit, thread_count
+from lineal.data.dataset import Dataset
 from lineal.design import Design, wrap
 from lineal.engine.base import Engine
 from lineal.engine.local import LocalEngine
@@ -25,14 +26,16 @@ from lineal.linear.held_out import fold_numbers, held_out_scores
 from lineal.linear.model import Model
 from lineal.linear.options import FBR, TrainOptions
 from lineal.penalties.regulariser import Regulariser
+from lineal.problem.checkpoint import Checkpoint, checkpoint_of
 from lineal.problem.encoder import EncodedElsewhere, gathered_weights, survey_of
 from lineal.problem.minimise import minimise
-from lineal.problem.monitor import Callback, checked_callbacks
+from lineal.problem.monitor import ENDED, Callback, checked_callbacks
 from lineal.problem.objective import Objective
 from lineal.problem.progress import Progress
 from lineal.problem.row_weights import row_weights
 from lineal.problem.solution import Solution
 from lineal.problem.targets import Encoded, encode
+from lineal.problem.warm import WarmUp
 from lineal.system import memory
 
 
@@ -52,23 +55,68 @@ def fit(
     `start` is a model of the same shape to start from. The model comes without names and schema: callers that know
     them add them with `dataclasses.replace`.
     """
+    checkpoint = checkpoint_of(options.checked())
     problem = prepare(X, y, options, sample_weight=sample_weight, offsets=offsets, class_names=class_names)
-    return fit_problem(problem, start=start, callbacks=checked_callbacks(callbacks))
+    return fit_problem(problem, start=start, callbacks=checked_callbacks(callbacks), checkpoint=checkpoint)
+
+
+def fit_rows(
+    rows: Source | Dataset, options: TrainOptions, *, start: Model | None = None, callbacks: Iterable[Callback] = ()
+) -> tuple[Model, Solution]:
+    """`fit` to rows of files or of a cluster (see `lineal.linear.rows`)."""
+    if isinstance(rows, Dataset):
+        return fit(
+            rows.X, labels_of(rows), options, sample_weight=rows.weights, class_names=rows.class_names, start=start,
+            callbacks=callbacks,
+        )  # fmt: skip
+    callbacks, checkpoint = checked_callbacks(callbacks), checkpoint_of(options.checked())
+    return fit_problem(prepare_source(rows, options), start=start, callbacks=callbacks, checkpoint=checkpoint)
+
+
+def labels_of(rows: Dataset) -> Any:
+    """Labels of a dataset, or an error if it has none."""
+    if rows.y is None:
+        raise DataError("the files have no labels: name the label column of a table with label=")
+    return rows.y
 
 
 def fit_problem(
-    problem: Problem, *, start: Model | None = None, callbacks: tuple[Callback, ...] = ()
+    problem: Problem,
+    *,
+    start: Model | None = None,
+    callbacks: tuple[Callback, ...] = (),
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[Model, Solution]:
-    """`fit` to rows that any engine holds."""
+    """`fit` to rows that any engine holds; `checkpoint` is `checkpoint_of` the options.
+
+    What comes after the main fit is not part of the checkpoint: it is done again.
+    """
     options, folds = problem.options, held_out_folds(problem)
-    began, limit = time.perf_counter(), options.max_time
-    with blas_threads(problem), Progress(options.verbose, options.tol) as progress:
+    limit = options.max_time
+    with blas_threads(problem), shown_progress(problem, options.verbose, options.tol) as progress:
         solution = problem.solve(
             max_time=limit if folds is None or limit is None else 0.5 * limit,
             callbacks=(*progress.callbacks, *callbacks),
             start=_start(start, problem.objective, problem.encoded),
+            checkpoint=checkpoint,
         )
-        return finished(problem, folds, solution, None if limit is None else began + limit)
+        deadline = None if limit is None else time.perf_counter() + limit - solution.history[-1]["seconds"]
+        model, solution = finished(problem, folds, solution, deadline)
+    if checkpoint is not None and solution.status in ENDED:
+        checkpoint.remove()
+    return model, solution
+
+
+@contextmanager
+def shown_progress(problem: Problem, verbose: int, tol: float) -> Iterator[Progress]:
+    """Progress of a fit, with what there is to say about those who hold the rows."""
+    engine = problem.objective.engine
+    with Progress(verbose, tol, engine.remark) as progress:
+        engine.notify(progress.note)
+        try:
+            yield progress
+        finally:
+            engine.notify(None)
 
 
 def held_out_folds(problem: Problem) -> np.ndarray | None:
@@ -134,6 +182,7 @@ class Problem:
         max_time: float | None = None,
         callbacks: Iterable[Callback] = (),
         start: np.ndarray | Solution | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> Solution:
         """The answer of the solver, by the options."""
         solver = solvers.pick(self.options.solver, self.objective, self.options.tol)
@@ -148,6 +197,7 @@ class Problem:
             start=start,
             n_jobs=self.options.n_jobs,
             seed=self.options.random_state or 0,
+            checkpoint=checkpoint,
             **(self.options.solver_options or {}),
         )
 
@@ -227,6 +277,7 @@ def prepare_source(source: Source, options: TrainOptions) -> Problem:
     encoder = survey.encoder(columns, options.class_weight)
     engine = source.engine(encoder, columns.n_columns, thread_count(options.n_jobs))
     _check_parameters(engine)
+    engine.warm_up(WarmUp.of(engine, loss, columns))
     return problem_on(engine, EncodedElsewhere(engine, columns), options)
 
 

@@ -2,7 +2,7 @@
 
 The rows are cut into folds, and each fold is scored by a fit to the others. A fold is held out by giving its rows the
 weight zero: X is neither cut nor copied. These fits start from nothing: the fit to all rows has seen the rows that are
-held out, and one that ends early would remember them. Memory: the scores that are asked for, and what a fit needs.
+held out, and one that ends early would remember them. Memory: the requested scores, and what a fit needs.
 """
 
 from __future__ import annotations

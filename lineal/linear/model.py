@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,9 @@ import numpy as np
 from lineal import losses
 from lineal.core.inputs import MAX_FEATURES
 from lineal.core.row_sparse import RowSparse, Weights, live, product
-from lineal.data.dataset import Schema
 from lineal.models.predictor import Predictor
 from lineal.models.thresholds import check as check_thresholds
 from lineal.numerics.links import probabilities, sigmoid
-from lineal.problem.solution import Certificate
 
 #: Losses whose scores have probabilities, and how: the files in `losses/` say so too (a test compares them), but naming
 #: them here lets a model predict without importing Numba.
@@ -28,19 +26,20 @@ class Model(Predictor):
 
     Attributes
     ----------
-    weights : (d, k): an ndarray, or a `RowSparse` where most features have no weight for any class. It is taken by
-        NumPy's functions as an array would be; `np.asarray(weights)` is a dense one.
+    weights : (d, k), an ndarray, or a `RowSparse` if most features have no weight for any class. NumPy functions treat
+        a `RowSparse` like an array, and `np.asarray(weights)` converts it.
     intercept : (k,).
     classes : the labels; two of them with k = 1 for binary problems, else one per column.
-    loss : name of the loss it was trained with; it decides how scores become labels and probabilities.
+    loss : name of the loss that the model was trained with; it determines how scores become labels and probabilities.
     is_multilabel : whether rows have label sets.
-    calibration : slopes that turn scores into probabilities (see `lineal.linear.calibration`): (1,), or (k,) for
-        label sets; None for losses that have probabilities of their own, and where none were asked for.
-    thresholds : where label sets begin (see `lineal.linear.thresholds`): (k,) cuts, (k + 1,) learned; None for zero.
+    calibration : factors that turn scores into probabilities (see `lineal.linear.calibration`): (1,), or (k,) for
+        label sets; None for losses with built-in probabilities, and without `probability=True`.
+    thresholds : scores above which a label is predicted, for label sets (see `lineal.linear.thresholds`): (k,), or
+        (k + 1,) if they are learned; None for zero.
     feature_names : d strings or None.
-    schema : how the training file became columns, so that other files are read the same way; None for arrays.
-    options : what it was trained with.
-    certificate : how good it is.
+    schema : how the training file became columns, so that other files are read in the same way; None for arrays.
+    options : what the model was trained with.
+    certificate : how far its objective can be from the minimum.
     status : how its training ended.
 
     Memory: d·k + k numbers, or k numbers and 8 bytes per used feature with `RowSparse` weights. Predictions add
@@ -55,17 +54,12 @@ class Model(Predictor):
     is_multilabel: bool = False
     calibration: np.ndarray | None = None
     thresholds: np.ndarray | None = None
-    feature_names: list[str] | None = None
-    schema: Schema | None = None
-    options: dict[str, Any] = field(default_factory=dict)
-    certificate: Certificate | None = None
-    status: str = ""
 
     kind = "linear"
 
     @property
     def n_features(self) -> int:
-        """d."""
+        """Number of features, d."""
         return int(self.weights.shape[0])
 
     @property
@@ -85,7 +79,7 @@ class Model(Predictor):
 
     @property
     def why_no_probabilities(self) -> str:
-        """What to say where there are none."""
+        """Reason why the model has no probabilities, for messages."""
         return (
             f"loss {self.loss!r} gives scores, not probabilities: train with probability=True, or with the loss "
             "'logistic' or 'softmax'"
@@ -188,7 +182,7 @@ class Model(Predictor):
 
 
 def _weights(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> Weights:
-    """The weights, dense or row-sparse as they were stored; a ValueError where the parts do not fit."""
+    """The weights, dense or row-sparse as they were stored; a ValueError if the parts do not fit."""
     stored, rows = tensors["weights"], tensors.get("rows")
     if (rows is None) != ("n_features" not in values) or (rows is not None and values["format_version"] < 2):
         raise ValueError("rows and the number of features belong together")

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from lineal import losses, penalties, solvers
+from lineal.engine.choice import check_engine
 from lineal.errors import OptionError, unknown_value
 from lineal.solvers import options as solver_options
-from lineal.system.options import Options, option
+from lineal.system.options import Options, checkpoint_option, need_checkpoint, option
 from lineal.system.solver_options import SolverOptions
 
 #: Ways from scores to label sets (`thresholds.py`, which help texts need not import).
@@ -40,9 +41,9 @@ class TrainOptions(Options):
     )
     tol: float = option(1e-3, "stop at this relative duality gap (relative violation where no gap exists)")
     fit_intercept: bool = option(True, "fit an intercept; it is never penalised")
-    class_weight: str | dict[Any, float] | None = option(None, "None, 'balanced', or a dict of weights of the classes")  # noqa: RUF009
+    class_weight: str | dict[Any, float] | None = option(None, "None, 'balanced', or a dict of class weights")  # noqa: RUF009
     probability: bool = option(
-        False, "calibrate probabilities on held-out folds, for losses whose scores have none of their own"
+        False, "calibrate probabilities on held-out folds, for losses without built-in probabilities"
     )
     threshold: str | None = option(
         None, f"how scores become label sets: {', '.join(THRESHOLDS)}; None means learned for label_ranking, else zero"
@@ -50,11 +51,19 @@ class TrainOptions(Options):
     fbr: float | None = option(
         None, f"threshold per_label: F1 below which a label's cut is its highest held-out score; None means {FBR}"
     )
-    max_iter: int = option(1000, "iterations at most")
-    max_time: float | None = option(None, "seconds at most; the best model so far is kept")
-    n_jobs: int | None = option(None, "threads; None or -1 means all cores")
+    max_iter: int = option(1000, "maximum number of iterations")
+    max_time: float | None = option(None, "time limit in seconds; the best model so far is kept")
+    n_jobs: int | None = option(None, "number of threads; None or -1 means all cores")
+    engine: str = option(
+        "auto", "where the rows are: local (memory of this process), file (converted files, read for every pass), dask "
+        "(a cluster); auto takes dask for Dask collections and with an active client, and file for large files",
+    )  # fmt: skip
+    memory_budget: str | int | None = option(
+        None, "memory of this process for rows in files, for example 2GB; None means half of what is available"
+    )
     random_state: int | None = option(None, "seed of solvers that draw random numbers, and of rows held out")
     verbose: int = option(0, "1 shows progress: a bar on a terminal, lines elsewhere")
+    checkpoint: str | None = checkpoint_option()
 
     def checked(self) -> TrainOptions:
         """Return these options, or raise an error that names the first one that is not valid."""
@@ -68,7 +77,9 @@ class TrainOptions(Options):
         if self.l1_ratio is not None:
             self.get_penalty()
         self.need_flags("fit_intercept", "probability")
+        check_engine(self.engine, self.memory_budget)
         self._check_threshold()
+        need_checkpoint(self.checkpoint)
         if self.verbose is not True and self.verbose is not False:
             self.need_common("verbose")
         return self

@@ -1,4 +1,4 @@
-"""From scores to label sets: which scores are high enough.
+"""Thresholds that turn scores into label sets.
 
     zero        z_r > 0
     global      z_r > t, one t for all labels: the one of the best micro F1 of held-out scores
@@ -51,14 +51,14 @@ RANKING = ("label_ranking",)
 
 
 def chosen(threshold: str | None, loss: str, is_multilabel: bool) -> str:
-    """The rule to use; None means learned for a loss that only orders labels, and zero for others."""
+    """Name of the rule; None means learned for a loss that only orders labels, and zero for others."""
     if threshold is not None:
         return threshold
     return "learned" if is_multilabel and loss in RANKING else "zero"
 
 
 def of_held_out(kind: str, held: HeldOutScores, fbr: float) -> np.ndarray:
-    """(k,) cuts by held-out scores: one for all labels where `kind` is global, else one per label."""
+    """Thresholds (k,) from held-out scores: the same for all labels if `kind` is global, else one per label."""
     Z, weights = held.Z, held.weights
     if kind == "global":
         cut, _ = best_cut(Z.ravel(), held.labels.toarray().ravel(), np.repeat(weights, Z.shape[1]))
@@ -73,7 +73,7 @@ def of_held_out(kind: str, held: HeldOutScores, fbr: float) -> np.ndarray:
 
 
 def best_cut(scores: np.ndarray, has_label: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """The cut of the best F1 and that F1; of equally good ones the highest cut."""
+    """Threshold with the best F1, and this F1; the highest one if several are equally good."""
     order = np.argsort(-scores, kind="stable")
     scores, weights = scores[order], weights[order]
     hits = np.cumsum(np.where(has_label[order], weights, 0.0))
@@ -88,7 +88,7 @@ def best_cut(scores: np.ndarray, has_label: np.ndarray, weights: np.ndarray) -> 
 
 
 def between(low: float, high: float) -> float:
-    """The middle, but below `high` also where there is no number between."""
+    """Middle of an interval; less than `high` even if there is no number between."""
     middle = low + 0.5 * (high - low)
     return middle if middle < high else low
 
@@ -102,7 +102,7 @@ def _trusted_cut(scores: np.ndarray, has_label: np.ndarray, weights: np.ndarray,
 
 
 def row_cuts(Z: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """The best cut of every row: the middle of the interval with the fewest labels below and non-labels above.
+    """Best cut of each row: the middle of the interval with the fewest labels below and non-labels above.
 
     Of several such intervals the widest, and of those the highest.
     """
@@ -191,13 +191,13 @@ class _TrainingCuts:
 
 
 def of_training(engine: Engine, solution: Solution, is_ranking: bool) -> np.ndarray:
-    """(k + 1,) c and c₀ of the threshold c'z + c₀, from the scores of the training rows."""
+    """Coefficients c and c₀ of the threshold c'z + c₀, (k + 1,), from the scores of the training rows."""
     (moments,) = engine.sum(_TrainingCuts(is_ranking), solution.weights, solution.intercept)
     return learned(moments, is_ranking)
 
 
 def learned(moments: CutMoments, is_ranking: bool = False) -> np.ndarray:
-    """(k + 1,) c and c₀ of the threshold c'z + c₀: least squares, with the smallest ‖c‖ (but for RIDGE).
+    """Coefficients c and c₀ of the threshold c'z + c₀, (k + 1,), by least squares with almost the smallest ‖c‖.
 
     With a ranking loss the threshold is that of the scores less their mean, plus the mean.
     """

@@ -1,4 +1,4 @@
-"""The contract of a loss: what solvers, certificates and kernels may ask of it, with defaults.
+"""The contract of a loss: the methods that solvers, certificates and kernels use, with defaults.
 
 A loss ℓ is a function of the labels of one row and of its scores z, a vector of k numbers. It never sees X. These
 methods are called inside kernels, once per row:
@@ -88,19 +88,19 @@ class Loss(abc.ABC):
 
     @abc.abstractmethod
     def identity_repair(self, k: int) -> np.ndarray:
-        """The repair that changes nothing, for fits without an intercept."""
+        """Repair that changes nothing, for fits without an intercept."""
 
     @abc.abstractmethod
     def repair(self, sums: np.ndarray, class_weights: np.ndarray, references: np.ndarray) -> np.ndarray | None:
-        """What `row_dual` needs to make Σ_i s_i u_i zero in every column; None where that is impossible."""
+        """Argument of `row_dual` that makes Σ_i s_i u_i zero in every column; None if that is impossible."""
 
     def reference_classes(self, class_weights: np.ndarray) -> np.ndarray:
-        """Classes through which imbalances are moved; none where columns are balanced in another way."""
+        """Classes through which imbalances are moved; none if the loss balances columns in another way."""
         return np.empty(0, np.int64)
 
     @abc.abstractmethod
     def lipschitz(self, k: int) -> float | None:
-        """Lipschitz constant of ∇ℓ for rows of k scores; None where the gradient jumps."""
+        """Lipschitz constant of ∇ℓ for rows of k scores; None if the gradient jumps."""
 
     def pairwise_lipschitz(self, k: int) -> float | None:
         """The bound of `lipschitz` that Blondel, Seki & Uehara (2013) use: looser for the losses of pairs."""
@@ -112,4 +112,4 @@ class Loss(abc.ABC):
 
     @abc.abstractmethod
     def start_intercept(self, class_weights: np.ndarray) -> np.ndarray:
-        """The best intercept of a model without features, for classes of the given shares of the weight."""
+        """Best intercept of a model without features, given the share of each class in the total weight."""

@@ -35,12 +35,12 @@ class CrammerSinger(SimplexLoss, Fieldless):
         return top - wide(z[y])
 
     def row_curvature(self, labels, z, v, work, out):
-        """Zero wherever it exists."""
+        """Curvature: zero wherever it exists."""
         for r in range(z.shape[0]):
             out[r] = 0.0
 
     def conjugate_term(self, u, is_label):
-        """−p for every class but the label."""
+        """Summand of the conjugate: −p for every class except the label."""
         return 0.0 if is_label else -u
 
     def row_dual_ascent(self, label, k, z, old, q, work, best):
@@ -98,11 +98,11 @@ class CrammerSinger(SimplexLoss, Fieldless):
         return ahead - largest(lead, k)
 
     def lipschitz(self, k: int) -> float | None:
-        """None: the gradient jumps."""
+        """Return None, because the gradient jumps."""
         return None
 
     def start_intercept(self, class_weights: np.ndarray) -> np.ndarray:
-        """Zeros."""
+        """Intercept of zeros."""
         return np.zeros(len(class_weights))
 
 

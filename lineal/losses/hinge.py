@@ -21,24 +21,24 @@ class Hinge(MarginLoss, Fieldless):
     dual_curvature: ClassVar[float] = 0.0
 
     def value(self, t, z):
-        """max(1 − tz, 0)."""
+        """Loss max(1 − tz, 0)."""
         return max(1.0 - t * z, 0.0)
 
     def derivative(self, t, z):
-        """A subgradient: 0 at the kink."""
+        """Subgradient with respect to z; 0 at the kink."""
         return -t if t * z < 1.0 else 0.0
 
     def curvature(self, t, z):
-        """Zero wherever it exists."""
+        """Curvature: zero wherever it exists."""
         return 0.0
 
     def conjugate(self, t, u):
-        """tu on the interval from −t to 0."""
+        """Conjugate tu on the interval from −t to 0."""
         a = -t * u
         return -a if -1e-12 <= a <= 1.0 + 1e-12 else math.inf
 
     def dual_ascent(self, a, margin, q, one):
-        """The best a = −tu of one score, where a change of a moves the margin by q times as much."""
+        """Best dual variable a = −tu of one score, if changing a by δ changes the margin by q·δ."""
         return min(max(a + (one - margin) / q, one - one), one)
 
     def dual_is_bound(self, a, margin, slack, one):
@@ -46,11 +46,11 @@ class Hinge(MarginLoss, Fieldless):
         return (a <= one - one and margin - one > slack) or (a >= one and one - margin > slack)
 
     def lipschitz(self, k: int) -> float | None:
-        """None: the gradient jumps."""
+        """Return None, because the gradient jumps."""
         return None
 
     def start_intercept(self, class_weights: np.ndarray) -> np.ndarray:
-        """±1: the side of the majority."""
+        """Intercept ±1, on the side of the majority."""
         return np.where(2.0 * class_weights >= 1.0, 1.0, -1.0)
 
 

@@ -23,11 +23,11 @@ class Logistic(MarginLoss, Fieldless):
     dual_curvature: ClassVar[float] = 4.0
 
     def value(self, t, z):
-        """log(1 + e^{−tz})."""
+        """Loss log(1 + e^{−tz})."""
         return log1p_exp(-t * z)
 
     def derivative(self, t, z):
-        """−t·σ(−tz)."""
+        """Derivative −t·σ(−tz)."""
         return -t * sigmoid(-t * z)
 
     def value_and_derivative(self, t, z):
@@ -50,7 +50,7 @@ class Logistic(MarginLoss, Fieldless):
         return tail - margin, -t * share, e * share * share
 
     def curvature(self, t, z):
-        """σ(z)(1 − σ(z))."""
+        """Curvature σ(z)(1 − σ(z))."""
         return sigmoid(z) * sigmoid(-z)
 
     def curvature_beside(self, t, z, derivative):
@@ -66,7 +66,7 @@ class Logistic(MarginLoss, Fieldless):
         return x_log_x(a) + ((1.0 - a) * math.log1p(-a) if a < 1.0 else 0.0)
 
     def dual_ascent(self, a, margin, q, one):
-        """The best a = −tu of one score, where a change of a moves the margin by q times as much.
+        """Best dual variable a = −tu of one score, if changing a by δ changes the margin by q·δ.
 
         It is a' = σ(−m) for the root of the increasing m − margin − q(σ(−m) − a), between margin − qa and
         margin + q(1 − a): Newton steps from the root of the sigmoid's tangent at zero, halving where one leaves the
@@ -100,15 +100,15 @@ class Logistic(MarginLoss, Fieldless):
         return one / (one + lane_exp(m))
 
     def dual_is_bound(self, a, margin, slack, one):
-        """Never: the ends of the interval are reached at infinite margins."""
+        """Return False, because the ends of the interval are reached at infinite margins only."""
         return False
 
     def lipschitz(self, k: int) -> float | None:
-        """A quarter, the curvature at z = 0."""
+        """One quarter, the curvature at z = 0."""
         return 0.25
 
     def typical_curvature(self, k: int) -> float:
-        """A quarter, the curvature at z = 0."""
+        """One quarter, the curvature at z = 0."""
         return 0.25
 
     def start_intercept(self, class_weights: np.ndarray) -> np.ndarray:

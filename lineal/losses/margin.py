@@ -1,4 +1,4 @@
-"""What the one-vs-rest losses share: the loss of a row is the sum over columns of ℓ(t_r, z_r), with t = ±1.
+"""Common part of the one-vs-rest losses: the loss of a row is the sum over columns of ℓ(t_r, z_r), with t = ±1.
 
 A loss of this kind defines `value`, `derivative`, `curvature` and `conjugate` of one score, and what `Loss` asks of all
 losses from Python; everything else follows.
@@ -18,7 +18,7 @@ from lineal.losses.base import Loss
 
 
 class MarginLoss(Loss):
-    """Base of the losses that see one score at a time."""
+    """Base of the losses that consider one score at a time."""
 
     __slots__ = ()
     takes_label_sets: ClassVar[bool] = True
@@ -35,15 +35,15 @@ class MarginLoss(Loss):
                 out[labels[p]] = 1.0
 
     def value_and_derivative(self, t, z):
-        """Value and derivative at once, for losses where they share work."""
+        """Value and derivative together, for losses in which they share work."""
         return self.value(t, z), self.derivative(t, z)
 
     def curvature_beside(self, t, z, derivative):
-        """`curvature` where the derivative at z is known already, for losses that can use it."""
+        """Curvature if the derivative at z is already known, for losses that can use it."""
         return self.curvature(t, z)
 
     def expansion(self, t, z):
-        """Value, derivative and curvature at once."""
+        """Value, derivative and curvature together."""
         value, derivative = self.value_and_derivative(t, z)
         return value, derivative, self.curvature_beside(t, z, derivative)
 
@@ -88,7 +88,7 @@ class MarginLoss(Loss):
             out[r] = self.curvature(work[r], wide(z[r])) * wide(v[r])
 
     def row_conjugate(self, labels, u, work):
-        """ℓ*(u), infinite outside of its domain."""
+        """Conjugate ℓ*(u), infinite outside its domain."""
         self.signs(labels, work)
         total = 0.0
         for r in range(u.shape[0]):
@@ -117,7 +117,7 @@ class MarginLoss(Loss):
     # --- called from Python
 
     def identity_repair(self, k: int) -> np.ndarray:
-        """Factors of one."""
+        """Factors of one, which change nothing."""
         return np.ones((2, k))
 
     def repair(self, sums: np.ndarray, class_weights: np.ndarray, references: np.ndarray) -> np.ndarray | None:
@@ -127,6 +127,6 @@ class MarginLoss(Loss):
 
 
 def log_odds(shares: np.ndarray) -> np.ndarray:
-    """log(p / (1 − p)), kept finite for labels that every row or no row has."""
+    """Log odds log(p / (1 − p)), kept finite for labels that all rows or no rows have."""
     positive = np.clip(shares, 1e-12, 1.0 - 1e-12)
     return np.log(positive) - np.log1p(-positive)

@@ -81,7 +81,7 @@ class MulticlassSquaredHinge(PairLoss, Fieldless):
         out[y] = -total
 
     def row_conjugate(self, labels, u, work):
-        """ℓ*(u), infinite outside of its domain."""
+        """Conjugate ℓ*(u), infinite outside its domain."""
         total = 0.0
         value = 0.0
         size = 0.0

@@ -1,4 +1,4 @@
-"""What the ranking losses share: ℓ(Y, z) = Σ_{r ∈ Y, q ∉ Y} max(1 − (z_r − z_q), 0)², a sum over pairs.
+"""Common part of the ranking losses, ℓ(Y, z) = Σ_{r ∈ Y, q ∉ Y} max(1 − (z_r − z_q), 0)², a sum over pairs.
 
 Dual variables live on the pairs: a_rq = 2·max(1 − (z_r − z_q), 0) ≥ 0 sends a_rq from label r to non-label q,
 u = Σ a_rq (e_q − e_r), and the dual value is Σ (a_rq − a_rq²/4). With a free intercept a dual point is feasible if the
@@ -118,18 +118,18 @@ class PairLoss(Loss):
         return value, total
 
     def reference_classes(self, class_weights: np.ndarray) -> np.ndarray:
-        """The classes that split the rows most evenly: they can balance most others."""
+        """Classes that split the rows most evenly, because they can balance most other classes."""
         k = len(class_weights)
         return np.argsort(-class_weights * (1.0 - class_weights), kind="stable")[: min(N_REFERENCES, k)]
 
     def identity_repair(self, k: int) -> np.ndarray:
-        """The repair that changes nothing."""
+        """Repair that changes nothing."""
         return np.zeros((3, k))
 
     def repair(self, sums: np.ndarray, class_weights: np.ndarray, references: np.ndarray) -> np.ndarray | None:
         """Amount per row that goes to (row 0) and comes from (row 1) the reference classes (row 2), for every class.
 
-        None where no row can move what must be moved. The reference classes after the first come last: what they
+        None if no row can move what must be moved. The reference classes after the first come last: what they
         received goes on to the first one, and what they gave comes from it.
         """
         n_references = len(references)
@@ -151,15 +151,15 @@ class PairLoss(Loss):
         return 4.0 * (k - 1) / k
 
     def start_intercept(self, class_weights: np.ndarray) -> np.ndarray:
-        """Zeros."""
+        """Intercept of zeros."""
         return np.zeros(len(class_weights))
 
     def lipschitz(self, k: int) -> float | None:
-        """2k, reached when every pair is active."""
+        """Lipschitz constant 2k, reached if every pair is active."""
         return 2.0 * k
 
     def pairwise_lipschitz(self, k: int) -> float | None:
-        """4(k − 1): every pair bounded on its own, for one label per row."""
+        """Looser constant 4(k − 1), which bounds every pair separately, for one label per row."""
         return 4.0 * (k - 1)
 
 

@@ -1,4 +1,4 @@
-"""What softmax and Crammer–Singer share: ∇ℓ(z) = p − e_y with p in the simplex.
+"""Common part of the softmax and Crammer–Singer losses: ∇ℓ(z) = p − e_y with p in the simplex.
 
 Repair: a dual point is feasible if Σ_i s_i p_i = N, the class weights, where all weights add up to one. Any p is made
 feasible by mixing: with T = Σ_i s_i p_i take p' = (1 − λ)p + N − (1 − λ)T, where 1 − λ = min(1, min_r N_r/T_r) is the
@@ -37,7 +37,7 @@ class SimplexLoss(Loss):
         return value
 
     def row_conjugate(self, labels, u, work):
-        """ℓ*(u), infinite where u + e_y leaves the simplex."""
+        """Conjugate ℓ*(u), infinite if u + e_y is outside the simplex."""
         total = 0.0
         value = 0.0
         for r in range(u.shape[0]):
@@ -68,11 +68,11 @@ class SimplexLoss(Loss):
         return -self.row_conjugate(labels, out, work)
 
     def identity_repair(self, k: int) -> np.ndarray:
-        """Nothing added, all of p kept."""
+        """Repair that changes nothing."""
         return np.stack([np.zeros(k), np.ones(k)])
 
     def repair(self, sums: np.ndarray, class_weights: np.ndarray, references: np.ndarray) -> np.ndarray | None:
-        """What is added to p (row 0) and the factor 1 − λ (row 1) that make Σ s p equal to the class weights."""
+        """Summand (row 0) and factor 1 − λ (row 1) of p that make Σ s p equal to the class weights."""
         totals = sums[0]
         largest = np.maximum(np.maximum(totals, class_weights), np.finfo(np.float64).tiny)
         factor = float(np.min(class_weights / largest))  # min(1, N/T)

@@ -58,7 +58,7 @@ class Softmax(SimplexLoss, Fieldless):
         return -math.log1p(-others) if others < 0.5 else total - wide(z[labels[0]])
 
     def row_curvature(self, labels, z, v, work, out):
-        """(diag(p) − pp')·v."""
+        """Hessian (diag(p) − pp') times v."""
         softmax_into(z, work)
         mean = 0.0
         for r in range(z.shape[0]):
@@ -67,7 +67,7 @@ class Softmax(SimplexLoss, Fieldless):
             out[r] = work[r] * (wide(v[r]) - mean)
 
     def conjugate_term(self, u, is_label):
-        """p log p, for p = u or, of the label, 1 + u."""
+        """Summand p log p of the conjugate, for p = u or, for the label, p = 1 + u."""
         if is_label:
             return (1.0 + u) * math.log1p(u) if u > -1.0 else 0.0
         return x_log_x(u)
@@ -162,7 +162,7 @@ def simplex_from_the_right(k, z, old, q, best):
 
 @kernel
 def root_of_log(a, q):
-    """The p > 0 with log p + q·p = a: Newton steps on w = q·p, with log w + w = v, from a w that is too large."""
+    """Root p > 0 of log p + q·p = a: Newton steps on w = q·p, with log w + w = v, from a w that is too large."""
     v = a + math.log(q)
     w = v if v > 1.0 else math.exp(v)
     for _ in range(20):

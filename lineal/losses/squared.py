@@ -20,19 +20,19 @@ class Squared(MarginLoss, Fieldless):
     is_quadratic: ClassVar[bool] = True
 
     def value(self, t, z):
-        """½(z − t)²."""
+        """Loss ½(z − t)²."""
         return 0.5 * (z - t) * (z - t)
 
     def derivative(self, t, z):
-        """z − t."""
+        """Derivative z − t."""
         return z - t
 
     def curvature(self, t, z):
-        """One."""
+        """Curvature: one."""
         return 1.0
 
     def conjugate(self, t, u):
-        """½u² + tu."""
+        """Conjugate ½u² + tu."""
         return 0.5 * u * u + t * u
 
     def row_dual_repair(self, labels, u, repair, scale, work, out):
@@ -49,19 +49,19 @@ class Squared(MarginLoss, Fieldless):
         return 1.0
 
     def identity_repair(self, k: int) -> np.ndarray:
-        """No shift."""
+        """Repair that shifts nothing."""
         return np.zeros((1, k))
 
     def repair(self, sums: np.ndarray, class_weights: np.ndarray, references: np.ndarray) -> np.ndarray | None:
-        """Minus the mean derivative of each column, to be added."""
+        """Shift of each column: minus its mean derivative."""
         return -(sums[0] + sums[1])[None, :]
 
     def typical_curvature(self, k: int) -> float:
-        """One: it is the same everywhere."""
+        """One, because the curvature is the same everywhere."""
         return 1.0
 
     def start_intercept(self, class_weights: np.ndarray) -> np.ndarray:
-        """Mean of t."""
+        """Intercept: the mean of t."""
         return 2.0 * class_weights - 1.0
 
 

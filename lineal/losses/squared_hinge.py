@@ -20,25 +20,25 @@ class SquaredHinge(MarginLoss, Fieldless):
     dual_curvature: ClassVar[float] = 0.5
 
     def value(self, t, z):
-        """max(1 − tz, 0)²."""
+        """Loss max(1 − tz, 0)²."""
         gap = max(1.0 - t * z, 0.0)
         return gap * gap
 
     def derivative(self, t, z):
-        """−2t·max(1 − tz, 0)."""
+        """Derivative −2t·max(1 − tz, 0)."""
         return -2.0 * t * max(1.0 - t * z, 0.0)
 
     def curvature(self, t, z):
-        """2 inside of the margin, 0 outside."""
+        """Curvature: 2 inside the margin, 0 outside."""
         return 2.0 if t * z < 1.0 else 0.0
 
     def conjugate(self, t, u):
-        """tu + u²/4 where tu ≤ 0."""
+        """Conjugate tu + u²/4 if tu ≤ 0, else ∞."""
         a = -t * u
         return 0.25 * a * a - a if a >= 0.0 else math.inf
 
     def dual_ascent(self, a, margin, q, one):
-        """The best a = −tu of one score, where a change of a moves the margin by q times as much."""
+        """Best dual variable a = −tu of one score, if changing a by δ changes the margin by q·δ."""
         half = one / (one + one)
         return max(a + (one - margin - half * a) / (q + half), one - one)
 
@@ -47,15 +47,15 @@ class SquaredHinge(MarginLoss, Fieldless):
         return a <= one - one and margin - one > slack
 
     def lipschitz(self, k: int) -> float | None:
-        """Two, the curvature inside of the margin."""
+        """Two, the curvature inside the margin."""
         return 2.0
 
     def typical_curvature(self, k: int) -> float:
-        """Two: at the start every margin is violated."""
+        """Two, because every margin is violated at the start."""
         return 2.0
 
     def start_intercept(self, class_weights: np.ndarray) -> np.ndarray:
-        """Mean of t."""
+        """Intercept: the mean of t."""
         return 2.0 * class_weights - 1.0
 
 

@@ -1,10 +1,11 @@
-"""Base of the classifiers: they hold a model, and predict with it as scikit-learn's classifiers do."""
+"""Base of the classifiers, which hold a model and predict with it like scikit-learn's classifiers."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 import warnings
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from lineal.core.inputs import Checked
+from lineal.core.inputs import Checked, is_lazy
+from lineal.models.lazy import lazily, lazy_accuracy
 from lineal.problem.validation import ScoresChecked, validated, validated_weights
 
 
@@ -26,7 +28,7 @@ def _has_probabilities(estimator: ModelClassifier) -> bool:
 
 
 def column_names(estimator: BaseEstimator) -> list[str] | None:
-    """Names of the columns that an estimator was fitted on, where X had names."""
+    """Names of the columns that an estimator was fitted on; None if X had no names."""
     names = vars(estimator).get("feature_names_in_")
     return None if names is None else names.tolist()
 
@@ -53,19 +55,30 @@ class ModelClassifier(ScoresChecked, ClassifierMixin, BaseEstimator):
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores: (n,) for two classes, else (n, k)."""
-        model = self._fitted()
-        return model.decision_function(Checked(self._checked(X)))
+        return self._on(X, "decision_function")
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels, or an (n, k) indicator matrix for label sets."""
-        model = self._fitted()
-        return model.predict(Checked(self._checked(X)))
+        return self._on(X, "predict")
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes, or of each label for label sets. The largest is that of the predicted class."""
+        return self._on(X, "predict_proba")
+
+    def _on(self, X: Any, method: str) -> Any:
+        """Result of a method of the model: lazy for Dask collections, and in bounded memory for files."""
         model = self._fitted()
-        return model.predict_proba(Checked(self._checked(X)))
+        if is_lazy(X):
+            return lazily(model, method, X)
+        given = X if isinstance(X, str | os.PathLike) else Checked(self._checked(X))
+        return methodcaller(method, given)(model)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Accuracy; for label sets, the share of rows whose labels are all right. Lazy for Dask collections."""
+        if is_lazy(X):
+            return lazy_accuracy(self.predict(X), y, sample_weight)
+        return super().score(X, y, sample_weight)
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> np.ndarray:
@@ -94,6 +107,16 @@ class ModelClassifier(ScoresChecked, ClassifierMixin, BaseEstimator):
         self.certificate_, self.history_, self.status_ = solution.certificate, solution.history, solution.status
         self.n_iter_ = max(1, len(solution.history) - 1)
 
+    def _keep_from(self, rows: Any, model: Any, solution: Any) -> None:
+        """Set the attributes of a fit to rows of files or of a cluster, which know the names of their columns."""
+        names = rows.feature_names
+        self.__dict__.pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        self.n_features_in_ = model.n_features
+        self._keep(model, solution)
+        self.model_ = dataclasses.replace(self.model_, schema=rows.schema)
+
     def _warn(self, solution: Any) -> None:
         """Warn of a fit that did not converge."""
         if solution.needs_warning:
@@ -104,11 +127,15 @@ class ModelClassifier(ScoresChecked, ClassifierMixin, BaseEstimator):
         return kind(**{entry.name: getattr(self, entry.name) for entry in dataclasses.fields(kind)})
 
     def _why_no_probabilities(self) -> str | None:
-        """Why `predict_proba` does not exist; None where it does."""
+        """Reason why `predict_proba` does not exist; None if it exists."""
         return None
 
+    def _model_or_none(self) -> Any:
+        """The trained model; None before the first fit."""
+        return vars(self).get("model_")
+
     def _fitted(self) -> Any:
-        model = self.__dict__.get("model_")
+        model = self._model_or_none()
         if model is None:
             check_is_fitted(self)
         return model

@@ -1,9 +1,10 @@
-"""How good a model is on labelled rows: every measure that its loss and the labels allow, or one headline."""
+"""Evaluation of a model on labelled rows: all measures that its loss and the labels allow, or the main one."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -12,6 +13,9 @@ from lineal.data.dataset import Dataset
 from lineal.errors import DataError
 from lineal.models import metrics
 from lineal.models.predictor import Predictor
+
+if TYPE_CHECKING:
+    from lineal.engine.source import RawRows, Source
 
 
 def evaluate(model: Predictor, data: Dataset) -> dict[str, Any]:
@@ -30,17 +34,33 @@ def evaluate(model: Predictor, data: Dataset) -> dict[str, Any]:
     return metrics.single_label(y, scores, probabilities, model.classes)
 
 
-def headline_of(model: Predictor, data: Dataset) -> tuple[str, float]:
-    """Name and value of the accuracy, or of its like for label sets.
+def headline_of(model: Predictor, data: Dataset | Source) -> tuple[str, float, int]:
+    """Name and value of the main measure (accuracy, or precision at 1 for label sets), and the number of rows.
 
-    It is computed in batches, because the scores of all rows and many classes would not fit in memory.
+    Rows of a source are scored where they are.
     """
-    name, total, start = "", 0.0, 0
-    for batch in model.batches(data.X):
-        stop = start + batch.shape[0]
-        name, value = metrics.headline(data.y[start:stop], model.scores(batch), model.classes)
-        total, start = total + value * batch.shape[0], stop
-    return name, total / len(data)
+    step = _Headline(model)
+    parts = [step(data)] if isinstance(data, Dataset) else [part for _, part in data.survey(step)]
+    rows = sum(n for _, _, n in parts)
+    name = next((name for name, _, n in parts if n), "")
+    return name, sum(total for _, total, _ in parts) / rows, rows
+
+
+@dataclass(frozen=True)
+class _Headline:
+    """Step of `Source.survey`: name of the measure, its sum over the rows, and the number of rows."""
+
+    model: Predictor
+
+    def __call__(self, rows: RawRows | Dataset) -> tuple[str, float, int]:
+        # In batches, because the scores of all rows and many classes would not fit in memory.
+        name, total, start = "", 0.0, 0
+        for batch in self.model.batches(rows.X):
+            stop = start + batch.shape[0]
+            if stop > start:
+                name, value = metrics.headline(rows.y[start:stop], self.model.scores(batch), self.model.classes)
+                total, start = total + value * batch.shape[0], stop
+        return name, total, start
 
 
 def _scores(model: Predictor, data: Dataset) -> np.ndarray:

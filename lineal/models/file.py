@@ -12,12 +12,11 @@ names) is stored as a tensor of its UTF-8 bytes, ``description``, and the text u
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import importlib
 import json
 import os
 import stat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,9 +24,12 @@ from lineal import __version__
 from lineal.core.inputs import MAX_FEATURES
 from lineal.data.dataset import Dataset, Schema
 from lineal.errors import LinealError, ModelFileError
-from lineal.models.tensor_file import LONGEST_HEADER, read_tensors
 from lineal.problem.solution import Certificate
 from lineal.system.files import whole_file
+from lineal.system.tensor_file import LONGEST_HEADER, checksum, read_tensors
+
+if TYPE_CHECKING:
+    from lineal.engine.source import Source
 
 #: Raised when older versions of lineal could misread a file. A file has the oldest format that can hold its model:
 #: 1 for dense weights, 2 for row-sparse ones, for thresholds, and for models that take some of their files' columns,
@@ -58,7 +60,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         if len(encoded) > LONGEST_TEXT or again.classes.dtype == np.uint64:
             tensors = {**tensors, DESCRIPTION: np.frombuffer(encoded, np.uint8)}
             text = _as_text({"format_version": 4, "lineal_version": __version__, "description": DESCRIPTION})
-        content = to_bytes(tensors, {"lineal": text, "blake2b": _checksum(text, tensors)})
+        content = to_bytes(tensors, {"lineal": text, "blake2b": checksum(text, tensors)})
     except (TypeError, ValueError, OverflowError) as error:
         raise ModelFileError(f"the model cannot be saved: {error}") from None
     if again.classes.tolist() != model.classes.tolist():
@@ -91,7 +93,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise ModelFileError(f"{path} is a safetensors file, but not a model of lineal")
     description = _parse(path, metadata["lineal"])
     try:
-        if metadata.get("blake2b") != _checksum(metadata["lineal"], tensors):
+        if metadata.get("blake2b") != checksum(metadata["lineal"], tensors):
             raise ModelFileError(f"{path} is damaged: its checksum does not fit its contents")
         if description["format_version"] == 4:
             description = _parse(path, _text_of(description, tensors))
@@ -111,7 +113,7 @@ DESCRIPTION = "description"
 
 
 def _as_text(values: dict[str, Any]) -> str:
-    """JSON; in ASCII where a text has half of a surrogate pair, which UTF-8 cannot hold."""
+    """Convert to JSON; in ASCII if a string has half of a surrogate pair, which UTF-8 cannot represent."""
     text = json.dumps(values, ensure_ascii=False, sort_keys=True, allow_nan=False)
     try:
         text.encode()
@@ -121,7 +123,7 @@ def _as_text(values: dict[str, Any]) -> str:
 
 
 def _text_of(outer: dict[str, Any], tensors: dict[str, np.ndarray]) -> str:
-    """The description that was stored as a tensor, which is taken out of `tensors`."""
+    """Remove the description that was stored as a tensor from `tensors`, and return it."""
     if outer.get("description") != DESCRIPTION:
         raise ValueError("the header does not say where the description is")
     stored = tensors.pop(DESCRIPTION)
@@ -151,17 +153,8 @@ def _parse(path: str, text: str) -> dict[str, Any]:
     return description
 
 
-def _checksum(text: str, tensors: dict[str, np.ndarray]) -> str:
-    digest = hashlib.blake2b(text.encode(), digest_size=16)
-    for name in sorted(tensors):
-        array = np.ascontiguousarray(tensors[name])
-        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        digest.update(array.reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()
-
-
 def label_kind(classes: np.ndarray) -> str:
-    """The kind of labels as a file names it; refuses those that no file can hold, so that it can be asked early."""
+    """Name of the kind of labels; raises an error for labels that a file cannot store."""
     if classes.dtype == object and all(isinstance(label, str) for label in classes):
         return "str"
     if classes.dtype.kind not in LABEL_KINDS or classes.dtype == np.longdouble:
@@ -169,9 +162,10 @@ def label_kind(classes: np.ndarray) -> str:
     return LABEL_KINDS[classes.dtype.kind]
 
 
-def check_names(rows: Dataset) -> None:
+def check_names(rows: Dataset | Source) -> None:
     """Refuse, before they are trained on, rows whose labels or names no model file could hold."""
-    for labels in (rows.y if rows.y is not None and rows.y.ndim == 1 else None, rows.class_names):
+    y = rows.y if isinstance(rows, Dataset) else None  # those of a source are surveyed later
+    for labels in (y if y is not None and y.ndim == 1 else None, rows.class_names):
         if labels is not None:
             label_kind(np.asarray(labels))
     other = next((name for name in rows.feature_names or () if not isinstance(name, str)), None)
@@ -216,7 +210,7 @@ def _to_json(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def _from_json(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> Any:
-    """Inverse of `_to_json`; a ValueError says what does not fit."""
+    """Inverse of `_to_json`; raises a ValueError if the parts do not fit."""
     is_linear = values["format_version"] < 3
     kind = "linear" if is_linear else values["kind"]
     if kind not in _KINDS or (kind == "linear") != is_linear:
@@ -251,7 +245,7 @@ _LABEL_TYPES = {"int": int, "float": float, "bool": bool, "str": str}
 
 
 def _labels(values: Any, kind: str) -> np.ndarray:
-    """The classes; a ValueError where they are not different labels of one kind."""
+    """Classes of a model; raises a ValueError unless they are different labels of one kind."""
     wanted = _LABEL_TYPES[kind]
     if not isinstance(values, list) or not all(type(label) is wanted for label in values):
         raise ValueError(f"classes are not labels of kind {kind!r}")

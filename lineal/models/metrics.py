@@ -1,4 +1,4 @@
-"""How good predictions are: measures of scores and probabilities against labels, as plain dicts.
+"""Measures of scores and probabilities against labels, as plain dicts.
 
 Areas, F1 for one label per row and log loss are scikit-learn's (imported on use). A measure that the data do not
 determine (the area under a curve with one class only) is None, and "notes" says why.
@@ -26,7 +26,7 @@ CHUNK_SCORES = 1 << 20
 
 
 def class_numbers(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Position of each label in `classes`, -1 for labels that are not there."""
+    """Position of each label in `classes`; −1 for labels that are not in it."""
     labels, classes = np.asarray(labels), np.asarray(classes)
     if (labels.dtype.kind in "USO") != (classes.dtype.kind in "USO"):  # NumPy would compare 1 with "1" as text
         return np.full(len(labels), -1)
@@ -56,7 +56,7 @@ def single_label(
     ----------
     labels : (n,) of the classes' type.
     scores : (n,) for two classes (positive means the second), else (n, k).
-    probabilities : (n, k), or None where the model has none.
+    probabilities : (n, k), or None if the model has none.
     classes : (k,) labels that the model knows. Rows with others count as wrong in accuracy and F1; the measures of
         probabilities and the areas leave them out.
     """
@@ -204,7 +204,7 @@ _ROW_MEASURES = (
 
 
 def _of_rows(truth: np.ndarray, guess: np.ndarray) -> np.ndarray:
-    """(n, 3): whether the whole set is right, the fraction of wrong labels, and F1, per row."""
+    """Measures per row, (n, 3): whether the whole set is correct, the fraction of wrong labels, and F1."""
     wrong = (truth != guess).sum(axis=1)
     sizes = truth.sum(axis=1) + guess.sum(axis=1)
     f1 = np.where(sizes > 0, (sizes - wrong) / np.maximum(sizes, 1), 1.0)
@@ -212,7 +212,7 @@ def _of_rows(truth: np.ndarray, guess: np.ndarray) -> np.ndarray:
 
 
 def _of_orders(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """(n, 7): ranking loss, average precision, coverage, precision at TOP, and the number of labels of every row.
+    """Measures per row, (n, 7): ranking loss, average precision, coverage, precision at TOP, and number of labels.
 
     A label shares its rank with those of the same score, the worst of theirs, as in scikit-learn.
     """

@@ -6,6 +6,7 @@ import abc
 import math
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -18,6 +19,7 @@ from lineal.data.dataset import Dataset
 from lineal.data.schema import Schema
 from lineal.errors import DataError, OptionError
 from lineal.models import thresholds as label_cuts
+from lineal.problem.solution import Certificate
 
 #: Rows scored at a time: bounds the memory of predictions by this many rows of scores.
 CHUNK_ROWS = 16_384
@@ -26,7 +28,27 @@ CHUNK_ROWS = 16_384
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-class Predictor(abc.ABC):
+@dataclass(frozen=True, kw_only=True)
+class TrainingRecord:
+    """What every model keeps about the data and the fit that it comes from.
+
+    Attributes
+    ----------
+    feature_names : d strings or None.
+    schema : how the training file became columns, so that other files are read in the same way; None for arrays.
+    options : what the model was trained with.
+    certificate : how far its objective can be from the minimum.
+    status : how its training ended.
+    """
+
+    feature_names: list[str] | None = None
+    schema: Schema | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    certificate: Certificate | None = None
+    status: str = ""
+
+
+class Predictor(TrainingRecord, abc.ABC):
     """Base of the models. Immutable, hence safe to share between threads.
 
     Attributes
@@ -34,17 +56,14 @@ class Predictor(abc.ABC):
     classes : the labels.
     is_multilabel : whether rows have label sets.
     is_number : whether the score is the prediction: a regression, without classes.
-    thresholds : where label sets begin (see `lineal.linear.thresholds`); None for zero.
-    feature_names : d strings or None.
-    schema : how the training file became columns, so that other files are read the same way; None for arrays.
+    thresholds : the scores above which a label belongs to the label set (see `lineal.linear.thresholds`); None for
+        zero.
     """
 
     classes: np.ndarray
     is_multilabel: bool = False
     is_number: bool = False
     thresholds: np.ndarray | None = None
-    feature_names: list[str] | None = None
-    schema: Schema | None = None
 
     @property
     @abc.abstractmethod
@@ -63,20 +82,20 @@ class Predictor(abc.ABC):
 
     @property
     def why_no_probabilities(self) -> str:
-        """Why the model has no probabilities, for messages."""
+        """Reason why the model has no probabilities, for messages."""
         return "this model gives scores, not probabilities"
 
     @abc.abstractmethod
     def raw_scores(self, X: Any) -> np.ndarray:
-        """(n, columns) scores of a matrix of n_features columns."""
+        """Scores (n, columns) of a matrix with n_features columns."""
 
     @abc.abstractmethod
     def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
-        """What `predict_proba` gives for these scores."""
+        """Probabilities for these scores."""
 
     @property
     def is_binary(self) -> bool:
-        """Two classes, told apart by one score."""
+        """Whether there are two classes with one score."""
         return len(self.classes) == 2 and not self.is_multilabel
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -106,7 +125,7 @@ class Predictor(abc.ABC):
     # --- from scores
 
     def labels_of(self, scores: np.ndarray) -> np.ndarray:
-        """What `predict` gives for these scores."""
+        """Labels for these scores."""
         if self.is_multilabel:
             return label_cuts.label_sets(self.thresholds, scores).astype(np.int64)
         if self.is_binary:
@@ -222,7 +241,7 @@ class Predictor(abc.ABC):
 
 
 def finite_scores(scores: np.ndarray, first_row: int = 0) -> np.ndarray:
-    """Scores as they are; a DataError names the first row where they are not finite."""
+    """Return the scores; raises a DataError that names the first row whose scores are not finite."""
     if not _all_finite(scores):
         row = first_row + int(np.flatnonzero(~np.isfinite(scores.reshape(len(scores), -1)).all(axis=1))[0])
         raise DataError(f"row {row} of X has NaN, infinite or too large values")

@@ -1,4 +1,4 @@
-"""Thresholds of label sets, as a model applies them; how they are chosen is in `lineal.linear.thresholds`."""
+"""Thresholds of label sets as a model applies them; `lineal.linear.thresholds` chooses them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def label_sets(thresholds: np.ndarray | None, scores: np.ndarray) -> np.ndarray:
-    """(n, k) bool: the labels of these scores. Thresholds are compared in float64."""
+    """Labels of these scores, (n, k) bool. Scores and thresholds are compared in float64."""
     if thresholds is None:
         return scores > 0.0
     k = scores.shape[1]
@@ -26,7 +26,7 @@ def describe(thresholds: np.ndarray | None, k: int) -> str:
 
 
 def check(thresholds: np.ndarray, k: int) -> np.ndarray:
-    """The thresholds themselves; raises a ValueError where they do not fit a model with k labels."""
+    """Return the thresholds; raises a ValueError if they do not fit a model with k labels."""
     if thresholds.shape not in ((k,), (k + 1,)) or not np.isfinite(thresholds).all():
         raise ValueError("the thresholds do not fit the labels")
     return thresholds

@@ -1,4 +1,4 @@
-"""Calibration functions: what predictions are turned into before they are fitted to the labels once more."""
+"""Calibration functions, which transform predictions before they are fitted to the labels again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ POLYNOMIAL = tuple(NAMED)
 
 
 def functions(given: Any) -> tuple[Function, ...]:
-    """Functions of "polynomial" (y, y², y³), of their names, or of functions that a user wrote."""
+    """Functions given by "polynomial" (y, y², y³), by their names, or as user-defined functions."""
     if isinstance(given, str) and given == "polynomial":
         given = POLYNOMIAL
     if isinstance(given, str) or not isinstance(given, Sequence) or not given:
@@ -48,12 +48,12 @@ def functions(given: Any) -> tuple[Function, ...]:
 
 
 def name_of(function: Function) -> str | None:
-    """The name that a model file can have for it; None for a user's own."""
+    """Name of a function in model files; None for a user-defined one."""
     return next((name for name, known in NAMED.items() if known is function), None)
 
 
 def expand(basis: Sequence[Function], P: np.ndarray) -> np.ndarray:
-    """[g₁(P), …, g_m(P)], (n, mk), in the precision of P."""
+    """Matrix [g₁(P), …, g_m(P)], (n, mk), in the precision of P."""
     parts = [np.asarray(function(P)) for function in basis]
     for function, part in zip(basis, parts):
         if part.shape != P.shape or not np.isfinite(part).all():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import abc
 import math
-from typing import Protocol
 
 import numpy as np
 
 from lineal.numerics.certificate_waits import CertificateWaits
 from lineal.numerics.composite import Composite
+from lineal.problem.loop_state import LoopState
 from lineal.problem.monitor import Monitor
 from lineal.problem.solution import Certificate, Solution
 
@@ -20,7 +21,7 @@ MIN_WAIT, WAIT_DIVISOR = 4, 4
 PATIENCE, PATIENCE_DIVISOR = 200, 2
 
 
-class Descent(Protocol):
+class Descent(LoopState, abc.ABC):
     """State of a running method: the iterate θ (see `Composite`), its shift x̄'W and its objective."""
 
     composite: Composite
@@ -28,9 +29,9 @@ class Descent(Protocol):
     shift: np.ndarray
     value: float
 
+    @abc.abstractmethod
     def advance(self) -> bool:
         """Do one iteration; returns False if no progress is possible in this precision."""
-        ...
 
 
 def descend(descent: Descent, monitor: Monitor) -> Solution:
@@ -42,7 +43,8 @@ def descend(descent: Descent, monitor: Monitor) -> Solution:
         W, b = composite.weights(descent.theta, descent.shift)
         return monitor.record(iteration, descent.value, best.estimate, W, b)
 
-    iteration, status = 0, record(0)
+    iteration = monitor.resume(_Both(descent, best))
+    status = record(iteration)
     while not best.is_enough(iteration) and status is None:
         if best.is_stale(iteration) or not descent.advance():
             status = "stalled"
@@ -53,8 +55,19 @@ def descend(descent: Descent, monitor: Monitor) -> Solution:
     return monitor.finish(*composite.objective.split(best.parameters()), certificate, status)
 
 
-class LowerBound:
+class _Both(LoopState):
+    """State of the loop: that of the method, and the best iterate."""
+
+    state_names = ("best", "descent")
+
+    def __init__(self, descent: Descent, best: Best) -> None:
+        self.descent, self.best = descent, best
+
+
+class LowerBound(LoopState):
     """Largest lower bound of all certificates so far; it holds for every iterate."""
+
+    state_names = ("value",)
 
     def __init__(self) -> None:
         self.value = -math.inf
@@ -68,8 +81,10 @@ class LowerBound:
         return Certificate.of_gap(certificate.primal, self.value)
 
 
-class Best:
+class Best(LoopState):
     """Best iterate so far, with certificates that are computed rarely enough to cost little."""
+
+    state_names = ("waits", "estimate", "value", "checked", "best_at", "bound", "theta", "last")
 
     def __init__(self, composite: Composite, tol: float) -> None:
         self.composite, self.tol = composite, tol

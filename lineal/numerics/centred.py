@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lineal.design.constant_columns import is_constant
+from lineal.design.odd_columns import is_constant
 from lineal.problem.objective import Objective
 
 

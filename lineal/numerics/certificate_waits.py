@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from lineal.problem.loop_state import LoopState
 
-class CertificateWaits:
+
+class CertificateWaits(LoopState):
     """Intervals between certificates that grow with the iterations, so that they take a fixed fraction of the time."""
+
+    state_names = ("next",)
 
     def __init__(self, least: int, every: int, first: int = 0) -> None:
         self.least, self.every, self.next = least, every, first

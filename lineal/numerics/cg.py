@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lineal.numerics.vectors import dot
-
 #: Largest number of products with the Hessian per direction.
 MAX_PRODUCTS = 250
 
@@ -51,18 +49,6 @@ class System(NamedTuple):
     product: Callable[[np.ndarray], np.ndarray]
     solve: Callable[[np.ndarray], np.ndarray]
     narrow: Callable[[np.ndarray], Any]
-
-
-def column_dots(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """Inner product of each column of A with that of B, in float64."""
-    if A.shape[1] == 1:
-        return np.array([dot(A, B)])
-    return np.einsum("jr,jr->r", A, B, dtype=np.float64)
-
-
-def total_dot(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """Inner product of A and B, as an array of one number in float64."""
-    return np.array([np.einsum("jr,jr->", A, B, dtype=np.float64)])
 
 
 def truncated_cg(

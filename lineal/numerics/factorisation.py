@@ -17,7 +17,7 @@ from lineal.errors import DataError
 
 
 class Factor:
-    """M⁻¹, or the pseudo-inverse of an M without full rank. Memory: 8d² bytes, twice while it is made."""
+    """Inverse of M, or its pseudo-inverse if M has no full rank. Memory: 8d² bytes, twice while it is computed."""
 
     def __init__(self, moment: np.ndarray, ridge: Any, curvature: float = 1.0, rounding: float | None = None) -> None:
         """`moment` is Σ̂, not changed; `rounding` is the relative error of its entries, by default that of float64."""
@@ -40,11 +40,11 @@ class Factor:
 
     @property
     def rank(self) -> int:
-        """Number of directions that are not rounding."""
+        """Number of directions that are not only rounding."""
         return len(self.scale) if self.lower is not None else len(self.values)
 
     def solve(self, R: np.ndarray) -> np.ndarray:
-        """M⁻¹R, in the precision of R."""
+        """Product M⁻¹R in the precision of R."""
         wide = R.astype(np.float64) * self.scale[:, None]
         if self.lower is not None:
             solution = linalg.cho_solve((self.lower, True), wide, overwrite_b=True, check_finite=False)
@@ -55,7 +55,7 @@ class Factor:
 
 
 def _cholesky(M: np.ndarray, rounding: float) -> np.ndarray | None:
-    """The lower factor of a matrix with a unit diagonal, or None where it would have no correct digit."""
+    """Lower factor of a matrix with a unit diagonal; None if it would have no correct digit."""
     try:
         lower = linalg.cholesky(M, lower=True, check_finite=False)
     except linalg.LinAlgError:

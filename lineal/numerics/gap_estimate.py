@@ -12,15 +12,18 @@ import math
 import numpy as np
 
 from lineal.numerics.centred import Centred
+from lineal.problem.loop_state import LoopState
 from lineal.problem.solution import Certificate
 
 
-class GapEstimate:
+class GapEstimate(LoopState):
     """Decides when to compute the certificate, and keeps the last one.
 
     If a certificate does not meet the tolerance, the next one is computed when the estimate has decreased to `patience`
     times its value.
     """
+
+    state_names = ("wait_below",)
 
     def __init__(self, centred: Centred, tol: float, patience: float = 0.5) -> None:
         self.centred, self.tol, self.patience = centred, tol, patience

@@ -1,4 +1,4 @@
-"""What predictions leave of the labels of a block of rows: y − ŷ, where y has a one for each label of a row."""
+"""Residuals y − ŷ of predictions for a block of rows, where y has a one for each label of a row."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def labels_of(block: Block, k: int, dtype: np.dtype) -> np.ndarray:
 
 
 def residuals(block: Block, predictions: np.ndarray) -> np.ndarray:
-    """y − ŷ of every row, in the precision of the predictions."""
+    """Residuals y − ŷ of all rows, in the precision of the predictions."""
     left = labels_of(block, predictions.shape[1], predictions.dtype)
     left -= predictions
     return left
 
 
 def squared_error(block: Block, predictions: np.ndarray) -> float:
-    """Σ s‖y − ŷ‖²."""
+    """Weighted squared error Σ s‖y − ŷ‖²."""
     left = residuals(block, predictions)
     return float(block.weights @ np.einsum("ir,ir->i", left, left, dtype=np.float64))

@@ -1,4 +1,4 @@
-"""From scores to probabilities: sigmoid and softmax in NumPy, for models and for solvers whose loop is NumPy's."""
+"""From scores to probabilities: sigmoid and softmax in NumPy, for models and for solvers without kernels."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 
 
 def sigmoid(z: np.ndarray) -> np.ndarray:
-    """1/(1 + e⁻ᶻ), without overflow."""
+    """Sigmoid 1/(1 + e⁻ᶻ) without overflow."""
     e = np.exp(-np.abs(z))
     return np.where(z >= 0.0, 1.0, e) / (1.0 + e)
 
 
 def softmax(z: np.ndarray) -> np.ndarray:
-    """exp(z_r) / Σ_q exp(z_q) of every row, without overflow."""
+    """Softmax exp(z_r) / Σ_q exp(z_q) of each row without overflow."""
     e = np.exp(z - z.max(axis=1, keepdims=True))
     e /= e.sum(axis=1, keepdims=True)
     return e
@@ -40,7 +40,7 @@ def probabilities(link: str, scores: np.ndarray, is_multiclass: bool, slopes: An
 
 
 def with_largest(P: np.ndarray, best: np.ndarray) -> np.ndarray:
-    """P with the class `best` of every row the first of its largest: scores may differ where probabilities round."""
+    """Change P so that the class `best` of each row is its first maximum, even if probabilities are rounded."""
     rows = np.flatnonzero(np.argmax(P, axis=1) != best)
     P[rows, best[rows]] = np.nextafter(P[rows].max(axis=1), np.inf)
     return P

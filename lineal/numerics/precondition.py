@@ -22,12 +22,13 @@ import numpy as np
 from scipy import linalg
 
 from lineal.core import rng
-from lineal.design.constant_columns import is_constant
 from lineal.design.matrix import Design, wrap
+from lineal.design.odd_columns import is_constant
 from lineal.design.products import gram
 from lineal.engine.base import Block
 from lineal.errors import DataError
 from lineal.numerics.centred import Centred
+from lineal.problem.loop_state import LoopState
 from lineal.problem.objective import Objective
 
 #: Largest number of features for which a d × d matrix is decomposed.
@@ -49,8 +50,10 @@ class Metric(Protocol):
         ...
 
 
-class Spectral(abc.ABC):
+class Spectral(LoopState, abc.ABC):
     """Preconditioner M(c) whose inverse is cheap for any c."""
+
+    state_names = ("curvature",)
 
     def __init__(self, curvature: float) -> None:
         self.curvature = curvature

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def onto_simplex(V: np.ndarray) -> np.ndarray:
-    """The nearest point with entries ≥ 0 that add up to one, for every row.
+    """Nearest point of the probability simplex for each row.
 
     It is max(v − τ, 0): the τ that makes it add up to one is found among the partial means of the sorted entries
     (Held, Wolfe & Crowder 1974). O(k log k) per row; memory: four arrays like V in float64.
@@ -24,7 +24,7 @@ def onto_simplex(V: np.ndarray) -> np.ndarray:
 
 
 def onto_cube(V: np.ndarray) -> np.ndarray:
-    """Entries below zero become zero, those above one become one."""
+    """Clip entries to [0, 1]."""
     return np.clip(V, 0.0, 1.0)
 
 

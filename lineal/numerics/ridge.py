@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lineal.design.constant_columns import is_constant
+from lineal.design.odd_columns import is_constant
 from lineal.engine.base import Engine
 from lineal.numerics.factorisation import Factor
 from lineal.numerics.precondition import SecondMoment
@@ -40,14 +40,14 @@ class Moments:
 
     @staticmethod
     def of_rows(engine: Engine, fit_intercept: bool) -> Moments:
-        """Moments of the rows of an engine. Memory: 8d² bytes, twice where there are several blocks."""
+        """Moments of the rows of an engine. Memory: 8d² bytes, twice if there are several blocks."""
         means = engine.sum(steps.moments)[0][:, 0] if fit_intercept else None
         (square,) = engine.sum(SecondMoment(), means, rows=max(1, engine.shape[1]))
         return Moments.of(means, square, engine.dtype, not engine.is_dense)
 
 
 class Ridge:
-    """The regression for given columns, of one target after another."""
+    """Ridge regression on given columns, for one target after another."""
 
     def __init__(self, moments: Moments, ridge: Any, rounding: float) -> None:
         """`ridge` is one number, or one per column; `rounding` is the relative error of the entries of Σ̂."""
@@ -55,7 +55,7 @@ class Ridge:
         self.factor = Factor(moments.square, ridge, rounding=rounding)
 
     def solve(self, products: np.ndarray, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """W and b for targets with Σ s·x·t' = `products`, changed in place, and Σ s·t = `totals`."""
+        """Weights W and intercept b for targets with Σ s·x·t' = `products`, changed in place, and Σ s·t = `totals`."""
         if self.moments.means is not None:
             products -= np.outer(self.moments.means, totals).astype(products.dtype)
         return self.solve_centred(products, totals)
@@ -70,7 +70,7 @@ class Ridge:
 
 
 def without_constants(square: np.ndarray, means: np.ndarray, dtype: Any, is_cancelled: bool = False) -> np.ndarray:
-    """Columns whose variance is nothing but rounding of their mean; Σ̂, changed in place, has zeros there.
+    """Constant columns; their rows and columns of Σ̂ are set to zero in place.
 
     Their products with targets are rounding too, which a ridge alone would turn into huge weights: whoever solves with
     Σ̂ sets them to zero. `dtype` is the precision of the features less their means; `is_cancelled` says that means were

@@ -25,10 +25,12 @@ from lineal.core.maths import wide
 from lineal.design.csr import CSR
 from lineal.design.products import matmul, rmatmul
 from lineal.engine.base import Block, Engine
+from lineal.engine.local import LocalEngine, pieces_of, put_pieces
 from lineal.engine.state import Piece
 from lineal.numerics.centred import Centred
-from lineal.numerics.cg import column_dots, total_dot
+from lineal.numerics.vectors import column_dots, total_dot
 from lineal.problem import row_sums
+from lineal.problem.loop_state import LoopState
 
 #: Rows per range when the loss is evaluated; sums over ranges are added in order.
 RANGE_ROWS = 8192
@@ -50,11 +52,13 @@ def useful_threads(engine: Engine, threads: int) -> int:
     return threads if engine.stored * engine.n_columns >= 4 * WORTH_A_THREAD else 1
 
 
-class ScoreRows:
+class ScoreRows(LoopState):
     """Scores of all rows at θ = (W, b̃), where each column of θ can be a separate problem.
 
     `theta` and `columns` contain only the active problems.
     """
+
+    state_names = ("columns", "theta", "pieces")
 
     def __init__(self, centred: Centred) -> None:
         self.centred, self.objective, self.engine = centred, centred.objective, centred.objective.engine
@@ -66,16 +70,39 @@ class ScoreRows:
         self.rebuild = ScorePieces(self.facts)
 
     @property
+    def is_local(self) -> bool:
+        """Whether the rows are in this process, so that a checkpoint can have their state."""
+        return isinstance(self.engine, LocalEngine)
+
+    @property
+    def pieces(self) -> list[Piece] | None:
+        """Row state of all blocks; None if it is not kept, or in other processes."""
+        return pieces_of(self.engine, self.state)
+
+    def restore_part(self, name: str, value: Any) -> None:
+        """Restore one of the attributes in `state_names`, between two directions."""
+        if name == "pieces":
+            self._begin()
+            put_pieces(self.engine, self.state, value)
+        else:
+            super().restore_part(name, value)
+
+    @property
     def n_problems(self) -> int:
         """Number of separate problems."""
         return 1 if self.is_coupled else len(self.columns)
 
     def start(self, theta: np.ndarray) -> np.ndarray:
         """Compute the scores of θ; returns the loss of each problem."""
-        self.theta, self.direction = theta, None
+        self.theta = theta
+        self._begin()
+        return self.trial(np.zeros(self.n_problems))[0]
+
+    def _begin(self) -> None:
+        """Make row state for the scores of `theta`."""
+        self.direction = None
         max_bytes = KEPT_BYTES * (3 if self.is_coupled else 4)
         self.state = self.engine.state(self.rebuild, *self._parameters(np.zeros(self.n_problems)), max_bytes=max_bytes)
-        return self.trial(np.zeros(self.n_problems))[0]
 
     def begin(self, theta: np.ndarray, Z: np.ndarray, R: np.ndarray) -> Piece:
         """Start at θ with given scores Z, and update the given arrays Z and R in place from now on.

@@ -1,6 +1,7 @@
-"""Inner products and updates of parameter arrays: threaded, in the array's data type, summed in float64.
+"""Inner products and updates of parameter arrays: in the array's data type, summed in float64.
 
-BLAS would start its own threads for long vectors, and these keep the cores busy that our threads need.
+Long vectors are cut into ranges for several threads. BLAS would start threads of its own, which would compete with ours
+for the cores.
 """
 
 from __future__ import annotations
@@ -25,6 +26,18 @@ def dot(a: np.ndarray, b: np.ndarray, threads: int = 1) -> float:
     """Inner product Σ a·b of two arrays, in float64."""
     flat_a, flat_b = a.reshape(-1), b.reshape(-1)
     return math.fsum(pool.run([partial(_dot, flat_a, flat_b, *bounds) for bounds in _ranges(a.size)], threads))
+
+
+def column_dots(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Inner product of each column of A with that of B, in float64."""
+    if A.shape[1] == 1:
+        return np.array([dot(A, B)])
+    return np.einsum("jr,jr->r", A, B, dtype=np.float64)
+
+
+def total_dot(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Inner product of A and B, as an array of one number in float64."""
+    return np.array([np.einsum("jr,jr->", A, B, dtype=np.float64)])
 
 
 def add_scaled(target: np.ndarray, factor: float, other: np.ndarray, threads: int = 1) -> None:

@@ -138,7 +138,7 @@ class AdaptivePolynomial(TransformerMixin, BaseEstimator):
         return self
 
     def _check_room(self, d: int) -> None:
-        """Refuse X with more columns than memory can hold counts and linear monomials for."""
+        """Refuse X if memory does not suffice for the counts and linear monomials of its columns."""
         needed = (32 + (200 if self.include_linear else 0)) * d
         what = f"AdaptivePolynomial needs {memory.size(needed)} of memory for {d} columns"
         memory.check_room(what, needed, "use fewer columns, or set include_linear=False")
@@ -161,7 +161,7 @@ class AdaptivePolynomial(TransformerMixin, BaseEstimator):
         ).checked()  # fmt: skip
 
     def _keep(self, counts: np.ndarray) -> None:
-        """Set the monomials, and for the kernels their factors and rarest columns."""
+        """Set the monomials and, for the kernels, their factors and rarest columns."""
         found = self.model_.monomials()
         products = [(monomial, weights) for monomial, weights in found if len(monomial) > 1][: self.n_monomials]
         k = self.model_.learner.k
@@ -182,7 +182,7 @@ class AdaptivePolynomial(TransformerMixin, BaseEstimator):
         self._member_starts: np.ndarray = np.searchsorted(rarest[self._members], np.arange(len(counts) + 1))
 
     def transform(self, X: Any) -> Any:
-        """(n, number of monomials) values: CSR for sparse X, else dense; float32 for float32, else float64."""
+        """Values of the monomials, (n, number of monomials): CSR if X is sparse, float32 if X is float32."""
         check_is_fitted(self, "monomials_")
         X = self._checked(X, reset=False)
         jobs = threads.thread_count(self.n_jobs)

@@ -1,4 +1,4 @@
-"""`OnlineClassifier` and `OnlineRegressor`: one pass (or a few) over the rows, from arrays or as they come."""
+"""`OnlineClassifier` and `OnlineRegressor`: one pass or a few passes over rows from arrays or from a stream."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from lineal.core.inputs import Checked
 from lineal.errors import DataError, OptionError
+from lineal.linear.rows import files_of, is_path
 from lineal.models.estimator import ModelClassifier, column_names
 from lineal.online import interactions
 from lineal.online.fit import array_blocks, fit_online
+from lineal.online.from_files import FileLearner, Labels
 from lineal.online.options import TUNE, OnlineOptions
 from lineal.online.trainer import CLASSES, NUMBERS, SETS, Trainer
 from lineal.problem.labels import check_present, find_classes, label_sets
@@ -41,7 +43,7 @@ _PARAMETERS = f"""
 
 
 class _Online(BaseEstimator):
-    """Common part of the two: the trainer that `partial_fit` goes on with; None before the first fit."""
+    """Common part of both estimators: the trainer that `partial_fit` continues; None before the first fit."""
 
     _trainer: Trainer | None = None
 
@@ -74,6 +76,7 @@ class _Online(BaseEstimator):
         n_jobs: int | None = None,
         theorem: bool = False,
         verbose: int = 0,
+        checkpoint: str | None = None,
         namespaces: dict[str, Any] | None = None,
     ) -> None:
         self.loss = loss
@@ -103,6 +106,7 @@ class _Online(BaseEstimator):
         self.n_jobs = n_jobs
         self.theorem = theorem
         self.verbose = verbose
+        self.checkpoint = checkpoint
         self.namespaces = namespaces
 
     def _parameters(self) -> OnlineOptions:
@@ -129,6 +133,24 @@ class _Online(BaseEstimator):
             warnings.warn(run.message, ConvergenceWarning, stacklevel=3)
         return self
 
+    def _learn_files(self, X: Any, y: Any, sample_weight: Any, are_numbers: bool) -> Any:
+        """Learn from files as a stream, in constant memory."""
+        if y is not None or sample_weight is not None:
+            raise DataError("X names a file, so y and sample_weight must be None: they are read from the file")
+        if self.namespaces is not None:
+            raise OptionError("namespaces are for arrays: a file has its own")
+        learner = FileLearner(files_of(X), self._parameters(), {}, Labels(are_numbers=are_numbers))
+        model, trainer, run = learner.fit()
+        self.__dict__.pop("feature_names_in_", None)
+        if model.feature_names is not None:
+            self.feature_names_in_ = np.asarray(model.feature_names, dtype=object)
+        self.n_features_in_ = model.n_features
+        self._hold(trainer, run.history, run.status, None)
+        self.model_ = model
+        if run.status != "converged":
+            warnings.warn(run.message, ConvergenceWarning, stacklevel=3)
+        return self
+
     def _learn_more(self, X: Any, y: Any, weights: Any, kind: str, classes: Any) -> Any:
         options = self._parameters()
         if options.rate == TUNE:
@@ -138,6 +160,8 @@ class _Online(BaseEstimator):
         kinds = self._kinds(options, X.shape[1])
         if options.max_time is not None:
             raise OptionError("max_time with partial_fit: every call learns from all of its rows; use fit")
+        if options.checkpoint is not None:
+            raise OptionError("checkpoint with partial_fit: save the model between two calls, or use fit")
         if self._trainer is None:
             self._trainer = Trainer(options, kind, classes, None, X.shape[1])
         trainer = self._trainer
@@ -169,16 +193,22 @@ class OnlineClassifier(ModelClassifier, _Online):
     sorted. `expansion` adds products of features; "adaptive" adds only those that help.
 {_PARAMETERS}"""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OnlineClassifier:
-        """Learn from X (n, d) and y (n,) or, for label sets, an (n, k) indicator matrix; weights are importances."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> OnlineClassifier:
+        """Learn from X (n, d) and y (n,) or, for label sets, an (n, k) indicator matrix; weights are importances.
+
+        X can also be a path, a glob or a list of files, which have the labels: they are read as a stream, in constant
+        memory. New classes may then appear at any time.
+        """
         self._trainer = None
+        if is_path(X):
+            return self._learn_files(X, y, sample_weight, are_numbers=False)
         X, y, sample_weight = self._validated(X, y, sample_weight)
         y, kind = self._target(y)
         classes = np.arange(y.shape[1]) if kind == SETS else find_classes(y)[0]
         return self._learn_all(X, y, sample_weight, kind, classes)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> OnlineClassifier:
-        """Go on learning from more rows. Without `classes`, new classes may come up at any time."""
+        """Continue to learn from more rows. Without `classes`, new classes may appear at any time."""
         trainer = self._trainer
         X, y, sample_weight = self._validated(X, y, sample_weight, reset=trainer is None)
         y, kind = self._target(y)
@@ -212,19 +242,24 @@ class OnlineRegressor(ScoresChecked, RegressorMixin, _Online):
     Like `OnlineClassifier`, for numbers: with squared or quantile loss.
 {_PARAMETERS}"""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OnlineRegressor:
-        """Learn from X (n, d) and numbers y (n,)."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> OnlineRegressor:
+        """Learn from X (n, d) and numbers y (n,).
+
+        X can also be a path, a glob or a list of files, which have the numbers: they are read as a stream.
+        """
         self._trainer = None
+        if is_path(X):
+            return self._learn_files(X, y, sample_weight, are_numbers=True)
         X, y, sample_weight = self._validated(X, y, sample_weight)
         return self._learn_all(X, y, sample_weight, NUMBERS, None)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> OnlineRegressor:
-        """Go on learning from more rows."""
+        """Continue to learn from more rows."""
         X, y, sample_weight = self._validated(X, y, sample_weight, reset=self._trainer is None)
         return self._learn_more(X, y, sample_weight, NUMBERS, None)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Numbers (n,)."""
+        """Predicted numbers, (n,)."""
         check_is_fitted(self, "model_")
         X = validated(self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32))
         return self.model_.predict(Checked(X))

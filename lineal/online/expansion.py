@@ -1,4 +1,4 @@
-"""The products of features that an online learner makes: fixed ones, and those that grow while it learns.
+"""Products of features in an online learner: fixed ones, and adaptive ones that grow during learning.
 
 Agarwal et al. (2014), algorithm 1: after every epoch the monomials with the largest scores become parents, and from
 then on each feature of an example is multiplied with each of its parents. Memory of the latter: 8 bytes per slot for
@@ -8,6 +8,7 @@ the names of the monomials, 24 more where evidence is kept, and up to 16 MB that
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from lineal.online.options import OnlineOptions
 from lineal.online.parents import Parents
 from lineal.online.state import Rows
 from lineal.online.table import WeightTable, check
+from lineal.problem.loop_state import LoopState, put
 
 #: An example with more monomials than this is refused.
 MAX_MONOMIALS = 1 << 27
@@ -33,14 +35,16 @@ _KINDS = {
 }
 
 
-class Products:
-    """The products that the rows of a learner are expanded by.
+class Products(LoopState):
+    """Products by which the rows of a learner are expanded.
 
     Parameters
     ----------
     options : checked `OnlineOptions`.
-    n_examples : examples of all passes together, for equal epochs; None where the number is not known.
+    n_examples : examples of all passes together, for equal epochs; None if the number is not known.
     """
+
+    state_names = ("epoch", "clashes", "cuts", "monomials", "named")
 
     def __init__(self, options: OnlineOptions, n_examples: int | None) -> None:
         if options.schedule in ("equal", "halving") and n_examples is None:
@@ -69,7 +73,7 @@ class Products:
 
     @property
     def parents(self) -> Parents:
-        """The monomials that features are multiplied with."""
+        """Monomials by which features are multiplied."""
         return self._parents
 
     @parents.setter
@@ -93,10 +97,38 @@ class Products:
             origin=np.zeros(len(self.origin), np.int64), memo=_memo(self.parents),
         )  # fmt: skip
 
+    # --- checkpoints
+
+    @property
+    def monomials(self) -> list[tuple[int, ...]]:
+        """The parents as tuples of columns."""
+        return self.parents.monomials
+
+    @property
+    def named(self) -> dict[str, np.ndarray]:
+        """Everything about the slots whose monomials have names."""
+        slots = np.flatnonzero(self.origin)
+        found = {"slots": slots, "origin": self.origin[slots], "active": np.flatnonzero(self.active)}
+        return found if not len(self.evidence) else {**found, "evidence": self.evidence[slots]}
+
+    def restore_part(self, name: str, value: Any) -> None:
+        """Restore one of the attributes in `state_names`; kernels refer to the arrays."""
+        if name in ("clashes", "cuts"):
+            put(getattr(self, name), value)
+        elif name == "monomials":
+            self.parents = Parents(value)
+        elif name == "named":
+            self.origin[value["slots"]] = value["origin"]
+            self.active[value["active"]] = 1
+            if len(self.evidence):
+                self.evidence[value["slots"]] = value["evidence"]
+        else:
+            super().restore_part(name, value)
+
     # --- growing
 
     def next_growth(self) -> int:
-        """The example after which monomials are added next; 0 for never."""
+        """Number of examples after which monomials are added next; 0 if never."""
         o = self.options
         if o.expansion != "adaptive":
             return 0
@@ -126,7 +158,7 @@ class Products:
         self.evidence[:] = 0.0
 
     def _is_counted(self) -> np.ndarray:
-        """For every slot whether its monomial takes part in scores: all but the candidates of picky expansion do."""
+        """Whether the monomial of each slot is part of the scores; all are, except candidates of picky expansion."""
         is_known = self.origin != 0
         return is_known & ((self.active > 0) | ((self.origin >> 32) == 0)) if self.options.picky else is_known
 
@@ -144,7 +176,7 @@ class Products:
         return np.divide(gains, squares, out=np.zeros(len(slots)), where=squares > 0.0)
 
     def _best_candidates(self, count: int) -> np.ndarray:
-        """Slots of the candidates with the largest scores, which count from now on."""
+        """Slots of the candidates with the largest scores, which are part of the scores from now on."""
         slots = np.flatnonzero((self.origin != 0) & ~self._is_counted())
         scores = self._evidence_scores(slots)
         best = np.argsort(-scores, kind="stable")[:count]
@@ -203,8 +235,8 @@ class Products:
             found["active"] = np.flatnonzero(self.active).astype(np.int64)
         return found
 
-    def restore(self, parents: Parents, slots: np.ndarray, tensors: dict[str, np.ndarray], width: int) -> None:
-        """Inverse of `tensors`, for rows of `width` columns; raises a ValueError where they do not fit."""
+    def restore_tensors(self, parents: Parents, slots: np.ndarray, tensors: dict[str, np.ndarray], width: int) -> None:
+        """Inverse of `tensors`, for rows of `width` columns; raises a ValueError if they do not fit."""
         m, inside = len(slots), slots < self.slots
         check("clashes", tensors["clashes"], (2,), np.int64)
         self.clashes[:] = tensors["clashes"]
@@ -231,7 +263,7 @@ def _memo(parents: Parents) -> np.ndarray:
 
 
 def check_slots(name: str, numbers: np.ndarray, highest: int) -> None:
-    """Raise a ValueError where numbers are not ascending numbers of slots."""
+    """Raise a ValueError unless these are ascending slot numbers."""
     is_list = numbers.dtype == np.int64 and numbers.ndim == 1
     if is_list and len(numbers):
         is_list = bool(numbers[0] >= 0 and numbers[-1] <= highest and (np.diff(numbers) > 0).all())

@@ -1,4 +1,4 @@
-"""From blocks of labelled rows to an online model: passes, the search for a rate, and limits of time."""
+"""From blocks of labelled rows to an online model: passes, search for a rate, time limits."""
 
 from __future__ import annotations
 
@@ -14,11 +14,18 @@ from scipy import sparse
 
 from lineal.core import threads
 from lineal.design.matrix import summed
-from lineal.errors import DataError
+from lineal.errors import CheckpointError, DataError
 from lineal.online.options import RATES, TUNE, OnlineOptions
+from lineal.online.row_digest import RowDigest
 from lineal.online.trainer import Block, Trainer
+from lineal.problem.checkpoint import MISFITS, Checkpoint, Saved, checkpoint_of
+from lineal.problem.fingerprint import Fingerprint
+from lineal.problem.loop_state import LoopState
 from lineal.problem.progress import ProgressiveLines
 from lineal.problem.solution import Run
+
+#: Options that may differ between a fit and its continuation.
+LIMITS = ("max_time", "n_jobs", "verbose")
 
 #: Rows of an array that are learned from between two looks at the clock.
 CHUNK_ROWS = 8192
@@ -28,12 +35,13 @@ def fit_online(
     blocks: Callable[[], Iterable[Block]], options: OnlineOptions, kind: str, *, classes: Any = None,
     n_examples: int | None = None, width: int = 0, start: Trainer | None = None,
 ) -> tuple[Trainer, Run]:  # fmt: skip
-    """Learn from `blocks()`, which is called once per pass; `start` is a trainer to go on with.
+    """Learn from `blocks()`, which is called once per pass; `start` is a trainer to continue.
 
-    An interrupt by the user and `max_time` keep what was learned: the best whole pass, where there are several. Several
+    An interrupt by the user and `max_time` keep what was learned: the best whole pass, if there are several. Several
     passes need memory for two copies of the weights.
     """
     options = options.checked()
+    checkpoint = checkpoint_of(options)
     total = None if n_examples is None else n_examples * int(options.passes)
     rates = RATES if options.rate == TUNE else (float(options.rate),)
     trainers = (
@@ -41,7 +49,8 @@ def fit_online(
         if start is not None
         else [Trainer(replace(options, rate=rate), kind, classes, total, width) for rate in rates]
     )
-    passes = _Passes(options, trainers)
+    passes = _Passes(options, trainers, checkpoint)
+    passes.resume()
     status = "converged"
     try:
         while passes.number < options.passes and not passes.is_over:
@@ -50,6 +59,7 @@ def fit_online(
         if not any(trainer.learner.examples and trainer.has_labels for trainer in passes.trainers):
             raise
         status = "interrupted"
+        passes.save_interrupted()
     trainer = passes.best_trainer()
     if status == "interrupted":
         trainer.learner.report_rest()
@@ -59,14 +69,23 @@ def fit_online(
     passes.lines.show(history)
     trainer.warn_of_cuts()
     trainer = passes.kept or trainer
+    if checkpoint is not None and status == "converged":
+        checkpoint.remove()
     return trainer, Run(history, status, _message(status, trainer))
 
 
-class _Passes:
-    """Passes over the rows. All rates learn in the first pass, the best one in the others; the best pass is kept."""
+class _Passes(LoopState):
+    """Passes over the rows. All rates learn in the first pass, the best one in the others; the best pass is kept.
 
-    def __init__(self, options: OnlineOptions, trainers: list[Trainer]) -> None:
-        self.options, self.trainers = options, trainers
+    `seen` are the rows of the pass that were learned from, and `block` those that are being learned from.
+    """
+
+    state_names = ("number", "rates", "learned", "seen", "best", "without_gain", "kept_state")
+
+    def __init__(self, options: OnlineOptions, trainers: list[Trainer], checkpoint: Checkpoint | None) -> None:
+        self.options, self.trainers, self.checkpoint = options, trainers, checkpoint
+        self.seen = RowDigest()
+        self.block: Block | None = None
         self.period = int(options.hold_out) if options.passes > 1 else 0
         self.jobs, self.lines = threads.thread_count(options.n_jobs), ProgressiveLines(options.verbose)
         self.begin = time.monotonic()
@@ -74,21 +93,136 @@ class _Passes:
         self.best, self.without_gain = math.inf, 0
         self.kept: Trainer | None = None
 
+    # --- checkpoints
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of learning, without those between an interruption and its continuation."""
+        return time.monotonic() - self.begin
+
+    @property
+    def rates(self) -> list[float]:
+        """The rates that are left."""
+        return [float(trainer.learner.options.rate) for trainer in self.trainers]
+
+    @property
+    def learned(self) -> list[dict[str, Any]]:
+        """What the trainers have learned."""
+        return [trainer.loop_state() for trainer in self.trainers]
+
+    @property
+    def kept_state(self) -> dict[str, Any] | None:
+        """The best whole pass, if it is kept."""
+        return None if self.kept is None else self.kept.loop_state()
+
+    def restore_part(self, name: str, value: Any) -> None:
+        """Restore one of the attributes in `state_names`."""
+        if name == "rates":
+            by_rate = dict(zip(self.rates, self.trainers))
+            self.trainers = [by_rate[rate] for rate in value]
+        elif name == "learned":
+            for trainer, learned in zip(self.trainers, value, strict=True):
+                trainer.restore(learned)
+        elif name == "kept_state":
+            if value is not None:
+                self.kept = copy.deepcopy(self.trainers[0])
+                self.kept.restore(value)
+        else:
+            super().restore_part(name, value)
+
+    def resume(self) -> None:
+        """Continue from the checkpoint, if there is one."""
+        if self.checkpoint is None:
+            return
+        self.checkpoint.match(self._fingerprint())
+        saved = self.checkpoint.take()
+        if saved is None:
+            return
+        try:
+            self.restore(saved.state)
+        except MISFITS as error:
+            raise self.checkpoint.misfit(error) from error
+        self.begin -= saved.seconds
+        self.lines.done = len(self.trainers[0].learner.history)
+
+    def _fingerprint(self) -> Fingerprint:
+        """Facts by which learning is recognised before any row is read again."""
+        trainer = self.trainers[0]
+        options = {name: value for name, value in self.options.to_json().items() if name not in LIMITS}
+        return {
+            "solver": "online", **options, "kind of labels": trainer.kind, "number of columns": trainer.width,
+            "labels that are known": None if trainer.may_grow else len(trainer.classes),
+            "examples at the start": trainer.learner.examples,
+        }  # fmt: skip
+
+    def save(self, is_due: bool = True) -> None:
+        """Write a checkpoint, between two blocks."""
+        if self.checkpoint is not None and is_due:
+            self.checkpoint.write(Saved(self.number, self.seconds, [], self.loop_state()))
+
+    def save_interrupted(self) -> None:
+        """Write a checkpoint after an interrupt, if all trainers have learned from the same rows."""
+        places = {trainer.learner.pass_examples for trainer in self.trainers}
+        if self.checkpoint is None or len(places) > 1:
+            return
+        done = places.pop() - self.seen.rows
+        if done > 0 and self.block is not None:
+            self._note(self.block.rows(0, done))
+        if done >= 0:
+            self.save()
+
+    def _note(self, block: Block) -> None:
+        """Note that rows were learned from."""
+        if self.checkpoint is not None:
+            self.seen.add(block.X, block.y, block.weights)
+
+    def _left(self, blocks: Iterable[Block]) -> Iterable[Block]:
+        """The rows that are left of this pass; those before must be the ones that were learned from."""
+        skipped, wanted = RowDigest(), copy.deepcopy(self.seen)
+        for block in blocks:
+            count = min(block.X.shape[0], wanted.rows - skipped.rows)
+            if count > 0:
+                part = block.rows(0, count)
+                skipped.add(part.X, part.y, part.weights)
+                if skipped.rows == wanted.rows and not skipped.equals(wanted):
+                    raise self._other_rows()
+            if count < block.X.shape[0]:
+                yield block.rows(count, block.X.shape[0]) if count > 0 else block
+        if skipped.rows < wanted.rows:
+            raise self._other_rows()
+
+    def _other_rows(self) -> CheckpointError:
+        path = "" if self.checkpoint is None else self.checkpoint.path
+        return CheckpointError(
+            f"{path} is a checkpoint of other rows: the first {self.seen.rows} rows are not those that were learned "
+            "from; continue with the same data, delete the file, or name another one"
+        )
+
+    # --- learning
+
     def best_trainer(self) -> Trainer:
-        """The trainer with the least progressive loss."""
+        """Trainer with the smallest progressive loss."""
         return min(self.trainers, key=lambda trainer: _nan_last(trainer.loss()))
 
     def run(self, blocks: Iterable[Block]) -> None:
-        """One pass; sets `is_over` where it was the last."""
-        for trainer in self.trainers:
-            trainer.learner.start_pass(self.period)
+        """Do one pass; sets `is_over` if it was the last."""
+        if self.seen.rows:  # a pass that was interrupted
+            blocks = self._left(blocks)
+        else:
+            for trainer in self.trainers:
+                trainer.learner.start_pass(self.period)
         for block in blocks:
+            self.block = block
             threads.run([partial(trainer.feed, block) for trainer in self.trainers], self.jobs)
+            self._note(block)
+            self.block = None
             self.lines.show(self.trainers[0].learner.history)
             self.best_trainer().check_finite()
-            if self.options.max_time is not None and time.monotonic() - self.begin > self.options.max_time:
+            if self.options.max_time is not None and self.seconds > self.options.max_time:
+                self.save()
                 self.is_late = self.is_over = True
                 break
+            self.save(self.checkpoint is not None and self.checkpoint.is_due())
         trainer = self.best_trainer()
         self.trainers = [trainer]
         if self.number == 0 and trainer.learner.examples == 0:
@@ -96,7 +230,7 @@ class _Passes:
         if not trainer.has_labels:
             raise DataError("there are no labels to learn from: no example has one")
         trainer.learner.report()
-        self.number += 1
+        self.number, self.seen = self.number + 1, RowDigest()
         if self.period and not self.is_late:
             self._compare(trainer)
 

@@ -48,7 +48,7 @@ class FileLearner:
 
     def __init__(
         self,
-        path: str,
+        path: str | list[str],
         options: OnlineOptions,
         reading: dict[str, Any],
         labels: Labels,
@@ -65,6 +65,7 @@ class FileLearner:
             self.options = replace(
                 model.learner.options, passes=1, hold_out=options.hold_out, patience=options.patience,
                 max_time=options.max_time, n_jobs=options.n_jobs, verbose=options.verbose,
+                checkpoint=options.checkpoint,
             )  # fmt: skip
             self.namespaces = model.namespaces
         self._stream = self._open(None if model is None else model.schema)

@@ -42,11 +42,12 @@ from lineal.online.state import (
     Rule,
 )
 from lineal.online.table import WeightTable
+from lineal.problem.loop_state import LoopState
 
 _PICKY = "picky expansion works with one score per example only: for two classes, or for numbers"
 
 
-class Learner:
+class Learner(LoopState):
     """The state of an online learner.
 
     Parameters
@@ -55,8 +56,12 @@ class Learner:
     k : scores per example; 1 for two classes and for numbers.
     has_sets : whether an example can have several labels.
     is_number : whether labels are numbers rather than −1 and 1: scores are clipped to the labels seen.
-    n_examples : examples of all passes together, for equal epochs; None where the number is not known.
+    n_examples : examples of all passes together, for equal epochs; None if the number is not known.
     """
+
+    state_names = (
+        "counts", "passes", "history", "sums", "_reported", "_next_report", "period", "table", "products",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -84,35 +89,35 @@ class Learner:
 
     @property
     def k(self) -> int:
-        """Scores per example."""
+        """Number of scores per example."""
         return self.table.k
 
     @property
     def examples(self) -> int:
-        """Examples learned from or held out, in all passes."""
+        """Number of examples in all passes, learned from or held out."""
         return int(self.counts[EXAMPLES])
 
     @property
     def pass_examples(self) -> int:
-        """Examples learned from or held out, in this pass."""
+        """Number of examples in this pass, learned from or held out."""
         return int(self.counts[PASS_EXAMPLES])
 
     @property
     def entries(self) -> int:
-        """Stored entries of all examples."""
+        """Number of stored entries of all examples."""
         return int(self.counts[ENTRIES])
 
     @property
     def parents(self) -> Parents:
-        """Monomials of adaptive expansion that features are multiplied with."""
+        """Monomials by which adaptive expansion multiplies features."""
         return self.products.parents
 
     def weights(self, slots: Any = slice(None)) -> np.ndarray:
-        """(slots + 1, k) weights after penalties, the constant's in the last row; or those of some slots."""
+        """Weights after penalties, (slots + 1, k), with the constant in the last row; or those of some slots."""
         return self.table.weights(slots)
 
     def grow(self, k: int) -> None:
-        """Make room for k scores per example, where there are fewer."""
+        """Make room for k scores per example, if there are fewer."""
         if k <= self.k:
             return
         if self.options.picky:
@@ -122,28 +127,34 @@ class Learner:
 
     # --- files
 
+    def restore_part(self, name: str, value: Any) -> None:
+        """Restore one of the attributes in `state_names`; a table may have grown since the first example."""
+        if name == "table" and value["k"] != self.k:
+            self.table = WeightTable(self.table.slots, value["k"], self.table.limit)
+        super().restore_part(name, value)
+
     def tensors(self) -> dict[str, np.ndarray]:
-        """What was learned, as arrays over the slots that are in use."""
+        """Learned values as arrays over the slots that are in use."""
         is_kept = self.table.is_touched()
         origin = self.products.origin
         is_kept[: len(origin)] |= origin != 0  # candidates, and what was held out
         slots = np.flatnonzero(is_kept).astype(np.int64)
         return {"slots": slots, **self.table.tensors(slots), **self.products.tensors(slots)}
 
-    def restore(self, parents: Parents, tensors: dict[str, np.ndarray], width: int) -> None:
-        """Restore what was learned from the arrays of a model file, for rows of `width` columns.
+    def restore_tensors(self, parents: Parents, tensors: dict[str, np.ndarray], width: int) -> None:
+        """Restore learned values from the arrays of a model file, for rows of `width` columns.
 
-        Raises a ValueError where they do not fit: a file may be damaged.
+        Raises a ValueError if they do not fit: a file may be damaged.
         """
         slots = tensors["slots"]
         check_slots("slots", slots, self.products.slots)
-        self.table.restore(slots, tensors)
-        self.products.restore(parents, slots, tensors, width)
+        self.table.restore_tensors(slots, tensors)
+        self.products.restore_tensors(parents, slots, tensors, width)
 
     # --- learning ---------------------------------------------------------------------------------------------------
 
     def learn(self, rows: Rows, sets: np.ndarray | None = None, set_starts: np.ndarray | None = None) -> np.ndarray:
-        """Learn from rows in order. Returns what was predicted for each before: a score, or the best column's number.
+        """Learn from rows in order; returns the prediction for each row before its update: a score, or the best column.
 
         With several columns, `sets` has the label columns of the rows; those of row i start at set_starts[i].
         """
@@ -163,7 +174,7 @@ class Learner:
         return predicted
 
     def _do_what_is_due(self) -> None:
-        """Report and grow where the number of examples says so, unless that was done."""
+        """Report and grow if the number of examples requires it and it has not been done."""
         if self.examples == self._next_report:
             self.report()
         if self.examples == self.products.next_growth() > 0:
@@ -176,7 +187,7 @@ class Learner:
         return int(clashes[1])
 
     def scores(self, rows: Rows, clashes: np.ndarray | None = None) -> np.ndarray:
-        """(n, k) scores; nothing is learned. Adds to `clashes`, if given, as in `Expansion`."""
+        """Scores (n, k) without learning. Adds to `clashes`, if given, as in `Expansion`."""
         n, table = len(rows.starts) - 1, self.table
         expansion = self.products.for_scores(clashes)
         scratch = self._room(rows)

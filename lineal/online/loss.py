@@ -90,11 +90,11 @@ class OnlineSquared(ColumnLoss, Fieldless):
     name: ClassVar[str] = "squared"
 
     def value(self, t, z):
-        """(z − t)²."""
+        """Loss (z − t)²."""
         return 2.0 * HALF_SQUARED.value(t, z)
 
     def derivative(self, t, z):
-        """2(z − t)."""
+        """Derivative 2(z − t)."""
         return 2.0 * HALF_SQUARED.derivative(t, z)
 
     def invariant_update(self, t, z, a, q):
@@ -113,12 +113,12 @@ class Quantile(ColumnLoss, _Quantile):
     __slots__ = ()
 
     def value(self, t, z):
-        """τ(t − z) or (1 − τ)(z − t), whichever is positive."""
+        """Loss τ(t − z) or (1 − τ)(z − t), whichever is positive."""
         error = t - z
         return self.tau * error if error > 0.0 else (self.tau - 1.0) * error
 
     def derivative(self, t, z):
-        """−τ below the label, 1 − τ above, 0 at the label."""
+        """Derivative: −τ below the label, 1 − τ above, 0 at the label."""
         error = t - z
         return 0.0 if error == 0.0 else -self.tau if error > 0.0 else 1.0 - self.tau
 
@@ -158,7 +158,7 @@ def get(name: str, tau: float) -> Any:
 
 @kernel
 def margin_change(margin: float, aq: float) -> float:
-    """δ with δ + eᵐ(e^δ − 1) = a·q: how far the margin m goes, by Newton's method from above."""
+    """Change δ of the margin m, the root of δ + eᵐ(e^δ − 1) = a·q, by Newton's method from above."""
     if margin > 700.0:
         return 0.0
     e = math.exp(margin)
@@ -178,14 +178,14 @@ def margin_change(margin: float, aq: float) -> float:
 
 @kernel(forceinline=True, borrows=True)
 def logistic_derivatives(scores: Any, labels: Any, out: Any) -> None:
-    """Derivative of the logistic loss for many scores, without branches. A label 0 gives 0."""
+    """Derivatives of the logistic loss for many scores, without branches; zero if the label is 0."""
     for c in range(U(scores.shape[0])):
         out[c] = -labels[c] / (1.0 + lane_exp(labels[c] * wide(scores[c])))
 
 
 @kernel(forceinline=True)
 def unit_expm1(x: float) -> float:
-    """eˣ − 1 for 0 ≤ x ≤ 1 to 1e-14, without branches: Taylor's polynomial at the half, doubled."""
+    """Compute eˣ − 1 for 0 ≤ x ≤ 1 to 1e-14, without branches, by Taylor's polynomial at x/2 and one doubling."""
     h, total = 0.5 * x, 0.0
     for n in range(13, 0, -1):
         total = (1.0 + total) * h / n

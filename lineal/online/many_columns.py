@@ -1,4 +1,4 @@
-"""Predict, then update, example after example: a score for every class or label, all in one pass over the features.
+"""Learning with one score per class or label, in one pass over the features: predict, then update.
 
 Each column is told apart from the rest: its label is 1 for the examples that have it and −1 for the others. The cells
 of the table are (slots + 1, 2·width): first the weights of a feature, then their sums of squared derivatives. The
@@ -183,7 +183,7 @@ def learn_many(many: Any, scratch: Any, own: int, count: int, h: float, rule: An
 
 @kernel(forceinline=True, borrows=True)
 def best_column(scores: Any, k: int) -> int:
-    """The column with the largest score; the first of them where several have it."""
+    """Column with the largest score; the first one in a tie."""
     best = 0
     for c in range(1, k):
         if scores[c] > scores[best]:
@@ -193,7 +193,7 @@ def best_column(scores: Any, k: int) -> int:
 
 @kernel(forceinline=True, borrows=True)
 def widen_bounds(common: Any, n_labels: int, k: int) -> None:
-    """Scores are clipped to 0 and the labels seen in any column: 1 and −1, once an example had each."""
+    """Widen the bounds of the scores, which are 0 and the labels ±1 that have occurred in any column."""
     if n_labels > 0:
         common[HIGHEST] = max(common[HIGHEST], 1.0)
     if n_labels < k:
@@ -225,7 +225,7 @@ def loss_of_example(many: Any, i: int, choice: int, rule: Any) -> float:
 @kernel(borrows=True)
 def learn_many_rows(rows: Any, first: int, last: int, many: Any, rule: Any, expansion: Any, scratch: Any,
                     record: Any) -> None:  # fmt: skip
-    """Predict and learn from the rows from `first` to before `last`, in order."""
+    """Predict and learn from rows first … last − 1, in order."""
     common, sums = many.table.totals[0], record.sums
     for i in range(first, last):
         count = example(rows, i, expansion, scratch)
@@ -257,7 +257,7 @@ def learn_many_rows(rows: Any, first: int, last: int, many: Any, rule: Any, expa
 
 @kernel(borrows=True)
 def score_many_rows(rows: Any, first: int, last: int, many: Any, expansion: Any, scratch: Any, scores: Any) -> None:
-    """Scores (n, k) of the rows from `first` to before `last`; nothing is learned."""
+    """Scores (n, k) of rows first … last − 1, without learning."""
     for i in range(first, last):
         score_many(many, scratch, example(rows, i, expansion, scratch))
         for c in range(many.k):

@@ -1,4 +1,4 @@
-"""`OnlineModel`: what an online learner has learned, to predict with, to save, and to go on learning.
+"""`OnlineModel`: the state of an online learner, to predict with, to save, and to continue learning.
 
 A file has only the slots in use: m of them take 8 + 12·m bytes for one score, 8 + 4·(2k + 1)·m for k scores.
 """
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from lineal.data.dataset import Dataset, Schema
+from lineal.data.dataset import Dataset
 from lineal.data.join import join
 from lineal.data.options import ReadOptions
 from lineal.design.matrix import summed
@@ -27,7 +27,6 @@ from lineal.online.options import TUNE, OnlineOptions
 from lineal.online.parents import Parents
 from lineal.online.rows import rows_of
 from lineal.online.state import ENTRIES, EXAMPLES
-from lineal.problem.solution import Certificate
 
 
 class KindedRows(NamedTuple):
@@ -62,11 +61,7 @@ class OnlineModel(Predictor):
     is_number: bool = False
     kinds: np.ndarray | None = None
     thresholds: np.ndarray | None = None
-    feature_names: list[str] | None = None
-    schema: Schema | None = None
-    options: dict[str, Any] = field(default_factory=dict)
-    certificate: Certificate | None = None
-    status: str = "converged"
+    status: str = field(default="converged", kw_only=True)
 
     kind = "online"
 
@@ -93,7 +88,7 @@ class OnlineModel(Predictor):
 
     @property
     def namespaces(self) -> list[str]:
-        """The namespaces that interactions name."""
+        """Namespaces that the interactions use."""
         given = self.learner.options.interactions
         return [] if given is None else interactions.names_of(interactions.parse(given))
 
@@ -169,7 +164,7 @@ class OnlineModel(Predictor):
     # --- what was learned
 
     def monomials(self, least: int = 1) -> list[tuple[tuple[int, ...], np.ndarray]]:
-        """Columns and weights (k,) of every monomial of at least this degree, the largest weights first.
+        """Columns and weights (k,) of all monomials of at least this degree, sorted by decreasing weight.
 
         For adaptive expansion, which keeps their names. Where two monomials share a slot, the first one is named.
         """
@@ -190,7 +185,7 @@ class OnlineModel(Predictor):
         Features are named after columns, where columns have names; products have names with adaptive expansion only.
         """
         learner = self.learner
-        used = np.flatnonzero(learner.table.inverse_scales()[:-1])  # few, where there are many bits
+        used = np.flatnonzero(learner.table.inverse_scales()[:-1])  # few, if there are many bits
         weights = learner.weights(used).astype(np.float64)
         scaled = np.abs(weights) * learner.table.scales(used)[:, None]
         labels = ["number"] if self.is_number else self.classes.tolist()
@@ -247,7 +242,7 @@ class OnlineModel(Predictor):
 
     @staticmethod
     def from_parts(own: dict[str, Any], tensors: dict[str, np.ndarray], common: dict[str, Any]) -> OnlineModel:
-        """Inverse of `to_parts`; a ValueError where the parts do not fit."""
+        """Inverse of `to_parts`; raises a ValueError if the parts do not fit."""
         known = {entry.name for entry in fields(OnlineOptions)}
         if not set(own["learner"]) <= known:
             raise ValueError(f"unknown options {sorted(set(own['learner']) - known)}")
@@ -266,7 +261,7 @@ class OnlineModel(Predictor):
         learner.counts[EXAMPLES], learner.counts[ENTRIES] = _whole(own["examples"], 0), _whole(own["entries"], 0)
         learner.products.epoch, learner.passes = _whole(own["epoch"], 1), _whole(own["passes"], 0)
         width = _whole(own["n_features"], 0)
-        learner.restore(Parents(_monomials(own["parents"], width)), tensors, width)
+        learner.restore_tensors(Parents(_monomials(own["parents"], width)), tensors, width)
         model = OnlineModel(
             learner, common.pop("classes"), width, common.pop("is_multilabel"), is_number, tensors.get("kinds"),
             **common,

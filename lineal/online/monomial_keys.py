@@ -22,7 +22,7 @@ LARGEST = np.float32(1e30)
 
 @kernel
 def column_key(column: Any) -> Any:
-    """The key of a column: 64 bits."""
+    """Key of a column, 64 bits."""
     return mix((U64(column) + _ONE) * _STEP)
 
 
@@ -34,7 +34,7 @@ def slot_of(key: Any, mask: Any) -> Any:
 
 @kernel
 def bounded(value: Any) -> Any:
-    """The value, cut to ±`LARGEST`."""
+    """Value clipped to ±`LARGEST`."""
     return min(max(value, -LARGEST), LARGEST)
 
 

@@ -36,7 +36,7 @@ class SparseRows(NamedTuple):
 
 @kernel
 def products_of_dense(X: Any, first: int, last: int, factors: Any, out: Any) -> None:
-    """Values of all monomials of the rows from `first` to before `last`."""
+    """Compute the values of all monomials for rows first … last − 1."""
     for i in range(first, last):
         for m in range(factors.shape[0]):
             value = wide(X[i, factors[m, 0]])
@@ -49,7 +49,7 @@ def products_of_dense(X: Any, first: int, last: int, factors: Any, out: Any) -> 
 
 @kernel
 def product_at(row: Any, m: int, factors: Any) -> float:
-    """The value of a monomial in a dense row; zero where a column is missing."""
+    """Value of a monomial in a dense row; zero if a column is zero."""
     value = 1.0
     for f in range(factors.shape[1]):
         if factors[m, f] < 0:

@@ -1,4 +1,4 @@
-"""Monomials of an example, made on the fly: all of degree two or three, or those that grow from chosen parents.
+"""Monomials of an example, computed on the fly: all of degree two or three, or multiples of chosen parents.
 
 A monomial is a multiset of columns. Its key is the sum of its columns' keys, which does not depend on the order of the
 factors. Its slot is some bits of the scrambled key; the slot of a single column is the column itself. A feature of
@@ -58,7 +58,7 @@ class ParentArrays(NamedTuple):
 
 
 class Expansion(NamedTuple):
-    """Which monomials are made of an example. Arrays that an expansion does not need are empty.
+    """Description of the monomials that are made. Arrays that an expansion does not need are empty.
 
     mask : number of slots, less one; the constant's slot comes after them.
     pairs, triples : symmetric arrays of 0 and 1, which namespaces are multiplied; empty where all are.
@@ -95,7 +95,7 @@ class Scratch(NamedTuple):
     """One example after its expansion.
 
     slots, values : of its monomials, then of the constant, then of the candidates.
-    rates : of its features for every column, where there are several scores.
+    rates : learning rates of its features for every column, if there are several scores.
     entry_keys : keys of the example's own entries.
     waiting, waiting_values : numbers and values of the parents in it that are still to be multiplied.
     n_candidates : an array of one number.
@@ -124,7 +124,7 @@ def find(key: Any, places: Any, numbers: Any) -> int:
 
 @kernel(borrows=True)
 def note_origin(origin: Any, slot: Any, parent: int, column: Any) -> int:
-    """Note the first monomial that comes to a slot; returns 1 if the slot belongs to another one."""
+    """Record the first monomial of a slot; returns 1 if the slot belongs to another monomial."""
     own = (np.int64(parent + 1) << 32) | np.int64(column + 1)
     if origin[U(slot)] == 0:
         origin[U(slot)] = own
@@ -242,7 +242,7 @@ def set_candidates_apart(active: Any, slots: Any, values: Any, first: int, count
 def note_evidence(expansion: Any, scratch: Any, count: int, derivative: float, h: float) -> None:
     """Add an example to the evidence of its monomials: of all for `SQUARES`, of the candidates only for `PRODUCTS`.
 
-    Candidates, where there are any, come after the constant, which is at count − 1 and has no evidence.
+    Candidates, if there are any, come after the constant, which is at count − 1 and has no evidence.
     """
     first = 0 if expansion.evidence_kind == SQUARES else count
     last = count + scratch.n_candidates[0] if expansion.active.shape[0] > 0 else count
@@ -265,7 +265,7 @@ def make_room_for_constant(scratch: Any, count: int, total: int) -> None:
 
 @kernel(borrows=True)
 def count_cuts(values: Any, first: int, last: int, largest: Any, cuts: Any) -> None:
-    """Count the products that were cut to ±`LARGEST`, where the values of the row go up to `largest`."""
+    """Count the products that were clipped to ±`LARGEST`, in a row whose largest value is `largest`."""
     if largest > HARMLESS:
         for p in range(first, last):
             cuts[0] += abs(values[p]) >= LARGEST
@@ -273,7 +273,7 @@ def count_cuts(values: Any, first: int, last: int, largest: Any, cuts: Any) -> N
 
 @kernel(borrows=True)
 def copy_row(rows: Any, i: int, expansion: Any, scratch: Any) -> int:
-    """Slots and values of row i without products, the constant last; returns their number."""
+    """Write slots and values of row i without products, the constant last; returns their number."""
     slots, values = scratch.slots, scratch.values
     begin, length = U(rows.starts[i]), U(rows.starts[i + 1] - rows.starts[i])
     for p in range(length):
@@ -286,7 +286,7 @@ def copy_row(rows: Any, i: int, expansion: Any, scratch: Any) -> int:
 
 @kernel(borrows=True)
 def expand(rows: Any, i: int, expansion: Any, scratch: Any) -> int:
-    """Slots and values of all features of row i, the constant last; returns their number."""
+    """Write slots and values of all features of row i, the constant last; returns their number."""
     start = rows.starts[i]
     length = int(rows.starts[i + 1] - start)
     largest = np.float32(0.0)

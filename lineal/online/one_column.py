@@ -1,4 +1,4 @@
-"""Predict, then update, example after example: one score (two classes, or a number).
+"""Learning with one score per example (two classes, or a number): predict, then update.
 
 The table has four numbers per feature, (slots + 1, 4): weight, sum of squared derivatives, inverse scale and rate lie
 side by side, so that a feature costs one cache line. Memory: 16 bytes per slot.
@@ -55,13 +55,13 @@ IN_ORDER = frozenset({"contract", "nsz"})
 
 @kernel(forceinline=True)
 def shrunk(w: float, gravity: float) -> float:
-    """A weight, shrunk towards zero by `gravity`."""
+    """Weight shrunk towards zero by `gravity`."""
     return w - gravity if w > gravity else w + gravity if w < -gravity else 0.0
 
 
 @kernel(forceinline=True, borrows=True, fastmath=IN_ORDER)
 def score_one(table: Any, scratch: Any, count: int) -> float:
-    """Σ w·x, with penalties."""
+    """Score Σ w·x after penalties."""
     cells, slots, values, gravity = table.cells, scratch.slots, scratch.values, table.totals[GRAVITY]
     total = 0.0
     if gravity == 0.0:
@@ -128,7 +128,7 @@ def touch_default(cells: Any, scratch: Any, own: int, count: int, square: Any, s
 
 @kernel(borrows=True)
 def touch(cells: Any, scratch: Any, own: int, count: int, square: Any, start: Any, rule: Any) -> Any:
-    """`touch_default` for any settings."""
+    """Update G, s and the rates of an example's features for any settings; returns (Σ z²·r, Σ z²)."""
     slots, values = scratch.slots, scratch.values
     q, norms = 0.0, 0.0
     power = 1.0 - 2.0 * rule.power_t if rule.adaptive else 1.0
@@ -163,13 +163,13 @@ def touch(cells: Any, scratch: Any, own: int, count: int, square: Any, start: An
 
 @kernel(forceinline=True)
 def is_default(rule: Any) -> bool:
-    """Whether `touch_default` serves this rule."""
+    """Whether `touch_default` can be used for this rule."""
     return rule.adaptive and rule.normalised and rule.power_t == 0.5
 
 
 @kernel(forceinline=True, borrows=True)
 def sensitivity(norms: float, h: float, totals: Any, rule: Any) -> float:
-    """N, after its sums have grown by this example."""
+    """Sensitivity N after the sums have grown by this example."""
     if not rule.normalised:
         return 1.0
     totals[NORMS] += h * norms
@@ -179,7 +179,7 @@ def sensitivity(norms: float, h: float, totals: Any, rule: Any) -> float:
 
 @kernel(forceinline=True)
 def learning_rate(h: float, totals: Any, rule: Any) -> float:
-    """a: rate times importance. It falls with the examples so far where features have no rates of their own."""
+    """Time a: rate times importance. It decreases with the number of examples if features have no separate rates."""
     if rule.theorem:
         return h / (rule.l2 * (rule.initial_t + totals[SEEN] + h + 1.0))
     if rule.adaptive:
@@ -206,7 +206,7 @@ def has_penalties(rule: Any) -> bool:
 
 @kernel(forceinline=True, borrows=True)
 def learn_one(table: Any, scratch: Any, own: int, count: int, p: float, y: float, h: float, rule: Any) -> None:
-    """Update after the score p was given; the first `own` features are the example's own, the others products."""
+    """Update after the prediction p; the first `own` features are those of the example, the others are products."""
     cells, totals = table.cells, table.totals
     derivative = rule.loss.derivative(y, p)
     a = learning_rate(h, totals, rule)
@@ -234,14 +234,14 @@ def learn_one(table: Any, scratch: Any, own: int, count: int, p: float, y: float
 
 @kernel(forceinline=True, borrows=True)
 def fetch_row(rows: Any, i: int, cells: Any, mask: Any, stride: Any) -> None:
-    """Begin to load the cells of row i: those of a large table are not in the processor's caches."""
+    """Start to load the cells of row i, because those of a large table are not in the processor's caches."""
     for p in range(U(rows.starts[i]), U(rows.starts[i + 1])):
         prefetch(cells, U(rows.columns[p] & mask) * stride)
 
 
 @kernel(forceinline=True, borrows=True)
 def count_rows(rows: Any, first: int, last: int, counts: Any) -> None:
-    """Count the rows from `first` to before `last` as done, inside of kernels: an interrupt comes after them."""
+    """Count rows first … last − 1 as done, inside kernels, so that an interrupt comes after them."""
     counts[EXAMPLES] += last - first
     counts[PASS_EXAMPLES] += last - first
     counts[ENTRIES] += rows.starts[last] - rows.starts[first]
@@ -249,14 +249,14 @@ def count_rows(rows: Any, first: int, last: int, counts: Any) -> None:
 
 @kernel(forceinline=True, borrows=True)
 def is_held_out(rows: Any, i: int, rule: Any) -> bool:
-    """Whether row i is one of those that the learner is only tested on."""
+    """Whether row i is held out."""
     return rule.period > 0 and (rows.first + i) % rule.period == rule.period - 1
 
 
 @kernel(borrows=True)
 def learn_rows(rows: Any, first: int, last: int, table: Any, rule: Any, expansion: Any, scratch: Any,
                record: Any) -> None:  # fmt: skip
-    """Predict and learn from the rows from `first` to before `last`, in order."""
+    """Predict and learn from rows first … last − 1, in order."""
     totals, sums = table.totals, record.sums
     for i in range(first, last):
         if i + 1 < last:
@@ -285,6 +285,6 @@ def learn_rows(rows: Any, first: int, last: int, table: Any, rule: Any, expansio
 
 @kernel(borrows=True)
 def score_rows(rows: Any, first: int, last: int, table: Any, expansion: Any, scratch: Any, scores: Any) -> None:
-    """Scores of the rows from `first` to before `last`; nothing is learned."""
+    """Scores of rows first … last − 1, without learning."""
     for i in range(first, last):
         scores[i] = score_one(table, scratch, example(rows, i, expansion, scratch))

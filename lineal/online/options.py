@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lineal.errors import OptionError, unknown_value
-from lineal.system.options import Options, option
+from lineal.system.options import Options, checkpoint_option, need_checkpoint, option
 
 LOSSES = ("logistic", "squared", "hinge", "quantile")
 EXPANSIONS = ("quadratic", "cubic", "adaptive")
@@ -24,22 +24,26 @@ RATES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 @dataclass(frozen=True)
 class OnlineOptions(Options):
-    """How an online learner learns."""
+    """Options of an online learner."""
 
     loss: str | None = option(
         None, f"loss of a score: {', '.join(LOSSES)}; None means logistic for classes, squared for numbers"
     )
     rate: float | str = option(0.5, "learning rate; 'tune' learns with several at once and keeps the best")
     power_t: float = option(0.5, "updates shrink with the sum of squared derivatives (or of examples) to this power")
-    initial_t: float = option(0.0, "examples that count as seen before the first one; only without adaptive")
-    adaptive: bool = option(True, "one rate per feature, from its squared derivatives")
+    initial_t: float = option(0.0, "number of examples that count as seen before the first one; only without adaptive")
+    adaptive: bool = option(True, "one learning rate per feature, from its squared derivatives")
     normalised: bool = option(True, "divide features by the largest value seen, so that their scales do not matter")
-    invariant: bool = option(True, "an example of importance 2 counts as two, and no update goes past the label")
+    invariant: bool = option(
+        True, "an example of importance 2 counts as two, and no update moves the score beyond the label"
+    )
     l1: float = option(0.0, "strength of the l1 penalty: shrinks weights by this times the length of every update")
     l2: float = option(0.0, "strength of the l2 penalty: multiplies weights by 1 less this times the update's length")
     tau: float = option(0.5, "the quantile that the quantile loss fits, between 0 and 1")
     bits: int = option(18, f"features are hashed to 2**bits weights ({MIN_BITS} to {MAX_BITS})")
-    passes: int = option(1, "passes over the rows; with several, some examples are held out to decide when to stop")
+    passes: int = option(
+        1, "number of passes over the rows; with several, some examples are held out to decide when to stop"
+    )
     hold_out: int = option(10, "with several passes, hold out one example in this many; 0 for none")
     patience: int = option(3, "stop after this many passes without improvement on the examples held out")
     expansion: str | None = option(None, f"products of features: {', '.join(EXPANSIONS)}, or None")
@@ -49,7 +53,9 @@ class OnlineOptions(Options):
     epochs: int = option(6, "adaptive expansion: number of epochs; all but the last end with new monomials")
     growth: float = option(1.0, "adaptive expansion: each epoch adds (mean features per example)**growth parents")
     heuristic: str = option("weight", "adaptive expansion: parents have the largest weights, or (ssm) residuals")
-    fallback: bool = option(False, "adaptive expansion: one new parent is a monomial of the lowest degree left")
+    fallback: bool = option(
+        False, "adaptive expansion: one new parent is a monomial of the lowest degree not chosen yet"
+    )
     picky: bool = option(False, "adaptive expansion: test monomials one by one before they are added (slow)")
     schedule: str = option(
         "auto",
@@ -60,13 +66,16 @@ class OnlineOptions(Options):
         0.3,
         "adaptive expansion: new monomials learn as if they had been in this fraction of the examples so far",
     )
-    max_time: float | None = option(None, "stop after this many seconds; what was learned so far is kept")
-    n_jobs: int | None = option(None, "threads that read and try rates; one thread learns. None means all cores")
+    max_time: float | None = option(None, "time limit in seconds; the model so far is kept")
+    n_jobs: int | None = option(
+        None, "number of threads that read and try rates; one thread learns. None means all cores"
+    )
     theorem: bool = option(False, "plain updates with rate 1/(l2·(examples + 1)), for which regret bounds are proved")
     verbose: int = option(0, "1 shows the progressive loss at doubling numbers of examples")
+    checkpoint: str | None = checkpoint_option()
 
     def checked(self) -> OnlineOptions:
-        """These options, or an error that names the first one that cannot be honoured."""
+        """Return these options, or raise an error that names the first one that is not valid."""
         for name, value, allowed in (
             ("loss", self.loss, (None, *LOSSES)),
             ("heuristic", self.heuristic, HEURISTICS),
@@ -81,7 +90,7 @@ class OnlineOptions(Options):
         return self
 
     def for_numbers(self, is_number: bool) -> OnlineOptions:
-        """These options with the default loss for numbers or classes; refuses a loss that is not for them."""
+        """Options with the default loss for numbers or classes; raises an error for a loss that does not apply."""
         if self.loss is None:
             return replace(self, loss="squared" if is_number else "logistic")
         if is_number and self.loss in ("logistic", "hinge"):
@@ -99,10 +108,11 @@ class OnlineOptions(Options):
         self.need("tau", lambda v: 0.0 < v < 1.0, "a number between 0 and 1")
         self.need_flags("adaptive", "normalised", "invariant", "fallback", "picky", "theorem")
         self.need(
-            "bits", lambda v: MIN_BITS <= operator.index(v) <= MAX_BITS, f"a whole number from {MIN_BITS} to {MAX_BITS}"
+            "bits", lambda v: MIN_BITS <= operator.index(v) <= MAX_BITS, f"an integer from {MIN_BITS} to {MAX_BITS}"
         )
         for name, least in (("passes", 1), ("hold_out", 0), ("patience", 1), ("epochs", 1)):
-            self.need(name, _at_least(least), f"a whole number ≥ {least}")
+            self.need(name, _at_least(least), f"an integer ≥ {least}")
+        need_checkpoint(self.checkpoint)
         if self.verbose is not True and self.verbose is not False:
             self.need_common("verbose")
         if self.hold_out == 1:

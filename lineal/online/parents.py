@@ -1,4 +1,4 @@
-"""The parents of monomials: the list of them, their hash table for kernels, and the choice of new ones.
+"""Parents of monomials: their list, their hash table for kernels, and the choice of new ones.
 
 The score of a slot's monomial m is (Agarwal et al. 2014, section 2.3) with "weight" |w|·s, the weight that it would
 have if its scale were 1; with "ssm" Σ r²m² / Σ m², where r is the derivative of the loss (after Sanger, Sutton &
@@ -49,7 +49,7 @@ class Parents:
         self.arrays = ParentArrays(places, numbers, keys, degrees, factors, factor_keys, has_degree)
 
     def monomial_of(self, origin: int) -> Monomial:
-        """The monomial that came to a slot first (see `Expansion.origin`)."""
+        """First monomial of a slot (see `Expansion.origin`)."""
         parent, column = (origin >> 32) - 1, (origin & 0xFFFFFFFF) - 1
         return (column,) if parent < 0 else tuple(sorted((*self.monomials[parent], column)))
 
@@ -67,7 +67,7 @@ class Parents:
         return chosen
 
     def smallest(self, origin: np.ndarray, taken: list[Monomial]) -> list[Monomial]:
-        """A monomial of the lowest degree that is neither parent nor taken, so that each is chosen at some time."""
+        """Monomial of the lowest degree that is neither parent nor taken: every monomial is chosen eventually."""
         known = {*self.monomials, *taken}
         parents = (origin >> 32) - 1
         found: list[Monomial] = []

@@ -1,4 +1,4 @@
-"""Rows and labels as an online learner takes them: CSR in float32, numbers or label columns."""
+"""Rows and labels in the form that an online learner uses: CSR in float32, numbers or label columns."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def rows_of(X: Any, first_row: int = 0, kinds: Any = None, column_kinds: Any = N
 
 
 def importances(weights: Any, n: int) -> np.ndarray:
-    """(n,) importances, from 0 to `LARGEST_VALUE`; ones where none are given."""
+    """Importances (n,), from 0 to `LARGEST_VALUE`; ones if none are given."""
     if weights is None:
         return np.ones(n)
     found = np.ascontiguousarray(weights, np.float64)

@@ -1,4 +1,4 @@
-"""What the kernels of an online learner see: its update rule, the rows, the weights and what it notes on the way.
+"""Arguments of the kernels of an online learner: update rule, rows, weights, and records.
 
 Every feature j keeps its weight w, the sum G of squared derivatives (AdaGrad: Duchi, Hazan & Singer 2011; McMahan &
 Streeter 2010) and the largest |x| seen, s (Ross, Mineiro & Langford 2013). An example with score p, label y and
@@ -44,7 +44,7 @@ LOGISTIC_LIMIT = 50.0
 
 
 class Rule(NamedTuple):
-    """How to learn.
+    """Update rule of a learner.
 
     loss : one of `lineal.online.loss`.
     period : every `period`-th example is held out; 0 for none.

@@ -24,9 +24,10 @@ from lineal.online.state import (
     W,
     fresh_totals,
 )
+from lineal.problem.loop_state import LoopState, put
 
 
-class WeightTable:
+class WeightTable(LoopState):
     """Weights, sums of squared derivatives and inverse scales by slot, and the totals of every column.
 
     Parameters
@@ -35,6 +36,8 @@ class WeightTable:
     k : scores per example.
     limit : scores of examples are clipped to ± this and the labels seen.
     """
+
+    state_names = ("k", "used", "totals")
 
     def __init__(self, slots: int, k: int, limit: float) -> None:
         self.slots, self.k, self.limit = slots, k, limit
@@ -48,7 +51,7 @@ class WeightTable:
 
     @property
     def width(self) -> int:
-        """Columns kept for k scores."""
+        """Number of columns kept for k scores."""
         return -(-self.k // LANES) * LANES
 
     @property
@@ -67,7 +70,7 @@ class WeightTable:
         return self.cells.reshape(self.slots + 1, -1)
 
     def weights(self, slots: Any = slice(None)) -> np.ndarray:
-        """(slots + 1, k) weights after penalties, the constant's in the last row; or those of some slots."""
+        """Weights after penalties, (slots + 1, k), with the constant in the last row; or those of some slots."""
         raw = self.rows[slots, : self.k] * self.inverse_scales()[slots, None]
         contraction, gravity = self.totals[:, CONTRACTION], self.totals[:, GRAVITY]
         if not gravity.any():
@@ -75,7 +78,7 @@ class WeightTable:
         return (contraction * np.sign(raw) * np.maximum(np.abs(raw) - gravity, 0.0)).astype(np.float32)
 
     def scaled_weights(self, slots: np.ndarray) -> np.ndarray:
-        """(slots, k): weights as they would be if the largest |value| were 1."""
+        """Weights (slots, k) as they would be if the largest |value| were 1."""
         raw = self.rows[slots, : self.k].astype(np.float64)
         scale = np.maximum(self.inverse_scales()[slots], np.finfo(np.float32).tiny)[:, None]
         contraction, gravity = self.totals[:, CONTRACTION], self.totals[:, GRAVITY]
@@ -91,7 +94,7 @@ class WeightTable:
         return self.cells[:, INVERSE] if self.k == 1 else self.inverses
 
     def grown(self, k: int) -> WeightTable:
-        """A table for more columns with the same weights: this one, where it has room for them.
+        """Table for more columns with the same weights; this table if it has room for them.
 
         The one score of two classes becomes two columns, one the negative of the other.
         """
@@ -115,15 +118,31 @@ class WeightTable:
         return new
 
     def turn(self) -> None:
-        """Change the sign of the one score: its two classes change places."""
+        """Change the sign of the only score, which swaps the two classes."""
         self.cells[:, W] *= -1.0
         low, high = self.totals[0, LOWEST], self.totals[0, HIGHEST]
         self.totals[0, LOWEST], self.totals[0, HIGHEST] = -high, -low
 
     # --- files
 
+    @property
+    def used(self) -> dict[str, np.ndarray]:
+        """Everything about the slots in use, for a checkpoint."""
+        slots = np.flatnonzero(self.is_touched())
+        inverses = self.inverses if self.k == 1 else self.inverses[slots]
+        return {"slots": slots, "rows": self.rows[slots], "inverses": inverses}
+
+    def restore_part(self, name: str, value: Any) -> None:
+        """Restore one of the attributes in `state_names`; the table is new, and for as many scores."""
+        if name == "used":
+            self.rows[value["slots"]] = value["rows"]
+            if self.k > 1:
+                self.inverses[value["slots"]] = value["inverses"]
+        elif name == "totals":
+            put(self.totals, value)
+
     def is_touched(self) -> np.ndarray:
-        """Slots (and the constant) that have something to keep."""
+        """Slots (and the constant) with learned values."""
         return np.asarray(self.rows.any(axis=1)) | (self.inverse_scales() > 0.0)
 
     def tensors(self, slots: np.ndarray) -> dict[str, np.ndarray]:
@@ -135,8 +154,8 @@ class WeightTable:
             "scales": self.inverse_scales()[slots], "totals": self.totals,
         }  # fmt: skip
 
-    def restore(self, slots: np.ndarray, tensors: dict[str, np.ndarray]) -> None:
-        """Inverse of `tensors`; a ValueError where they do not fit."""
+    def restore_tensors(self, slots: np.ndarray, tensors: dict[str, np.ndarray]) -> None:
+        """Inverse of `tensors`; raises a ValueError if they do not fit."""
         m = len(slots)
         shapes: dict[str, tuple[tuple[int, ...], Any]] = {
             "weights": ((m, self.k), np.float32), "squares": ((m, self.k), np.float32), "scales": ((m,), np.float32),
@@ -155,6 +174,6 @@ class WeightTable:
 
 
 def check(name: str, tensor: np.ndarray, shape: tuple[int, ...], dtype: Any) -> None:
-    """Raise a ValueError where a tensor of a file has another shape or type, or numbers that are not finite."""
+    """Raise a ValueError if a tensor of a file has another shape or type, or numbers that are not finite."""
     if tensor.shape != shape or tensor.dtype != dtype or not np.isfinite(tensor).all():
         raise ValueError(f"{name} do not fit")

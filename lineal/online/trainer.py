@@ -1,4 +1,4 @@
-"""Feeds an online learner with labelled rows: numbers, classes (new ones may come up at any time) or label sets."""
+"""`Trainer`: feeds an online learner with labelled rows: numbers, classes (new ones at any time) or label sets."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from lineal.online.model import OnlineModel
 from lineal.online.options import OnlineOptions
 from lineal.online.rows import LARGEST_VALUE, importances, label_columns, rows_of
 from lineal.online.state import HELD_LOSS, HELD_WEIGHT, LOSS, WEIGHT
+from lineal.problem.loop_state import LoopState
 from lineal.problem.solution import NO_CERTIFICATE
 
 #: Options that may differ from call to call of `partial_fit`.
@@ -28,7 +29,7 @@ NUMBERS, CLASSES, SETS = "numbers", "classes", "sets"
 
 @dataclass(frozen=True)
 class Block:
-    """Some labelled rows.
+    """Block of labelled rows.
 
     X, y : (n, d), and numbers, classes or an indicator matrix.
     weights : importances (n,), or None.
@@ -41,18 +42,26 @@ class Block:
     kinds: Any = None
     column_kinds: Any = None
 
+    def rows(self, first: int, last: int) -> Block:
+        """Some of the rows."""
+        weights = None if self.weights is None else self.weights[first:last]
+        kinds = None if self.kinds is None else self.kinds[self.X.indptr[first] : self.X.indptr[last]]
+        return Block(self.X[first:last], self.y[first:last], weights, kinds, self.column_kinds)
 
-class Trainer:
+
+class Trainer(LoopState):
     """Feeds a `Learner` with rows whose labels are all of one kind.
 
     Parameters
     ----------
     options : checked `OnlineOptions`.
     kind : `NUMBERS`, `CLASSES` or `SETS`.
-    classes : the labels; None where they become known as rows come.
-    n_examples : examples of all passes together; None where the number is not known.
+    classes : the labels; None if they become known as rows come.
+    n_examples : examples of all passes together; None if the number is not known.
     width : columns of X.
     """
+
+    state_names = ("rows", "has_labels", "labels", "learner")
 
     def __init__(
         self, options: OnlineOptions, kind: str, classes: Any = None, n_examples: int | None = None, width: int = 0
@@ -65,9 +74,21 @@ class Trainer:
         self.learner = Learner(options, k, kind == SETS, n_examples, kind == NUMBERS)
         self.rows = 0
 
+    @property
+    def labels(self) -> dict[str, Any]:
+        """The classes as plain values."""
+        return {"labels": self.classes.tolist(), "dtype": self.classes.dtype.str}
+
+    def restore_part(self, name: str, value: Any) -> None:
+        """Restore one of the attributes in `state_names`."""
+        if name == "labels":
+            self.classes = np.array(value["labels"], value["dtype"])
+        else:
+            super().restore_part(name, value)
+
     @staticmethod
     def of(model: OnlineModel) -> Trainer:
-        """A trainer that goes on learning with a model, which changes with it; new classes may come up."""
+        """Trainer that continues a model, which changes with it; new classes may appear."""
         kind = NUMBERS if model.is_number else SETS if model.is_multilabel else CLASSES
         trainer = Trainer.__new__(Trainer)
         trainer.kind, trainer.width, trainer.rows, trainer.has_labels = kind, model.n_columns, 0, True
@@ -75,7 +96,7 @@ class Trainer:
         return trainer
 
     def feed(self, block: Block) -> np.ndarray:
-        """Learn from a block. Returns what was predicted for its rows before: scores, or the best columns."""
+        """Learn from a block; returns the predictions for its rows before the updates: scores, or the best columns."""
         n = block.X.shape[0]
         rows = rows_of(block.X, self.rows, block.kinds, block.column_kinds)
         rows = rows._replace(importance=importances(block.weights, n))
@@ -114,7 +135,7 @@ class Trainer:
         return self.learner.learn(rows, sets, np.concatenate(([0], np.cumsum(~missing))))
 
     def _with_known_classes(self, y: np.ndarray) -> Iterable[tuple[int, int]]:
-        """Ranges of rows, such that a new class can come up only in the first row of a range."""
+        """Ranges of rows in which a new class can appear only in the first row."""
         labels, firsts = np.unique(y[~_is_missing(y)], return_index=True)
         firsts = np.flatnonzero(~_is_missing(y))[firsts]
         new = ~np.isin(labels, self.classes) if len(self.classes) else np.ones(len(labels), bool)
@@ -146,7 +167,7 @@ class Trainer:
         return float(loss / weight) if weight > 0.0 else math.inf
 
     def go_on_with(self, options: OnlineOptions) -> None:
-        """Take the options of a further call. Those that decide what the weights mean must not change."""
+        """Use the options of a further call. Options that determine the meaning of the weights must not change."""
         options = options.for_numbers(self.kind == NUMBERS)
         for entry in fields(options):
             old, new = getattr(self.learner.options, entry.name), getattr(options, entry.name)
@@ -155,7 +176,7 @@ class Trainer:
         self.learner.options, self.learner.period = options, 0
 
     def check_finite(self) -> None:
-        """Refuse to go on where updates were so large that scores are not finite any more."""
+        """Raise an error if updates were so large that scores are no longer finite."""
         if math.isnan(self.learner.sums[LOSS]):
             raise DataError(
                 "the weights have grown beyond floating-point numbers: lower the rate "

@@ -50,7 +50,7 @@ def get(name: str, **parameters: float) -> Penalty:
 
 
 def _penalty_of(module: ModuleType) -> Any:
-    """The class of a file that is a penalty: not one that the file has imported."""
+    """The penalty that a file defines, and not one that it has imported."""
     from lineal.penalties.base import Penalty
 
     own = (thing for thing in vars(module).values() if isinstance(thing, type) and thing.__module__ == module.__name__)

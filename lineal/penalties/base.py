@@ -1,4 +1,4 @@
-"""The contract of a penalty, the methods that follow from others, and the scalar steps of their formulas.
+"""The contract of a penalty, methods that follow from others, and scalar parts of their formulas.
 
 A penalty ω is a function of one group of weights, the vector w. Its methods are called inside kernels with
 ``strength`` = α·f_g ≥ 0, on float32 or float64 vectors; they compute in float64.
@@ -68,15 +68,15 @@ class Penalty(abc.ABC):
     def group_critical_strength(self, v: Any) -> float: ...
 
     def group_gradient(self, w: Any, strength: float, out: Any) -> None:
-        """Only with `has_curvature`."""
+        """Needed only with `has_curvature`."""
         raise NotImplementedError
 
     def group_curvature(self, w: Any, v: Any, strength: float, out: Any) -> None:
-        """Only with `has_curvature`."""
+        """Needed only with `has_curvature`."""
         raise NotImplementedError
 
     def group_typical_curvature(self, w: Any, strength: float) -> float:
-        """Only with `has_curvature`."""
+        """Needed only with `has_curvature`."""
         raise NotImplementedError
 
     def radial_conjugate(self, size: float, strength: float) -> float:
@@ -114,7 +114,7 @@ class NormPenalty(Penalty):
     is_additive = True
 
     def dual_norm_factor(self, size: int) -> float:
-        """One, which is right where ω ≥ ‖·‖₂."""
+        """One, which is correct if ω ≥ ‖·‖₂."""
         return 1.0
 
     def group_conjugate(self, v: Any, strength: float) -> float:
@@ -144,19 +144,19 @@ class L1Ratio(_L1RatioField):
 
 @kernel
 def ball_indicator(dual_norm: float, radius: float) -> float:
-    """0 for a point in the ball (up to `FEASIBILITY_SLACK`), ∞ outside, given the norm of the point."""
+    """Indicator of the ball, given the norm of a point: 0 inside (up to `FEASIBILITY_SLACK`), ∞ outside."""
     return 0.0 if dual_norm <= radius * (1.0 + FEASIBILITY_SLACK) else math.inf
 
 
 @kernel
 def ball_scale(dual_norm: float, radius: float) -> float:
-    """The largest c in [0, 1], rounded down, that brings a point of that norm into the ball."""
+    """Largest c in [0, 1], rounded down, that scales a point of this norm into the ball."""
     return 1.0 if dual_norm <= radius else radius / dual_norm * ROUND_DOWN
 
 
 @kernel
 def l1_residual(w: float, g: float, threshold: float) -> float:
-    """g + the element of threshold·∂|w| nearest to −g."""
+    """Residual: g plus the element of threshold·∂|w| nearest to −g."""
     if w > 0.0:
         return g + threshold
     if w < 0.0:
@@ -166,7 +166,7 @@ def l1_residual(w: float, g: float, threshold: float) -> float:
 
 @kernel
 def over_norm(x: float, norm: float) -> float:
-    """x / norm for |x| ≤ norm, also where 1 / norm would overflow."""
+    """Quotient x / norm for |x| ≤ norm, even if 1 / norm would overflow."""
     if norm > 1e-290:
         return x / norm
     return (x * 2.0**600) / (norm * 2.0**600)

@@ -67,7 +67,7 @@ def value(penalty: Any, strengths: Any, groups: Any, rooms: Any, W: Any) -> floa
 
 @kernel(borrows=True)
 def prox(penalty: Any, step: float, strengths: Any, groups: Any, rooms: Any, W: Any, out: Any) -> None:
-    """The proximal map of step·s_g·ω, for every group."""
+    """Proximal map of step·s_g·ω for every group."""
     for g in range(strengths.shape[0]):
         w, result = _group(g, groups, W, rooms[0]), _place(g, groups, out, rooms[1])
         penalty.group_prox(w, step * strengths[g], result)
@@ -121,10 +121,10 @@ def violation(penalty: Any, strengths: Any, groups: Any, rooms: Any, W: Any, G: 
 
 
 @kernel(borrows=True)
-def critical_strengths(penalty: Any, groups: Any, rooms: Any, G: Any, out: Any) -> None:
-    """The smallest strength that holds each group at zero against the gradient G."""
+def critical_strengths(penalty: Any, groups: Any, rooms: Any, V: Any, out: Any) -> None:
+    """Smallest strength with V_g in strength·∂ω(0), for every group."""
     for g in range(out.shape[0]):
-        out[g] = penalty.group_critical_strength(_group(g, groups, G, rooms[0]))
+        out[g] = penalty.group_critical_strength(_group(g, groups, V, rooms[0]))
 
 
 @kernel(borrows=True)

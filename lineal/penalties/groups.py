@@ -83,8 +83,7 @@ def _from_lists(groups: Any, n_features: int) -> Groups:
     missing = np.setdiff1d(np.arange(n_features), features, assume_unique=True)
     if missing.size:
         raise OptionError(
-            f"feature_groups: feature {missing[0]} is in no group ({missing.size} such); "
-            f"give it a group of its own: [{missing[0]}]"
+            f"feature_groups: feature {missing[0]} is in no group ({missing.size} such); add the group [{missing[0]}]"
         )
     return Groups(_offsets(sizes), features)
 

@@ -20,7 +20,7 @@ class L1(NormPenalty, SeparablePenalty, Fieldless):
 
     @property
     def l1_weight(self) -> float:
-        """One."""
+        """Weight of ‖w‖₁: one."""
         return 1.0
 
     def group_value(self, w: Any) -> float:
@@ -45,7 +45,7 @@ class L1(NormPenalty, SeparablePenalty, Fieldless):
             out[r] = strength * sign(wide(w[r]))
 
     def group_curvature(self, w: Any, v: Any, strength: float, out: Any) -> None:
-        """Zero."""
+        """Curvature: zero."""
         for r in range(w.shape[0]):
             out[r] = 0.0
 

@@ -23,7 +23,7 @@ class L2(SeparablePenalty, Fieldless):
 
     @property
     def l1_weight(self) -> float:
-        """Zero."""
+        """Weight of ‖w‖₁: zero."""
         return 0.0
 
     def group_value(self, w: Any) -> float:
@@ -70,5 +70,5 @@ class L2(SeparablePenalty, Fieldless):
         return strength
 
     def group_critical_strength(self, v: Any) -> float:
-        """No strength holds a weight at zero against a gradient."""
+        """Zero for a zero gradient, else infinity, because no strength keeps weights at zero."""
         return 0.0 if self.group_is_zero(v) else math.inf

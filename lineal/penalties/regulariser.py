@@ -172,7 +172,7 @@ class Regulariser:
         """
         if self.penalty.is_smooth:
             raise OptionError(f"penalty {self.penalty.name!r} sets no weights to zero and has no critical alpha")
-        strengths, factors = self.critical_strengths(G), self.factors
+        strengths, factors = self.critical_strengths(-G), self.factors
         return float(np.max(strengths[factors > 0.0] / factors[factors > 0.0], initial=0.0))
 
     def by_group(self, numbers: np.ndarray) -> np.ndarray:
@@ -182,7 +182,7 @@ class Regulariser:
         return np.add.reduceat(numbers[self.groups.features], self.groups.offsets[:-1])
 
     def critical_strengths(self, V: np.ndarray) -> np.ndarray:
-        """The smallest strength per group that holds it at zero against the gradient V."""
+        """Smallest strength per group with V_g in strength·∂ω(0): it keeps a group with the gradient −V_g at zero."""
         self._check(V)
         out = np.empty(self.n_groups)
         group_loops.critical_strengths(self.penalty, *self._rooms(V), V, out)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lineal.core.threads import thread_count
 
 if TYPE_CHECKING:
+    from lineal.problem.checkpoint import Checkpoint
     from lineal.problem.monitor import Callback
 
 
@@ -24,6 +25,7 @@ class Budget:
     callbacks : functions that are called after every iteration; one that returns True ends the fit.
     n_jobs : number of threads; None means all cores.
     seed : seed of the random numbers, for solvers that use some.
+    checkpoint : file from which the fit continues if it is killed, or None.
     """
 
     tol: float = 1e-3
@@ -32,6 +34,7 @@ class Budget:
     callbacks: Sequence[Callback] = ()
     n_jobs: int | None = None
     seed: int = 0
+    checkpoint: Checkpoint | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "callbacks", tuple(self.callbacks))

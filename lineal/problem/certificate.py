@@ -74,7 +74,7 @@ def scores_of(objective: Objective, W: np.ndarray) -> RowState:
 class DualBound(NamedTuple):
     """Lower bound of the minimum, and the argument −scale·C of the penalty's conjugate that gives it.
 
-    `correlation` is −C, each entry moved away from zero by a bound of its rounding error; None where the penalty did
+    `correlation` is −C, each entry moved away from zero by a bound of its rounding error; None if the penalty did
     not need it.
     """
 
@@ -177,10 +177,9 @@ def _rounding(
     means, squares = (moment[:, 0] for moment in objective.moments)
     dual_size = np.sqrt(sums.squares)  # by Cauchy-Schwarz, Σ s|x||u| is at most √(Σ s x²) times this
     bound, sizes = sums.correlation, np.sqrt(squares)
-    errors = ROUNDING * sizes
     shift = sums.balance if objective.fit_intercept else np.zeros(len(b))
     tasks = [
-        partial(_away_from_zero, bound, means, shift, errors, dual_size, sizes, W, *piece)
+        partial(_away_from_zero, bound, means, shift, dual_size, sizes, W, *piece)
         for piece in pool.ranges(len(W), max(1, len(W) // ROUNDING_ROWS))
     ]
     spread = np.sum(pool.run(tasks, objective.engine.threads), axis=0) if tasks else np.zeros((2, len(b)))
@@ -207,13 +206,13 @@ def _largest_violation(objective: Objective, theta: np.ndarray) -> float:
 
 
 @kernel
-def _away_from_zero(correlation, means, shift, errors, dual_size, sizes, W, start, stop):
+def _away_from_zero(correlation, means, shift, dual_size, sizes, W, start, stop):
     """Replace C by x̄·shift' − C, moved away from zero by its rounding error; returns Σ ‖x_j‖|w_j| and Σ x̄_j w_j."""
     out = np.zeros((2, W.shape[1]))
     for j in range(start, stop):
         for r in range(W.shape[1]):
             value = means[j] * shift[r] - correlation[j, r]
-            error = errors[j] * dual_size[r]
+            error = ROUNDING * sizes[j] * dual_size[r]
             correlation[j, r] = value + (error if value >= 0.0 else -error)
             out[0, r] += sizes[j] * abs(W[j, r])
             out[1, r] += means[j] * W[j, r]

@@ -1,4 +1,4 @@
-"""An objective in coordinates that suit solvers: far columns moved to zero, and features neither huge nor tiny.
+"""An objective in better coordinates: far columns are moved to zero, and features are neither huge nor tiny.
 
 With m the shift of the columns and c a unit, W'x + b = (cW)'((x − m)/c) + b̃ for b̃ = b + m'W. A free intercept takes up
 the shift, and the penalty of weights that are c times as large is known, so this is the same problem: objective,
@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 
 from lineal.design.matrix import Design
+from lineal.design.odd_columns import far_columns
 from lineal.design.products import scale_entries
-from lineal.design.shift import far_columns, shift_columns
+from lineal.design.shift import extremes, shift_of, subtract
+from lineal.engine.base import Block, Engine
 from lineal.engine.local import LocalEngine
 from lineal.errors import DataError
 from lineal.problem.objective import Objective
@@ -36,18 +38,53 @@ MAX_EXPONENT = 200
 
 
 @dataclass(frozen=True)
-class Rows:
-    """(X − 1·shift')/unit as a `Design`, and whether every entry is exact."""
+class Coordinates:
+    """How features are seen: (X − 1·shift')/unit.
 
-    X: Design
-    shift: np.ndarray
+    Attributes
+    ----------
+    columns : the columns with a shift.
+    values : their shifts, in the precision of X.
+    d : number of columns of X.
+    unit : a power of two.
+    """
+
+    columns: np.ndarray
+    values: np.ndarray
+    d: int
     unit: float
-    is_exact: bool
+
+    @property
+    def shift(self) -> np.ndarray:
+        """Shift of every column, (d,)."""
+        shift = np.zeros(self.d, self.values.dtype)
+        shift[self.columns] = self.values
+        return shift
 
     @property
     def exponent(self) -> int:
         """Exponent of the unit, which is a power of two."""
         return round(math.log2(self.unit))
+
+    def apply(self, X: Design) -> tuple[Design, bool]:
+        """Some rows in these coordinates, and whether every entry is exact."""
+        is_exact = True
+        if len(self.columns):
+            X, _, is_exact = subtract(X, self.columns, self.shift)
+        return (X if self.unit == 1.0 else scale_entries(X, -self.exponent)), is_exact
+
+    def __call__(self, X: Design) -> Design:
+        """Some rows in these coordinates (see `Engine.with_features`)."""
+        return self.apply(X)[0]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows in other coordinates, and whether every entry is known to be exact."""
+
+    coordinates: Coordinates
+    engine: Engine
+    is_exact: bool
 
 
 @dataclass(frozen=True)
@@ -58,6 +95,11 @@ class Conditioned:
     inside: Objective
     rows: Rows
 
+    @property
+    def coordinates(self) -> Coordinates:
+        """Those of the conditioned rows."""
+        return self.rows.coordinates
+
     def start(self, start: np.ndarray | Solution | None) -> np.ndarray | Solution | None:
         """A starting point of the given rows as one of the conditioned rows."""
         if start is None:
@@ -66,7 +108,7 @@ class Conditioned:
             W, b = self._inside(start.weights, start.intercept)
             return replace(start, weights=W, intercept=b)
         theta = start.astype(np.float64)
-        theta[: len(self.rows.shift)], b = self._inside(*self.outside.split(theta))
+        theta[: self.coordinates.d], b = self._inside(*self.outside.split(theta))
         if self.outside.fit_intercept:
             theta[-1] = b
         return theta
@@ -101,36 +143,73 @@ class Conditioned:
         return replace(found, certificate=certificate, status="stalled" if is_lost else found.status)
 
     def _inside(self, W: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return np.ldexp(W, self.rows.exponent), b + self._taken_up(W) if self.rows.shift.any() else b
+        return np.ldexp(W, self.coordinates.exponent), b + self._taken_up(W) if len(self.coordinates.columns) else b
 
     def _outside(self, W: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        W = np.ldexp(W, -self.rows.exponent)
-        return W, b - self._taken_up(W) if self.rows.shift.any() else b
+        W = np.ldexp(W, -self.coordinates.exponent)
+        return W, b - self._taken_up(W) if len(self.coordinates.columns) else b
 
     def _taken_up(self, W: np.ndarray) -> np.ndarray:
-        """m'W, by which the intercepts of the given and of the conditioned rows differ."""
-        taken: np.ndarray = np.einsum("j,jr->r", self.rows.shift, W, dtype=np.float64)
+        """Difference m'W between the intercepts of the given and of the conditioned rows."""
+        taken: np.ndarray = np.einsum("j,jr->r", self.coordinates.shift, W, dtype=np.float64)
         return taken
 
 
 def conditioned(objective: Objective) -> Conditioned | None:
-    """The objective in better coordinates; None where those of the given rows are good enough.
+    """The objective in better coordinates; None if those of the given rows are good enough.
 
-    The copy of X is kept by X, like those of `lineal.design.orders`. Memory: the size of X; where that much is not
-    available, solvers get the rows as they are.
+    Rows in this process are copied once, and X keeps the copy, like those of `lineal.design.orders`. Memory: the size
+    of X; where that much is not available, solvers get the rows as they are. Other engines change the features of a
+    block whenever they provide it.
     """
     engine = objective.engine
-    if not isinstance(engine, LocalEngine):
-        return None
     far, unit = _needs(objective)
     if not len(far) and unit == 1.0:
         return None
-    rows: Rows | None = engine.X.copies.get(COPY)
-    if rows is None or not _suits(objective, rows):  # it may have been made for other weights of the rows
-        if not memory.has_room(engine.X.nbytes):
+    rows = _local_rows(objective, engine, far, unit) if isinstance(engine, LocalEngine) else None
+    if rows is None:
+        if isinstance(engine, LocalEngine):
             return None
-        rows = engine.X.copies[COPY] = _rows(engine.X, far, objective.moments[0][:, 0], unit)
+        coordinates = _coordinates(objective, far, unit)
+        rows = Rows(coordinates, engine.with_features(coordinates), is_exact=False)
     return Conditioned(objective, _on(objective, rows), rows)
+
+
+def _local_rows(objective: Objective, engine: LocalEngine, far: np.ndarray, unit: float) -> Rows | None:
+    """Rows in this process in better coordinates: the copy that X keeps, or a new one; None without room for it."""
+    known = engine.X.copies.get(COPY)
+    if known is not None:
+        rows = _rows(engine, *known)
+        if _suits(objective, rows):  # it may have been made for other weights of the rows
+            return rows
+    if not memory.has_room(engine.X.nbytes):
+        return None
+    coordinates = _coordinates(objective, far, unit)
+    known = engine.X.copies[COPY] = (coordinates, *coordinates.apply(engine.X))
+    return _rows(engine, *known)
+
+
+def _rows(engine: LocalEngine, coordinates: Coordinates, X: Design, is_exact: bool) -> Rows:
+    return Rows(coordinates, replace(engine, X=X), is_exact)
+
+
+def _coordinates(objective: Objective, far: np.ndarray, unit: float) -> Coordinates:
+    engine, means = objective.engine, objective.moments[0][:, 0]
+    if not len(far):
+        return Coordinates(far, np.zeros(0, engine.dtype), len(means), unit)
+    parts = np.array(engine.gather(_Extremes(far)))
+    found = np.array([parts[:, 0].min(axis=0), parts[:, 1].max(axis=0)])
+    return Coordinates(far, shift_of(far, means, found, engine.dtype)[far], len(means), unit)
+
+
+@dataclass(frozen=True)
+class _Extremes:
+    """Step for `Engine.gather`: smallest and largest entries of some columns."""
+
+    columns: np.ndarray
+
+    def __call__(self, block: Block) -> np.ndarray:
+        return extremes(block.X, self.columns)
 
 
 def _needs(objective: Objective) -> tuple[np.ndarray, float]:
@@ -151,21 +230,13 @@ def _needs(objective: Objective) -> tuple[np.ndarray, float]:
     return far, unit if is_kept else 1.0  # extreme strengths would overflow, or vanish
 
 
-def _rows(X: Design, far: np.ndarray, means: np.ndarray, unit: float) -> Rows:
-    shift, is_exact = np.zeros(X.shape[1]), True
-    if len(far):
-        X, shift, is_exact = shift_columns(X, far, means)
-    return Rows(X if unit == 1.0 else scale_entries(X, -round(math.log2(unit))), shift, unit, is_exact)
-
-
 def _suits(objective: Objective, rows: Rows) -> bool:
     inside = _on(objective, rows)
     far, unit = _needs(inside)
-    return not len(far) and unit == 1.0 and (objective.fit_intercept or not rows.shift.any())
+    return not len(far) and unit == 1.0 and (objective.fit_intercept or not rows.coordinates.shift.any())
 
 
 def _on(objective: Objective, rows: Rows) -> Objective:
     """The objective on the conditioned rows."""
-    engine: Any = objective.engine
-    regulariser = objective.regulariser.in_unit(rows.unit)
-    return replace(objective, engine=replace(engine, X=rows.X), regulariser=regulariser)
+    regulariser = objective.regulariser.in_unit(rows.coordinates.unit)
+    return replace(objective, engine=rows.engine, regulariser=regulariser)

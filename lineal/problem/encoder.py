@@ -10,6 +10,7 @@ The encoder is small and can be pickled: it turns the labels of any part into ta
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,9 +47,7 @@ class WeightSums:
         largest = max(self.largest, other.largest)
         if largest == 0.0:
             return self
-        return WeightSums(
-            largest, self.sums * (self.largest / largest) + other.sums * (other.largest / largest)
-        )
+        return WeightSums(largest, self.sums * (self.largest / largest) + other.sums * (other.largest / largest))
 
 
 @dataclass(frozen=True)
@@ -140,9 +139,14 @@ class Survey:
         return RowEncoder(columns, factors, self.weights.largest, total, self.dtype)
 
 
+_surveys: weakref.WeakKeyDictionary[Any, Survey] = weakref.WeakKeyDictionary()
+
+
 def survey_of(source: Source) -> Survey:
     """Look at every part of a source once; raises an error that names the first part that differs from the others."""
-    return _merged(source.survey(Summarise(source.is_finite)))
+    if source not in _surveys:
+        _surveys[source] = _merged(source.survey(Summarise(source.is_finite)))
+    return _surveys[source]
 
 
 def _merged(parts: Iterable[tuple[str, PartSummary]]) -> Survey:
@@ -206,7 +210,7 @@ class RowEncoder:
         part = LabelPart.of(rows.y, rows.first)
         targets = targets_of(part, self.columns)
         weights = checked_weights(rows.weights, part.summary.n_rows, rows.first) / self.largest
-        if self.factors is not None:
+        if self.factors is not None and isinstance(targets, OneLabel):
             weights *= self.factors[class_numbers(targets, self.columns.n_columns)]
         offsets = None
         if rows.offsets is not None:
@@ -224,7 +228,7 @@ class EncodedElsewhere(Encoded):
     engine: Engine
 
     @cached_property
-    def targets(self) -> Any:  # type: ignore[override]
+    def targets(self) -> Any:
         """Targets of all rows: 4 bytes per row, and per label of a label set."""
         parts = self.engine.gather(_targets)
         if not self.is_multilabel:
@@ -238,9 +242,20 @@ class EncodedElsewhere(Encoded):
         return self.engine.shape[0]
 
 
+def sample_weights_of(source: Source) -> np.ndarray | None:
+    """Sample weights of all rows of a source, 8 bytes per row; None if it has none."""
+    parts = [weights for _, weights in source.survey(_sample_weights)]
+    given = [weights for weights in parts if weights is not None]
+    return np.concatenate(given) if given else None
+
+
 def gathered_weights(engine: Engine) -> np.ndarray:
     """Weights of all rows of an engine, 8 bytes per row."""
     return np.concatenate(engine.gather(_weights))
+
+
+def _sample_weights(rows: RawRows) -> np.ndarray | None:
+    return None if rows.weights is None else checked_weights(rows.weights, len(rows.weights), rows.first)
 
 
 def _targets(block: Block) -> Any:

@@ -1,10 +1,10 @@
-"""From labels to classes, in three steps, so that nobody needs all labels at once.
+"""From labels to classes in three steps, which never need all labels at once.
 
 1. Whoever holds some of the rows finds their different labels: `LabelPart.of(y)`.
 2. Summaries of all parts are added up, in any grouping: `part.summary + …`, which says what score columns there are.
 3. Each part numbers its labels by those columns (`lineal.problem.targets`).
 
-Labels of one part and of the whole have the same classes however the rows are cut: lists of whole numbers, of truth
+Labels of one part and of the whole have the same classes however the rows are cut: lists of integers, of truth
 values and of real numbers meet in the type that NumPy would give to the whole list, and what cannot be told apart or
 put in order is refused.
 """
@@ -28,7 +28,7 @@ SETS_NEEDED = "a 2-D y must be an indicator matrix of 0 and 1 (one column per la
 
 
 class LabelColumns(NamedTuple):
-    """What the score columns mean.
+    """Meaning of the score columns.
 
     Attributes
     ----------
@@ -44,11 +44,11 @@ class LabelColumns(NamedTuple):
 
 @dataclass(frozen=True)
 class LabelSummary:
-    """What is known of the labels of some rows. Summaries of several parts are added up with `+`.
+    """Summary of the labels of some rows. Summaries of several parts are added up with `+`.
 
     Attributes
     ----------
-    classes : the different labels, in order; none for label sets and where there are no rows.
+    classes : the distinct labels, sorted; empty for label sets and without rows.
     n_sets : number of columns of the indicator matrix; None for one label per row.
     n_rows : number of rows.
     """
@@ -124,7 +124,11 @@ class LabelPart:
         assert self.numbers is not None
         if own is classes or not len(own):
             return self.numbers
-        places = np.searchsorted(classes, own.astype(classes.dtype, copy=False))
+        own = own.astype(classes.dtype, copy=False)
+        places = np.minimum(np.searchsorted(classes, own), len(classes) - 1)
+        unknown = np.flatnonzero(classes[places] != own)
+        if len(unknown):
+            raise DataError(f"y has the label {own[unknown[0]]!r}, which it did not have before: it has changed")
         return places.astype(np.int32)[self.numbers]
 
 
@@ -198,7 +202,7 @@ def _different(y: Any, first_row: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _unique(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """`np.unique` with inverse; small whole numbers, the usual labels, are counted instead of sorted."""
+    """`np.unique` with inverse; small integers, the usual labels, are counted instead of sorted."""
     if values.dtype.kind in "iuf" and values.ndim == 1 and len(values):
         low, high = float(values.min()), float(values.max())
         if max(abs(low), abs(high)) < 2**31 and high - low < 65_536:
@@ -239,8 +243,8 @@ def _common_type(some: np.ndarray, others: np.ndarray) -> np.dtype[Any]:
     rounded = [label for label in whole if abs(label) > EXACT]
     if rounded:
         raise DataError(
-            f"y has the label {rounded[0]}, which is not the same number next to labels that do not fit 64-bit "
-            "integers of one sign: use texts"
+            f"y has the label {rounded[0]}, which would be rounded, because the labels do not fit into one type of "
+            "64-bit integers: use strings"
         )
     return dtype
 

@@ -5,12 +5,14 @@
 - The solution is finite and no worse than the start. If numbers overflow, it is the best iterate before that, and the
   status and message say so.
 - If the minimum is at infinity, the message says so.
+
+A checkpoint has the state of the solver that is running. The second fit, in float64, is a phase of its own.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,9 @@ from lineal.design.matrix import in_float64
 from lineal.engine.local import LocalEngine
 from lineal.errors import DataError
 from lineal.problem.budget import Budget
+from lineal.problem.checkpoint import Checkpoint
 from lineal.problem.conditioned import conditioned
+from lineal.problem.fingerprint import of_objective
 from lineal.problem.objective import Objective
 from lineal.problem.solution import Certificate, Snapshot, Solution
 from lineal.problem.solver import Solver, Start
@@ -32,6 +36,9 @@ SCORE_SCALE = 1e300
 
 #: A fit that stalls in float32 continues in float64 if its gap exceeds this. Most data reach a smaller gap.
 COARSE = 1e-4
+
+#: Phase of a checkpoint while a fit continues in float64.
+FLOAT64 = "float64"
 
 AT_INFINITY = (
     "weights without a penalty separate the classes, so the minimum is at infinity and these weights grow as long as "
@@ -56,6 +63,9 @@ def minimise(solver: Solver, objective: Objective, *, start: Start = None, **key
     """Minimise an objective with a solver; keywords are the fields of `Budget` and the solver's own options."""
     budget, options = solver.sort(keywords)
     scaled = conditioned(objective)
+    if budget.checkpoint is not None:
+        is_conditioned = scaled is not None
+        budget.checkpoint.match(of_objective(objective, solver.name, options, budget.seed, is_conditioned))
     if scaled is None:
         return _finite(_Fit(solver, options, objective, start), budget)
     inside = replace(budget, callbacks=[scaled.callback(callback) for callback in budget.callbacks])
@@ -65,12 +75,9 @@ def minimise(solver: Solver, objective: Objective, *, start: Start = None, **key
 def _finite(fit: _Fit, budget: Budget) -> Solution:
     """Solution of a fit with finite numbers, no worse than the start, and as precise as float64 allows."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # overflows are handled below
-        solution = fit.run(budget)
-        if not _is_finite(fit.objective, solution):
-            solution = _best_finite(fit, budget, solution)
-        if solution.status != "converged" or solution.certificate.kind == "violation":
-            solution = _no_worse_than_start(fit.objective, solution, budget.tol, fit.start)
-        if _needs_float64(fit.objective, solution, budget.tol):
+        before = None if budget.checkpoint is None else _before_float64(budget.checkpoint)
+        solution = before or _first(fit, budget)
+        if before is not None or _needs_float64(fit.objective, solution, budget.tol):
             further = _continued(fit, budget, solution)
             if further is not solution and further.status != "converged":  # a smaller gap, but maybe a higher objective
                 further = _no_worse_than_start(fit.objective, further, budget.tol, solution)
@@ -78,6 +85,22 @@ def _finite(fit: _Fit, budget: Budget) -> Solution:
         if is_at_infinity(fit.objective, solution):
             return replace(solution, message=f"{solution.message}; {AT_INFINITY}", has_minimum=False)
     return solution
+
+
+def _first(fit: _Fit, budget: Budget) -> Solution:
+    """Finite solution in the precision of X, no worse than the start."""
+    solution = fit.run(budget)
+    if not _is_finite(fit.objective, solution):
+        solution = _best_finite(fit, budget, solution)
+    if solution.status != "converged" or solution.certificate.kind == "violation":
+        solution = _no_worse_than_start(fit.objective, solution, budget.tol, fit.start)
+    return solution
+
+
+def _before_float64(checkpoint: Checkpoint) -> Solution | None:
+    """Solution of the first fit, if a checkpoint was written during the second one, in float64."""
+    phase, facts = checkpoint.found_phase or ("", {})
+    return Solution(**facts) if phase == FLOAT64 and facts else None
 
 
 def _is_finite(objective: Objective, solution: Solution) -> bool:
@@ -105,7 +128,7 @@ class _BestFinite:
 def _best_finite(fit: _Fit, budget: Budget, broken: Solution) -> Solution:
     """Best iterate of a fit whose numbers overflowed. Solvers are deterministic, so the fit is run once more."""
     best, objective, tol = _BestFinite(), fit.objective, budget.tol
-    again = fit.run(replace(budget, callbacks=[best], max_time=None))
+    again = fit.run(replace(budget, callbacks=[best], max_time=None, checkpoint=None))
     if best.theta is None:
         raise DataError(
             "the objective at the starting point is not finite: X or the offsets have values too large for their "
@@ -163,6 +186,9 @@ def _continued(fit: _Fit, budget: Budget, solution: Solution) -> Solution:
     """Continue a fit in float64 from its last iterate, within its remaining iterations and time."""
     done, seconds = int(solution.history[-1]["iteration"]), solution.history[-1]["seconds"]
     max_time = None if budget.max_time is None else max(budget.max_time - seconds, 1e-3)
+    if budget.checkpoint is not None:
+        facts = {entry.name: getattr(solution, entry.name) for entry in fields(solution)}
+        budget.checkpoint.enter(FLOAT64, {**facts, "dual_point": None})
     engine: Any = fit.objective.engine
     if "float64" not in engine.X.copies:
         engine.X.copies["float64"] = in_float64(engine.X)

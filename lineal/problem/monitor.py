@@ -1,4 +1,4 @@
-"""History, callbacks, limits and Ctrl-C, the same for every solver."""
+"""History, callbacks, limits, checkpoints and Ctrl-C, the same for every solver."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ from lineal.core.jit import is_compiling
 from lineal.core.maths import count_nonzero_rows
 from lineal.errors import OptionError
 from lineal.problem.budget import Budget
+from lineal.problem.checkpoint import MISFITS, Saved
+from lineal.problem.loop_state import LoopState
 from lineal.problem.solution import Certificate, Snapshot, Solution
 
 #: Function that is called after every iteration; if it returns True, the fit ends.
 Callback = Callable[[Snapshot], Any]
+
+#: Statuses of a fit that has ended by itself, so that there is nothing to continue.
+ENDED = ("converged", "stalled")
 
 
 class Monitor:
@@ -34,6 +39,10 @@ class Monitor:
         self.budget = budget
         self.history: list[dict[str, Any]] = []
         self.has_iterate = False
+        self._seconds_before = 0.0  # of the fit before it was interrupted
+        self._loop: LoopState | None = None
+        self._latest: Saved | None = None  # what a checkpoint would hold, and whether it does
+        self._is_written = False
         self._interrupted = False
         self._previous: Any = None
 
@@ -59,28 +68,98 @@ class Monitor:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the loop began."""
-        return time.perf_counter() - self._start
+        """Seconds since the loop began, without those between an interruption and its continuation."""
+        return self._seconds_before + time.perf_counter() - self._start
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether checkpoints are written, so that an iteration that was cut short must not count."""
+        return self.budget.checkpoint is not None
+
+    def resume(self, loop: LoopState) -> int:
+        """Declare what the loop changes, and restore it if there is a checkpoint; returns the iteration it belongs to.
+
+        The first call of `record` must be for this iteration. A checkpoint has the state that the loop has at a call of
+        `record`, so nothing else may change between that call and the next iteration, unless the loop does it again
+        with the same result when it continues from that call.
+        """
+        checkpoint = self.budget.checkpoint
+        if checkpoint is None:
+            return 0
+        self._loop, saved = loop, checkpoint.take()
+        if saved is None:
+            return 0
+        try:
+            loop.restore(saved.state)
+        except MISFITS as error:
+            raise checkpoint.misfit(error) from error
+        self.history, self._seconds_before = saved.history, saved.seconds
+        self.has_iterate = True
+        return saved.iteration
+
+    def replace(self, loop: LoopState) -> None:
+        """Declare another object as what the loop changes from now on."""
+        self._loop = loop if self._loop is not None else None
 
     def record(
         self, iteration: int, objective: float, gap: float, weights: np.ndarray, intercept: np.ndarray
     ) -> str | None:
         """Record an iteration; returns the status with which the loop must end, or None to continue."""
+        if self._is_recorded(iteration):
+            return self.must_end(iteration)
         rows = count_nonzero_rows(weights)
         snapshot = Snapshot(iteration, self.seconds, objective, gap, rows, _frozen(weights), _frozen(intercept))
         self.history.append(snapshot.row())
-        self.has_iterate = True
+        self._keep(iteration)
         results = [callback(snapshot) for callback in self.budget.callbacks]  # all, even if one ends the fit
         if any(isinstance(result, bool | np.bool_) and result for result in results):
+            self._write()
             return "stopped"
-        return self.must_end(iteration)
+        return self._ending(iteration)
 
     def count(self, iteration: int, gap: float) -> str | None:
         """Record an iteration without computing its objective and weights, which are None in the history."""
+        if self._is_recorded(iteration):
+            return self.must_end(iteration)
         row = {"iteration": iteration, "seconds": self.seconds, "objective": None, "gap": gap, "nonzero_rows": None}
         self.history.append(row)
+        self._keep(iteration)
+        return self._ending(iteration)
+
+    def _ending(self, iteration: int) -> str | None:
+        """Status with which the loop must end, after a checkpoint from which it could continue; None to continue."""
+        status = self.must_end(iteration)
+        if status is not None:
+            self._write()
+        return status
+
+    def _is_recorded(self, iteration: int) -> bool:
+        """Whether this is the iteration that the loop continues from, which callbacks have seen."""
+        return self._loop is not None and bool(self.history) and self.history[-1]["iteration"] == iteration
+
+    def _keep(self, iteration: int) -> None:
+        """Note the state of the loop, and write a checkpoint if it is due."""
         self.has_iterate = True
-        return self.must_end(iteration)
+        checkpoint = self.budget.checkpoint
+        if checkpoint is None:
+            return
+        if self._loop is None:
+            raise OptionError("this solver writes no checkpoints: leave out checkpoint, or use another solver")
+        last = [dict(self.history[-1])]  # which the loop may complete later
+        self._latest, self._is_written = Saved(iteration, self.seconds, last, self._loop.loop_state()), False
+        if checkpoint.is_due():
+            self._write()
+
+    def save(self) -> None:
+        """Write a checkpoint with the state at the last call of `record`, for a fit that ends before its end."""
+        self._write()
+
+    def _write(self) -> None:
+        """Write the last state of the loop, unless that is done."""
+        if self.budget.checkpoint is not None and self._latest is not None and not self._is_written:
+            rows = [row for row in self.history if row["iteration"] < self._latest.iteration]
+            self.budget.checkpoint.write(self._latest._replace(history=[*rows, *self._latest.history]))
+            self._is_written = True
 
     def must_end(self, iteration: int) -> str | None:
         """Status with which the loop must end, or None to continue."""
@@ -109,6 +188,8 @@ class Monitor:
         if is_met is None:
             is_met = certificate.meets(self.budget.tol)
         status = "converged" if is_met else status or "stalled"
+        if status not in ENDED:
+            self._write()
         primal = None if math.isnan(certificate.primal) else certificate.primal
         self.history[-1].update(objective=primal, gap=certificate.value, nonzero_rows=count_nonzero_rows(weights))
         message = explain(status, certificate, self.budget.tol, self.budget.max_iter)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, TypeVar
@@ -44,15 +45,15 @@ class _Shown:
             self._bar.update(self._task, completed=completed, state=state)
         elif self.verbose and time.monotonic() - self._last_line >= SECONDS_PER_LINE:
             self._last_line = time.monotonic()
-            _print(f"{self._last_line - self._start:8.1f} s  {line}")
+            print_line(f"{self._last_line - self._start:8.1f} s  {line}")
 
 
 class Progress(_Shown):
     """Progress of one fit, as the fraction of the way from its first gap to `tol`."""
 
-    def __init__(self, verbose: int, tol: float) -> None:
+    def __init__(self, verbose: int, tol: float, remark: Callable[[], str] = str) -> None:
         super().__init__(verbose, "fitting", 1.0)
-        self.tol, self._first = tol, 0.0
+        self.tol, self.remark, self._first, self._fraction_done = tol, remark, 0.0, 0.0
 
     @property
     def callbacks(self) -> tuple[Any, ...]:
@@ -61,7 +62,13 @@ class Progress(_Shown):
 
     def _show(self, snapshot: Snapshot) -> None:
         state = f"iteration {snapshot.iteration}, objective {snapshot.objective:.6g}, gap {snapshot.gap:.1e}"
-        self._tell(self._fraction(snapshot.gap), state, state)
+        remark = self.remark()
+        self._fraction_done = self._fraction(snapshot.gap)
+        self.note(f"{state}; {remark}" if remark else state)
+
+    def note(self, state: str) -> None:
+        """Show a state beside the bar, or as a line."""
+        self._tell(self._fraction_done, state, state)
 
     def _fraction(self, gap: float) -> float:
         """Fraction of the way from the largest gap to `tol`, on a logarithmic scale."""
@@ -97,15 +104,15 @@ class ProgressiveLines:
         if not self.verbose or not new:
             return
         if is_first:
-            _print(f"{'average':>10} {'since':>10} {'examples':>12} {'pass':>6} {'parents':>8}")
+            print_line(f"{'average':>10} {'since':>10} {'examples':>12} {'pass':>6} {'parents':>8}")
         for row in new:
             average, since = (
                 "-" if row[name] is None else f"{row[name]:.6f}" for name in ("average_loss", "since_last")
             )
-            _print(f"{average:>10} {since:>10} {row['examples']:>12.0f} {row['pass']:>6.0f} {row['parents']:>8.0f}")
+            print_line(f"{average:>10} {since:>10} {row['examples']:>12.0f} {row['pass']:>6.0f} {row['parents']:>8.0f}")
 
 
-def _print(line: str) -> None:
+def print_line(line: str) -> None:
     """Write a line to standard error. A closed standard error must not end the computation."""
     if sys.stderr is not None:  # it is None if the caller has closed it
         with suppress(OSError):

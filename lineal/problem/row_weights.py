@@ -77,7 +77,7 @@ def class_factors(class_weight: Any, classes: np.ndarray, sums: np.ndarray) -> n
     known = classes.tolist()
     unknown = [label for label in class_weight if label not in known]
     if unknown:
-        raise OptionError(f"class_weight names {unknown[0]!r}, which is no class of y: {known[:10]}")
+        raise OptionError(f"class_weight names {unknown[0]!r}, which is not a class of y: {known[:10]}")
     factors = np.array([float(class_weight.get(label, 1.0)) for label in known])
     if not (np.isfinite(factors).all() and (factors >= 0.0).all()):
         raise OptionError("class_weight has a weight that is negative or not finite")

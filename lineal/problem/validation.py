@@ -10,8 +10,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from lineal.core.inputs import check_frame, checked_labels, checked_numbers, is_frame
-from lineal.errors import LinealError
+from lineal.core.inputs import check_frame, checked_labels, checked_numbers, is_frame, is_lazy
+from lineal.errors import LinealError, OptionError
 from lineal.problem.labels import check_present, has_columns, label_sets
 
 #: What scikit-learn takes for "there is no y to check".
@@ -23,6 +23,11 @@ _AS_THEY_ARE = (np.dtype(np.float64), np.dtype(np.float32))
 
 def validated(estimator: Any, X: Any, y: Any = NO_Y, **options: Any) -> Any:
     """scikit-learn's `validate_data`, after checks of what it trusts: sparse structure and masks."""
+    if is_lazy(X):
+        raise OptionError(
+            f"{type(estimator).__name__} needs arrays, and X is a Dask collection: use LinearClassifier, "
+            "LinearClassifierCV or LeastSquaresClassifier, or call X.compute() if it fits in memory"
+        )
     found = checked_numbers(X, "X")
     y = y if isinstance(y, str) and y == NO_Y else checked_labels(y)
     if isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1:
@@ -46,7 +51,7 @@ def explained(X: Any) -> Iterator[None]:
 
 
 def validated_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
-    """Row weights as float64, or None where none are given."""
+    """Row weights as float64, or None if none are given."""
     if sample_weight is None:
         return None
     return _check_sample_weight(checked_numbers(sample_weight, "sample_weight"), X, dtype=np.float64)

@@ -16,6 +16,7 @@ Memory: 16d² bytes for Σ̂ and its factor, T·(d + mk)·k weights after T iter
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -32,6 +33,8 @@ from lineal.numerics.projections import PROJECTIONS
 from lineal.numerics.ridge import Moments, Ridge
 from lineal.problem import steps
 from lineal.problem.budget import Budget
+from lineal.problem.checkpoint import Checkpoint
+from lineal.problem.loop_state import LoopState
 from lineal.problem.monitor import Callback, Monitor
 from lineal.problem.solution import Run
 
@@ -65,36 +68,67 @@ def solve(
     min_gain: float = MIN_GAIN,
     max_time: float | None = None,
     callbacks: Iterable[Callback] = (),
+    checkpoint: Checkpoint | None = None,
 ) -> Calibrated:
     """Learn to predict the labels of the rows of an engine."""
     (d, k), dtype = (engine.shape[1], engine.n_columns), engine.dtype
     replayed = Replayed(Calibration(tuple(basis), onto), k)
     ridge = Ridge(Moments.of_rows(engine, fit_intercept), alpha, rounding=float(np.finfo(dtype).eps))
-    W_all: tuple[np.ndarray, ...] = ()
-    b_all: tuple[np.ndarray, ...] = ()
-    V_all: tuple[np.ndarray, ...] = ()
-    predictions = engine.state(replayed, W_all, b_all, V_all)
-    error = first = float(engine.sum(error_of, states=(predictions,))[0])
-    with Monitor(Budget(max_iter=max_iter, max_time=max_time, callbacks=tuple(callbacks))) as monitor:
-        status = monitor.record(0, error, np.nan, np.zeros((d, k)), np.zeros(k))
-        while status is None and error > NOTHING_LEFT * first:
+    run = _Run(0.0)
+    predictions = engine.state(replayed, *run.iterations)
+    run.error = first = float(engine.sum(error_of, states=(predictions,))[0])
+    budget = Budget(max_iter=max_iter, max_time=max_time, callbacks=tuple(callbacks), checkpoint=checkpoint)
+    with Monitor(budget) as monitor:
+        if monitor.resume(run):
+            predictions = engine.state(replayed, *run.iterations)
+            W, b = run.weights[-1], run.intercepts[-1]
+        else:
+            W, b = np.zeros((d, k)), np.zeros(k)
+        status = monitor.record(len(run.weights), run.error, np.nan, W, b)
+        while status is None and run.error > NOTHING_LEFT * first and not run.gains_less_than(min_gain):
+            W_all, b_all, V_all = run.iterations
             W, b = ridge.solve(*engine.sum(residual_products, states=(predictions,)))
             moved = predictions.to((*W_all, W), (*b_all, b), V_all)
             squares, products = engine.sum(AddScores(replayed.calibration), W, b, states=(moved,))
             V = best_map(squares, products, dtype)
             moved = predictions.to((*W_all, W), (*b_all, b), (*V_all, V))
-            before, (error,) = error, engine.sum(Project(replayed.calibration), V, states=(moved,))
-            if not error < before:  # the ridge prevents any further gain: this iteration is not kept
+            (error,) = engine.sum(Project(replayed.calibration), V, states=(moved,))
+            if not error < run.error:  # the ridge prevents any further gain: this iteration is not kept
                 break
-            W_all, b_all, V_all = (*W_all, W), (*b_all, b), (*V_all, V)
-            status = monitor.record(len(W_all), float(error), np.nan, W, b)
-            if before - error < min_gain * before:
-                break
+            run.add(W, b, V, float(error))
+            status = monitor.record(len(run.weights), run.error, np.nan, W, b)
+    W_all, b_all, V_all = run.iterations
     status = status or "converged"
     if not W_all:
         W_all, b_all, V_all = _constant(engine, len(basis))
     message = _explain(status, max_iter, min_gain)
     return Calibrated(monitor.history, status, message, np.stack(W_all), np.stack(b_all), np.stack(V_all))
+
+
+class _Run(LoopState):
+    """The iterations so far, their last mean squared error, and the one before."""
+
+    state_names = ("weights", "intercepts", "maps", "error", "error_before")
+
+    def __init__(self, error: float) -> None:
+        self.error, self.error_before = error, math.inf
+        self.weights: tuple[np.ndarray, ...] = ()
+        self.intercepts: tuple[np.ndarray, ...] = ()
+        self.maps: tuple[np.ndarray, ...] = ()
+
+    @property
+    def iterations(self) -> tuple[tuple[np.ndarray, ...], ...]:
+        """Weights, intercepts and maps."""
+        return self.weights, self.intercepts, self.maps
+
+    def add(self, W: np.ndarray, b: np.ndarray, V: np.ndarray, error: float) -> None:
+        """Add an iteration."""
+        self.weights, self.intercepts, self.maps = (*self.weights, W), (*self.intercepts, b), (*self.maps, V)
+        self.error_before, self.error = self.error, error
+
+    def gains_less_than(self, fraction: float) -> bool:
+        """Whether the last iteration gained less than this fraction of the error before."""
+        return self.error_before < math.inf and self.error_before - self.error < fraction * self.error_before
 
 
 def best_map(squares: np.ndarray, products: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from lineal.engine.state import RowState
-from lineal.numerics.best_iterate import descend
+from lineal.numerics.best_iterate import Descent, descend
 from lineal.numerics.composite import Composite, Update
 from lineal.numerics.momentum import Momentum
 from lineal.numerics.smooth_only import check_smooth_loss
@@ -52,13 +52,19 @@ def solve(objective: Objective, budget: Budget, start: Start, options: FistaOpti
         return descend(_Descent(composite, objective.theta_of(start), options), monitor)
 
 
-class _Descent:
-    """Iterate θ and extrapolated point y, with their scores, and the curvature L."""
+class _Descent(Descent):
+    """Iterate θ and extrapolated point y, with their scores, and the curvature L.
+
+    `before` and `length` say how y was computed, from which its scores can be computed again.
+    """
+
+    state_names = ("theta", "y", "shift", "value", "curvature", "momentum", "before", "shift_before", "length")
 
     def __init__(self, composite: Composite, theta: np.ndarray, options: FistaOptions) -> None:
         self.composite, self.searches, self.restarts = composite, options.step == "line_search", options.restart
         self.theta = self.y = composite.inside(theta)
-        self.shift = composite.shift(self.theta)
+        self.shift = self.shift_before = composite.shift(self.theta)
+        self.before, self.length = self.theta, 0.0
         self.scores = self.scores_of_y = composite.scores(self.theta, self.shift)
         self.value, self.momentum = composite.loss(self.scores) + composite.penalty(self.theta), Momentum()
         check_finite(self.value, "the objective at the starting point")
@@ -99,9 +105,22 @@ class _Descent:
         if is_uphill and may_decrease:
             self.curvature *= 0.5
         length = self.momentum.following(is_uphill)
-        self.y, self.scores_of_y = update.theta, scores
+        self.before, self.shift_before, scores_before = self.theta, self.shift, self.scores
+        self.theta, self.shift, self.scores, self.length = update.theta, update.shift, scores, length
+        self.y = self.theta
         if length > 0.0:
-            self.y = extrapolated(self.theta, update.theta, length, self.composite.threads)
-            shift = update.shift + length * (update.shift - self.shift)
-            self.scores_of_y = self.composite.extrapolated_scores(self.scores, scores, length, self.y, shift)
-        self.theta, self.shift, self.scores = update.theta, update.shift, scores
+            self.y = extrapolated(self.before, self.theta, length, self.composite.threads)
+        self._score_y(scores_before)
+
+    def _score_y(self, before: RowState) -> None:
+        """Compute the scores of y, from those of the iterate and of the one before."""
+        self.scores_of_y = self.scores
+        if self.length > 0.0:
+            shift = self.shift + self.length * (self.shift - self.shift_before)
+            self.scores_of_y = self.composite.extrapolated_scores(before, self.scores, self.length, self.y, shift)
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore the iterates, and compute their scores."""
+        super().restore(state)
+        self.scores = self.composite.scores(self.theta, self.shift)
+        self._score_y(self.composite.scores(self.before, self.shift_before))

@@ -36,6 +36,7 @@ from lineal.numerics.precondition import ridge_of, second_moment
 from lineal.numerics.smooth_only import check_smooth
 from lineal.numerics.vectors import dot, extrapolated
 from lineal.problem.budget import Budget
+from lineal.problem.loop_state import LoopState
 from lineal.problem.monitor import Monitor
 from lineal.problem.objective import Objective, check_finite
 from lineal.problem.solution import Solution
@@ -81,8 +82,9 @@ def solve(objective: Objective, budget: Budget, start: Start, options: LeastSqua
                 iteration, descent.value, estimate, *objective.split(centred.outside(descent.point))
             )  # fmt: skip
 
-        iteration, estimate = 0, gap.estimate(descent.value, descent.gradient)
-        status = record(0, estimate)
+        iteration = monitor.resume(_Both(descent, gap))
+        estimate = gap.estimate(descent.value, descent.gradient)
+        status = record(iteration, estimate)
         while not gap.is_reached(descent.point, estimate) and status is None:
             if not descent.advance(factor):
                 status = "stalled"
@@ -94,7 +96,16 @@ def solve(objective: Objective, budget: Budget, start: Start, options: LeastSqua
     return monitor.finish(*objective.split(centred.outside(descent.point)), certificate, status)
 
 
-class Descent:
+class _Both(LoopState):
+    """State of the loop: the iterations, and when the next certificate is computed."""
+
+    state_names = ("descent", "gap")
+
+    def __init__(self, descent: Descent, gap: GapEstimate) -> None:
+        self.descent, self.gap = descent, gap
+
+
+class Descent(LoopState):
     """The iterations of Algorithm 1 by W and b̃, plain or accelerated.
 
     Attributes
@@ -103,6 +114,8 @@ class Descent:
     reached : where the last update led, before momentum was added.
     value, gradient : F and its gradient at `point`.
     """
+
+    state_names = ("point", "reached", "value", "gradient", "momentum")
 
     def __init__(self, centred: Centred, point: np.ndarray, is_accelerated: bool, threads: int) -> None:
         self.centred, self.threads = centred, threads
@@ -146,8 +159,10 @@ def _majorant(centred: Centred) -> Factor:
     return _Matrix(centred).factor(bound)
 
 
-class _Adaptive:
+class _Adaptive(LoopState):
     """Inverse of c·Σ̂ + αI for a curvature c that is adapted to the updates."""
+
+    state_names = ("curvature", "steps")
 
     def __init__(self, centred: Centred, seed: int) -> None:
         loss, engine = centred.objective.loss, centred.objective.engine
@@ -157,6 +172,11 @@ class _Adaptive:
         self.smallest, self.largest = 1e-8 * self.curvature, 1e2 * self.curvature
         self.factor = self.matrix.factor(self.curvature)
         self.steps = 0
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore the curvature, and factorise the matrix for it."""
+        super().restore(state)
+        self.factor = self.matrix.factor(self.curvature)
 
     def solve(self, gradient: np.ndarray) -> np.ndarray:
         """Product of (c·Σ̂ + αI)⁻¹ with a gradient."""

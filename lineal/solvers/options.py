@@ -71,7 +71,7 @@ class BlockOptions(SolverOptions):
                 )
             return self
         if self.searches and self.constant != "tight":
-            raise OptionError("constant has no meaning with step='line_search': use step='constant'")
+            raise OptionError("constant has no effect with step='line_search': use step='constant'")
         if self.method == "parallel" and self.searches:
             raise OptionError("method='parallel' needs step='constant': a line search handles one group at a time")
         if self.method == "parallel" and self.shrinking:
@@ -91,13 +91,15 @@ class FistaOptions(SolverOptions):
         "spectral", ("spectral", "trace"),
         "upper bound for step=constant: spectral, from the largest eigenvalue of X'X, or trace, which is looser",
     )  # fmt: skip
-    restart: bool = option(True, "restart the momentum whenever it points uphill; False is FISTA as first published")
+    restart: bool = option(
+        True, "restart the momentum whenever the objective increases along it; False is FISTA as first published"
+    )
 
     def checked(self) -> FistaOptions:
         """Return these options, or raise an error that names the first one that is not valid."""
         super().checked()
         if self.step == "line_search" and self.constant != "spectral":
-            raise OptionError("constant has no meaning with step='line_search': use step='constant'")
+            raise OptionError("constant has no effect with step='line_search': use step='constant'")
         return self
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from lineal.numerics.best_iterate import descend
+from lineal.numerics.best_iterate import Descent, descend
 from lineal.numerics.composite import Composite
 from lineal.numerics.smooth_only import check_smooth_loss
 from lineal.problem.budget import Budget
@@ -59,8 +59,10 @@ def solve(objective: Objective, budget: Budget, start: Start) -> Solution:
         return descend(_Descent(composite, objective.theta_of(start)), monitor)
 
 
-class _Descent:
+class _Descent(Descent):
     """Iterate θ with its scores, objective and gradient, and the curvature L."""
+
+    state_names = ("theta", "shift", "value", "recent", "curvature")
 
     def __init__(self, composite: Composite, theta: np.ndarray) -> None:
         self.composite, self.theta = composite, composite.inside(theta)
@@ -73,6 +75,12 @@ class _Descent:
         self.noise = 4.0 * float(np.finfo(self.theta.dtype).eps)
         self.curvature = first = composite.typical_curvature()
         self.bounds = (first / CURVATURE_RANGE, first * CURVATURE_RANGE)
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore the iterate, and compute its scores and gradient."""
+        super().restore(state)
+        self.scores = self.composite.scores(self.theta, self.shift)
+        self.gradient = self.composite.gradient(self.scores)
 
     def advance(self) -> bool:
         """Do one iteration; returns False if no progress is possible in this precision."""

@@ -58,6 +58,7 @@ class StagewiseClassifier(ModelClassifier):
         n_jobs: int | None = None,
         random_state: int | None = None,
         verbose: int = 0,
+        checkpoint: str | None = None,
         warm_start: bool = False,
         callbacks: Iterable[Any] = (),
     ) -> None:
@@ -77,6 +78,7 @@ class StagewiseClassifier(ModelClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.checkpoint = checkpoint
         self.warm_start = warm_start
         self.callbacks = callbacks
 
@@ -84,7 +86,7 @@ class StagewiseClassifier(ModelClassifier):
         """Train on X (n, d) and y (n,) or, for label sets, an (n, k) indicator matrix."""
         options = self._options(StagewiseOptions)
         X, y, sample_weight = self._validated(X, y, sample_weight)
-        start = getattr(self, "model_", None) if self.warm_start else None
+        start = self._model_or_none() if self.warm_start else None
         model, run = fit_stagewise(X, y, options, sample_weight=sample_weight, start=start, callbacks=self.callbacks)
         self._keep(model, run)
         self.n_iter_ = max(1, model.n_blocks)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -16,8 +17,20 @@ from lineal.core import rng
 from lineal.core.threads import blas_limit, thread_count
 from lineal.engine.local import LocalEngine
 from lineal.errors import DataError, OptionError
+from lineal.features.chain import Chain
+from lineal.features.contracts import (
+    HasParameters,
+    KnowsWidth,
+    Makes,
+    NeedsResidual,
+    Prepares,
+    Seeded,
+    TakesParameters,
+)
 from lineal.features.rows import design_of
-from lineal.problem.monitor import Callback, checked_callbacks
+from lineal.problem.checkpoint import Checkpoint, checkpoint_of
+from lineal.problem.fingerprint import Fingerprint, of_rows
+from lineal.problem.monitor import ENDED, Callback, checked_callbacks
 from lineal.problem.progress import Steps
 from lineal.problem.row_weights import row_weights
 from lineal.problem.solution import NO_CERTIFICATE, Run, Snapshot
@@ -46,7 +59,7 @@ def fit_stagewise(
     Memory: that of `solvers/stagewise/stagewise.py`, and X in float32 where it is float64 and the precision is not.
     """
     options = options.checked()
-    callbacks = checked_callbacks(callbacks)
+    callbacks, checkpoint = checked_callbacks(callbacks), checkpoint_of(options)
     X = _rows(X, options.precision)
     encoded = encode(y, direct=False, class_names=class_names)
     weights = row_weights(sample_weight, options.class_weight, encoded, X.shape[0])
@@ -60,6 +73,8 @@ def fit_stagewise(
         data = _Data.of(X, encoded, weights, options)
         _check_memory(maker_of(generator), X.shape[0], options)
         model = start if start is not None else _empty(generator, data, encoded, options)
+        if checkpoint is not None:
+            checkpoint.match(_fingerprint(model, data, options))
 
         stages = 0
 
@@ -69,12 +84,15 @@ def fit_stagewise(
             steps.done = stages
             steps.step(f"loss {snapshot.objective:.5g}")
 
-        return _members(model, data, options, (show, *callbacks))
+        model, run = _members(model, data, options, (show, *callbacks), checkpoint)
+    if checkpoint is not None and run.status in ENDED:
+        checkpoint.remove()
+    return model, run
 
 
 @dataclass(frozen=True)
 class _Data:
-    """The rows with their labels and weights; `held_out` are the weights of held-out rows, which the engine has not."""
+    """Rows with labels and weights; `held_out` has the weights of held-out rows, which are zero in the engine."""
 
     engine: LocalEngine
     held_out: np.ndarray | None
@@ -96,27 +114,33 @@ class _Data:
 
 
 def _members(
-    model: StagewiseModel, data: _Data, options: StagewiseOptions, callbacks: tuple[Callback, ...]
+    model: StagewiseModel,
+    data: _Data,
+    options: StagewiseOptions,
+    callbacks: tuple[Callback, ...],
+    checkpoint: Checkpoint | None,
 ) -> tuple[StagewiseModel, Run]:
-    """Fit the members one after the other."""
-    members: list[list[Stage]] = []
+    """Fit the members one after the other; each is a phase of the checkpoint, which has those before as facts."""
     maker = maker_of(model.generator)
-    history: list[dict[str, float]] = []
-    status, message, seconds = "converged", "", 0.0
+    status, message = "converged", ""
     free = _first_free(maker, [stage for member in model.members for stage in member], int(options.block_size))
     begun = [*model.members, *([] for _ in range(int(options.n_models) - len(model.members)))]
-    for number, member in enumerate(begun):
+    done = _Done([], [], 0.0, free) if checkpoint is None else _Done.of(checkpoint, free)
+    members, history, seconds, free = done
+    for number, member in list(enumerate(begun))[len(members) :]:
         left = None if options.max_time is None else options.max_time - seconds
         if status != "converged" or (left is not None and left <= 0.0):
             members.append(member)
             continue
         missing = max(0, int(options.n_blocks) - len(member))
+        if checkpoint is not None:
+            checkpoint.enter(f"model {number}", _Done(members, history, seconds, free).facts())
         found = stagewise.solve(
             data.engine, model.generator, model.start, before=member, is_independent=data.is_independent,
             update=options.update, alpha=options.alpha, stage_size=int(options.block_size), n_stages=missing,
             first_stage=free, inner_iter=50 if options.inner_iter is None else int(options.inner_iter),
             held_out=data.held_out, patience=5 if options.patience is None else int(options.patience),
-            feature_memory=int(options.block_memory), max_time=left, callbacks=callbacks,
+            feature_memory=int(options.block_memory), max_time=left, callbacks=callbacks, checkpoint=checkpoint,
         )  # fmt: skip
         free += missing
         members.append([*member, *found.stages])
@@ -131,14 +155,68 @@ def _members(
     return model, Run(history, status, message)
 
 
+class _Done(NamedTuple):
+    """Members that are finished, their history and seconds, and the first number of features that is not used."""
+
+    members: list[list[Stage]]
+    history: list[dict[str, float]]
+    seconds: float
+    free: int
+
+    @staticmethod
+    def of(checkpoint: Checkpoint, free: int) -> _Done:
+        """What a checkpoint says is done; nothing if there is none."""
+        _, facts = checkpoint.found_phase or ("", None)
+        if facts is None:
+            return _Done([], [], 0.0, free)
+        members = [[Stage(**parts) for parts in member] for member in facts["members"]]
+        return _Done(members, facts["history"], facts["seconds"], facts["free"])
+
+    def facts(self) -> dict[str, Any]:
+        """Plain values and arrays."""
+        members = [[stage.parts() for stage in member] for member in self.members]
+        return {**self._asdict(), "members": members, "history": list(self.history)}
+
+
+def _fingerprint(model: StagewiseModel, data: _Data, options: StagewiseOptions) -> Fingerprint:
+    """Facts by which a fit is recognised. Another number of stages is not another fit, if there is one member."""
+    names = (
+        "update", "block_size", "alpha", "inner_iter", "validation_fraction", "patience", "n_models", "precision",
+        "random_state",
+    )  # fmt: skip
+    return {
+        "solver": "stagewise",
+        "generator": _text_of(model.generator),
+        **{name: getattr(options, name) for name in names},
+        "n_blocks": None if options.n_models == 1 else int(options.n_blocks),
+        "number of stages at the start": sum(map(len, model.members)),
+        **of_rows(data.engine),
+    }
+
+
+def _text_of(generator: Any) -> str:
+    """A generator with its parameters, as text; threads are no parameter of the features."""
+    if isinstance(generator, (list, tuple)):
+        return f"[{', '.join(map(_text_of, generator))}]"
+    if isinstance(generator, np.ndarray):
+        return hashlib.blake2b(np.ascontiguousarray(generator).tobytes(), digest_size=8).hexdigest()
+    if generator is None or isinstance(generator, bool | int | float | str | np.generic):
+        return str(generator)
+    if isinstance(generator, Chain):
+        return " + ".join(map(_text_of, generator.steps_))
+    values = generator.get_params(deep=False) if isinstance(generator, HasParameters) else {}
+    given = [f"{name}={_text_of(value)}" for name, value in values.items() if not name.endswith("n_jobs")]
+    return f"{type(generator).__name__}({', '.join(given)})"
+
+
 def _first_free(maker: Any, taken: list[Stage], size: int) -> int:
-    """Number of the first batch of features, of a size, that stages have not used.
+    """Number of the first batch of this size that no stage has used.
 
     Blocks of a generator whose features come to an end are slices of them: those of another size go on where the last
     one ended, or less than a batch before. Numbers of others are seeds.
     """
-    is_sliced = not getattr(maker, "needs_residual", False) and hasattr(maker, "width_of")
-    if is_sliced and maker.width_of(1 << 40, size) == 0:
+    needs_residual = isinstance(maker, NeedsResidual) and maker.needs_residual
+    if not needs_residual and isinstance(maker, KnowsWidth) and maker.width_of(1 << 40, size) == 0:
         return max(((stage.number + 1) * stage.size for stage in taken), default=0) // size
     return max((stage.number for stage in taken), default=-1) + 1
 
@@ -161,22 +239,22 @@ def _rows(X: Any, precision: str) -> Any:
 
 
 def _given(options: StagewiseOptions, X: Any) -> Any:
-    """The generator of the options, or one that suits the rows, not prepared."""
+    """Generator of the options, or the default one for these rows, not prepared."""
     given = automatic(sparse.issparse(X), X.shape[1]) if options.generator is None else options.generator
     if isinstance(given, str):
         return features.parse(given)
-    if isinstance(given, type) or not (hasattr(given, "prepare") and hasattr(given, "make")):
+    if isinstance(given, type) or not (isinstance(given, Prepares) and isinstance(given, Makes)):
         raise OptionError(f"generator={given!r} makes no features: it needs `prepare` and `make`")
     return given
 
 
 def _generator(options: StagewiseOptions, X: Any, seed: int) -> Any:
-    """The generator of the options, prepared with X; what was given stays as it was."""
+    """Copy of the generator of the options, prepared with X."""
     from sklearn.base import clone
 
     given = _given(options, X)
-    made: Any = clone(given) if hasattr(given, "get_params") else copy.deepcopy(given)
-    if options.n_jobs is not None and hasattr(made, "set_params"):  # a generator's own number of threads goes first
+    made: Any = clone(given) if isinstance(given, HasParameters) else copy.deepcopy(given)
+    if options.n_jobs is not None and isinstance(made, TakesParameters):  # its own number of threads goes first
         open_ = [name for name, value in made.get_params().items() if name.endswith("n_jobs") and value is None]
         made.set_params(**dict.fromkeys(open_, options.n_jobs))
     made.prepare(X, seed)
@@ -186,7 +264,7 @@ def _generator(options: StagewiseOptions, X: Any, seed: int) -> Any:
 def _check_memory(maker: Any, n: int, options: StagewiseOptions) -> None:
     """Refuse stages whose matrices do not fit into the available memory."""
     size = int(options.block_size)
-    p = maker.width_of(0, size) if hasattr(maker, "width_of") else size
+    p = maker.width_of(0, size) if isinstance(maker, KnowsWidth) else size
     needed = 24 * p * p + min(n * p * np.dtype(options.precision).itemsize, int(options.block_memory))
     available = memory.available_memory() if needed >= memory.WORTH_ASKING else None
     if available is not None and needed > available:
@@ -197,7 +275,7 @@ def _check_memory(maker: Any, n: int, options: StagewiseOptions) -> None:
 
 
 def _empty(generator: Any, data: _Data, encoded: Encoded, options: StagewiseOptions) -> StagewiseModel:
-    """The model before the first stage: the means of the labels, or their logarithms."""
+    """Model before the first stage, which predicts the means of the labels, or their logarithms."""
     k = encoded.n_columns
     means = np.clip(data.engine.sum(LabelWeights(k))[0], 1e-9, 1.0 - 1e-9)
     if options.update == "softmax":
@@ -209,7 +287,7 @@ def _empty(generator: Any, data: _Data, encoded: Encoded, options: StagewiseOpti
 
 
 def _goes_on(start: StagewiseModel, encoded: Encoded, X: Any, options: StagewiseOptions) -> bool:
-    """Whether stages can be added to a model: it must be what these options would have begun with."""
+    """Whether stages can be added to a model, because these options would have started in the same way."""
     seed = int(options.random_state or 0)
     return (
         np.array_equal(start.classes, encoded.classes)
@@ -218,25 +296,25 @@ def _goes_on(start: StagewiseModel, encoded: Encoded, X: Any, options: Stagewise
         and start.update == options.update
         and len(start.members) <= options.n_models  # an interrupted fit has fewer
         and start.dtype == options.precision
-        and getattr(start.generator, "seed_", seed) == seed
+        and (not isinstance(start.generator, Seeded) or start.generator.seed_ == seed)
         and _are_alike(_given(options, X), start.generator)
     )
 
 
 def _are_alike(one: Any, other: Any) -> bool:
-    """Whether parameters are equal, or generators have equal parameters; threads are no parameter of the features."""
+    """Whether parameters are equal, or generators have equal parameters except the number of threads."""
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):  # files have lists only
         return len(one) == len(other) and all(map(_are_alike, one, other))
-    if hasattr(one, "prepare") or hasattr(one, "get_params"):
+    if isinstance(one, (Prepares, HasParameters)):
         if type(one) is not type(other):
             return False
-        mine, others = (step.get_params(deep=False) if hasattr(step, "get_params") else {} for step in (one, other))
+        mine, others = (step.get_params(deep=False) if isinstance(step, HasParameters) else {} for step in (one, other))
         return all(_are_alike(value, others[name]) for name, value in mine.items() if name != "n_jobs")
     return one is other or bool(np.array_equal(one, other))
 
 
 def _held_out(fraction: float | None, weights: np.ndarray, seed: int) -> np.ndarray:
-    """Rows to measure on, ascending: a fraction of those that have weight."""
+    """Indices of the held-out rows, ascending: a fraction of the rows with a weight above zero."""
     if fraction is None:
         return np.zeros(0, np.int64)
     order = np.flatnonzero(weights > 0.0)

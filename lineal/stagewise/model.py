@@ -1,4 +1,4 @@
-"""A model of stagewise regression: a generator with its seeds, and the weights of every stage."""
+"""Model of stagewise regression: a generator with its seeds, and the weights of every stage."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from lineal.data.dataset import Schema
+from lineal.features.contracts import KnowsWidth, PreparedForColumns
 from lineal.models.predictor import Predictor, score_columns
 from lineal.numerics.links import probabilities, sigmoid
-from lineal.problem.solution import Certificate
 from lineal.solvers.stagewise import UPDATES
 from lineal.solvers.stagewise.features import Stage, StageFeatures, maker_of, remade, through
 from lineal.solvers.stagewise.running import after_stages
@@ -22,7 +21,7 @@ KEPT_STAGES = 64
 
 @dataclass(frozen=True)
 class StagewiseModel(Predictor):
-    """Stages of generated features; features are made anew for the rows to predict.
+    """Stages of generated features, which are made again for the rows to predict.
 
     Attributes
     ----------
@@ -31,7 +30,7 @@ class StagewiseModel(Predictor):
     start : (k,) predictions or raw scores before the first stage.
     update : how stages were fitted: "linear", "calibrated" or "softmax".
     columns : d, of the rows that it takes.
-    classes, is_multilabel, feature_names, schema, options, status : as for `Model`.
+    classes, is_multilabel, feature_names, schema, options, certificate, status : as for `Model`.
 
     Memory: (p + 1)·k numbers per stage and what the generator learnt. Predictions of m rows add CHUNK_BYTES of features
     and m·k numbers; of up to KEPT_STAGES stages, what makes their features (d·p numbers for dense random frequencies)
@@ -45,22 +44,17 @@ class StagewiseModel(Predictor):
     classes: np.ndarray
     columns: int
     is_multilabel: bool = False
-    feature_names: list[str] | None = None
-    schema: Schema | None = None
-    options: dict[str, Any] = field(default_factory=dict)
-    certificate: Certificate | None = None
-    status: str = ""
     _made: dict[tuple[int, int], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     kind = "stagewise"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what makes the features, which seeds make again."""
+        """State for pickling, without the batches, which are made again from seeds."""
         return {**self.__dict__, "_made": {}}
 
     @property
     def n_features(self) -> int:
-        """d."""
+        """Number of features, d."""
         return self.columns
 
     @property
@@ -70,27 +64,27 @@ class StagewiseModel(Predictor):
 
     @property
     def n_blocks(self) -> int:
-        """Stages of all members."""
+        """Number of stages of all members."""
         return sum(map(len, self.members))
 
     @property
     def n_generated(self) -> int:
-        """Generated features of all stages."""
+        """Number of generated features of all stages."""
         extra = 3 * len(self.start) if self.update == "calibrated" else 0
         return sum(len(stage.weights) - extra for member in self.members for stage in member)
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether scores are raw scores that were fitted by their likelihood."""
+        """Whether scores become probabilities: those of softmax stages do."""
         return self.update == "softmax"
 
     @property
     def why_no_probabilities(self) -> str:
-        """Why there are no probabilities, and what to do."""
+        """Reason why the model has no probabilities, for messages."""
         return f"update {self.update!r} gives scores, not probabilities: train with update='softmax'"
 
     def summary(self) -> dict[str, Any]:
-        """What distinguishes this model from others, in plain values."""
+        """Facts about this kind of model, as plain values."""
         return {
             "update": self.update,
             "generator": repr(self.generator),
@@ -100,7 +94,7 @@ class StagewiseModel(Predictor):
         }
 
     def raw_scores(self, X: Any) -> np.ndarray:
-        """Scores (n, k), such that zero is the border where columns are independent."""
+        """Scores (n, k); if columns are independent, zero is the decision boundary."""
         total = self.running(X, self.members[0])
         for member in self.members[1:]:
             total += self.running(X, member)
@@ -119,7 +113,7 @@ class StagewiseModel(Predictor):
         return after_stages(through(self.generator, X), self.start, fitted, self.update)
 
     def _made_by(self, maker: Any, stage: Stage) -> Any:
-        """What makes the features of a stage, kept for the next prediction."""
+        """Batch of features of a stage, kept for the next prediction."""
         place = stage.number, stage.size
         if place in self._made:
             return self._made[place]
@@ -130,13 +124,13 @@ class StagewiseModel(Predictor):
         return made
 
     def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
-        """What `predict_proba` gives for these scores."""
+        """Probabilities for these scores."""
         is_multiclass = not (self.is_binary or self.is_multilabel)
         P = probabilities("softmax", scores, is_multiclass)
         return np.stack([sigmoid(-scores.astype(np.float64)), P], axis=1) if self.is_binary else P
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file; the file appears whole or not at all."""
+        """Write the model to a file atomically."""
         from lineal.models.file import save
 
         save(self, path)
@@ -144,7 +138,7 @@ class StagewiseModel(Predictor):
     # --- on disk
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """JSON values and tensors besides what all models have: weights of all stages below each other."""
+        """JSON values and tensors that only this kind of model has; the weights of all stages are stacked."""
         from lineal.features.serial import pack, to_parts
 
         generator, tensors = to_parts(self.generator)
@@ -167,7 +161,7 @@ class StagewiseModel(Predictor):
 
     @staticmethod
     def from_parts(values: dict[str, Any], tensors: dict[str, np.ndarray], common: dict[str, Any]) -> StagewiseModel:
-        """Inverse of `to_parts`; a ValueError says what does not fit."""
+        """Inverse of `to_parts`; raises a ValueError if the parts do not fit."""
         from lineal.features.serial import from_parts, unpack
 
         if not all(isinstance(block, list) and len(block) == 4 for block in values["blocks"]):
@@ -208,11 +202,11 @@ class StagewiseModel(Predictor):
         return model
 
     def check_blocks(self) -> None:
-        """A ValueError where the generator would not make as many features as there are weights.
+        """Raise a ValueError if the generator would not make as many features as there are weights.
 
         Only stages that hold their own features are made: no number in a file takes memory.
         """
-        if getattr(self.generator, "n_columns_", self.n_features) != self.n_features:
+        if isinstance(self.generator, PreparedForColumns) and self.generator.n_columns_ != self.n_features:
             raise ValueError("the generator takes another number of features")
         maker = maker_of(self.generator)
         for stage in (stage for member in self.members for stage in member):
@@ -220,7 +214,7 @@ class StagewiseModel(Predictor):
                 raise ValueError(f"block {stage.number} has a size of {stage.size}")
             if stage.state:
                 self._made_by(maker, stage)
-            elif hasattr(maker, "width_of"):
+            elif isinstance(maker, KnowsWidth):
                 self._check_width(stage, maker.width_of(stage.number, stage.size))
 
     def _check_width(self, stage: Stage, width: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from lineal import features
 from lineal.errors import OptionError, unknown_value
 from lineal.solvers.stagewise import UPDATES
-from lineal.system.options import Options, option
+from lineal.system.options import Options, checkpoint_option, need_checkpoint, option
 
 #: Columns of a dense X beyond which the automatic generator projects to principal components first.
 MANY_COLUMNS = 64
@@ -21,7 +21,7 @@ DENSE_MANY, DENSE_FEW, SPARSE = "pca:stress=0.3+fourier:variant=orthogonal", "fo
 
 
 def automatic(is_sparse: bool, columns: int) -> str:
-    """The generator of rows for which none is given."""
+    """Default generator for rows of this kind."""
     return SPARSE if is_sparse else DENSE_MANY if columns > MANY_COLUMNS else DENSE_FEW
 
 
@@ -35,22 +35,27 @@ class StagewiseOptions(Options):
         "columns), frequency for sparse ones",
     )  # fmt: skip
     update: str = option("linear", f"how a stage is fitted: {', '.join(UPDATES)}")
-    block_size: int = option(2048, "features per stage")
-    n_blocks: int = option(20, "stages at most")
-    alpha: float = option(1e-7, "ridge of a stage, alpha/2 times the squares of its weights beside the mean loss")
-    inner_iter: int | None = option(None, "iterations per stage of update 'softmax'; None means 50")
+    block_size: int = option(2048, "number of features per stage")
+    n_blocks: int = option(20, "maximum number of stages")
+    alpha: float = option(1e-7, "ridge of a stage: alpha/2 times the sum of squared weights is added to the mean loss")
+    inner_iter: int | None = option(None, "number of iterations per stage with update 'softmax'; None means 50")
     validation_fraction: float | None = option(
-        None, "fraction of rows held out, to stop when their error stops falling"
+        None, "fraction of rows to hold out; the fit stops when their error no longer decreases"
     )
-    patience: int | None = option(None, "stages without a lower error of held-out rows that end the fit; None means 5")
-    n_models: int = option(1, "models with different features, whose scores are averaged")
-    class_weight: str | dict[Any, float] | None = option(None, "None, 'balanced', or a dict of weights of the classes")  # noqa: RUF009
+    patience: int | None = option(
+        None, "stop after this many stages without a lower error on held-out rows; None means 5"
+    )
+    n_models: int = option(1, "number of models with different features, whose scores are averaged")
+    class_weight: str | dict[Any, float] | None = option(None, "None, 'balanced', or a dict of class weights")  # noqa: RUF009
     precision: str = option("float32", "precision of features and weights: float32 or float64")
-    block_memory: int = option(1 << 30, "bytes of features of a stage that may be kept, or they are made for each pass")
-    max_time: float | None = option(None, "seconds at most; the stages so far are kept")
-    n_jobs: int | None = option(None, "threads; None or -1 means all cores")
+    block_memory: int = option(
+        1 << 30, "number of bytes for the features of a stage; if they need more, they are computed in every pass"
+    )
+    max_time: float | None = option(None, "time limit in seconds; the stages so far are kept")
+    n_jobs: int | None = option(None, "number of threads; None or -1 means all cores")
     random_state: int | None = option(None, "seed of the features and of the rows held out")
     verbose: int = option(0, "1 shows progress: a bar on a terminal, lines elsewhere")
+    checkpoint: str | None = checkpoint_option()
 
     def checked(self) -> StagewiseOptions:
         """Return these options, or raise an error that names the first one that is not valid."""
@@ -62,19 +67,20 @@ class StagewiseOptions(Options):
             features.parse(self.generator)
         self.need_common("alpha", "max_time", "random_state")
         for name in ("block_size", "n_models"):
-            self.need(name, lambda v: operator.index(v) >= 1, "a whole number ≥ 1")
+            self.need(name, lambda v: operator.index(v) >= 1, "an integer ≥ 1")
         for name in ("n_blocks", "block_memory"):
-            self.need(name, lambda v: operator.index(v) >= 0, "a whole number ≥ 0")
+            self.need(name, lambda v: operator.index(v) >= 0, "an integer ≥ 0")
         if self.inner_iter is not None:
-            self.need("inner_iter", lambda v: operator.index(v) >= 1, "a whole number ≥ 1, or None")
+            self.need("inner_iter", lambda v: operator.index(v) >= 1, "an integer ≥ 1, or None")
             if self.update != "softmax":
                 raise OptionError(f"inner_iter={self.inner_iter} is for update 'softmax', not {self.update!r}")
         if self.validation_fraction is not None:
             self.need("validation_fraction", lambda v: 0.0 < v < 1.0, "a share between 0 and 1, or None")
         if self.patience is not None:
-            self.need("patience", lambda v: operator.index(v) >= 1, "a whole number ≥ 1, or None")
+            self.need("patience", lambda v: operator.index(v) >= 1, "an integer ≥ 1, or None")
             if self.validation_fraction is None:
                 raise OptionError(f"patience={self.patience} needs rows to measure on: give validation_fraction")
+        need_checkpoint(self.checkpoint)
         if self.verbose is not True and self.verbose is not False:
             self.need_common("verbose")
         return self

@@ -14,9 +14,11 @@ from collections.abc import Collection
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from lineal import features
 from lineal.errors import OptionError
+from lineal.features.contracts import HasParameters
 from lineal.features.rows import sample
 from lineal.problem.progress import Steps
 from lineal.stagewise.fit import fit_stagewise
@@ -44,10 +46,10 @@ def tuned(
     sample_rows: int = SAMPLE_ROWS,
     keep: Collection[str] | None = None,
 ) -> StagewiseOptions:
-    """The options with the choices made. Those in `keep` (None: those that are not at their defaults) stay."""
+    """Options with the chosen values. Options in `keep` (None: those that differ from their defaults) stay."""
     options = options.checked()
     if not isinstance(sample_rows, int) or sample_rows < 2:
-        raise OptionError(f"sample_rows={sample_rows!r} is not a whole number ≥ 2")
+        raise OptionError(f"sample_rows={sample_rows!r} is not an integer ≥ 2")
     keep = _not_default(options) if keep is None else keep
     rows = sample(X.shape[0], sample_rows, int(options.random_state or 0), -11)
     X, y = X[rows], y[rows]
@@ -88,23 +90,23 @@ def _not_default(options: StagewiseOptions) -> set[str]:
 #: How a try differs from the fit that it is for.
 _TRIAL: dict[str, Any] = {
     "block_size": 512, "n_blocks": 3, "validation_fraction": 0.25, "patience": 100, "n_models": 1, "verbose": 0,
-    "max_time": None,
+    "max_time": None, "checkpoint": None,
 }  # fmt: skip
 
 
 def _start(options: StagewiseOptions, X: Any) -> Any:
-    """The generator of the options, not prepared."""
+    """Generator of the options, not prepared."""
     if options.generator is not None:
         return features.parse(options.generator) if isinstance(options.generator, str) else options.generator
-    return features.parse(automatic(hasattr(X, "tocsr"), X.shape[1]))
+    return features.parse(automatic(sparse.issparse(X), X.shape[1]))
 
 
 def _scaled(generator: Any) -> Any:
-    """A function from multiples of the bandwidth to generators.
+    """Function that returns the generator for a multiple of the bandwidth.
 
     None for generators that have no bandwidth, or whose bandwidth or scale is given.
     """
-    if not hasattr(generator, "get_params"):
+    if not isinstance(generator, HasParameters):
         return None
     params = generator.get_params()
     name = next((name for name in params if name.split("__")[-1] == "scale"), None)

@@ -23,11 +23,14 @@ def check_fit(solver: str, needed: int, shape: tuple[int, int], n_columns: int) 
 
 
 def check_budget(solver: str, needed: int, room: int) -> None:
-    """Refuse a fit whose weights and workspace do not fit into what a memory budget leaves for them."""
+    """Refuse a fit whose weights and workspace do not fit into what a memory budget leaves for them.
+
+    At least one quarter of what a budget is raised by is for them: the rest is for blocks of rows and their state.
+    """
     if needed > room:
         raise DataError(
             f"memory_budget is too small: {solver} needs {size(needed)} besides the rows, and {size(room)} are left "
-            f"for it; raise the budget by {size(2 * (needed - room))}"
+            f"for it; raise the budget by {4 * (needed - room) // 10**6 + 1}MB"
         )
 
 

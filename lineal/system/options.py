@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import operator
+import os
 from collections.abc import Callable
 from dataclasses import field
 from typing import Any
@@ -15,9 +16,18 @@ from lineal.errors import OptionError
 OF_FEATURES = ("feature_groups", "penalty_factors")
 
 
+#: Options that are about a fit and not about its model, so that model files do not have them.
+NOT_OF_MODELS = ("checkpoint",)
+
+
 def option(default: Any, text: str) -> Any:
     """A dataclass field with its default and its line of help."""
     return field(default=default, metadata={"help": text})
+
+
+def checkpoint_option() -> Any:
+    """The field of the checkpoint file, which all families have."""
+    return option(None, "file to write the state of the fit to; a fit that was killed continues from it")
 
 
 class Options:
@@ -53,18 +63,24 @@ class Options:
         for name in OF_FEATURES:  # as long as X is wide, so only whether they were given is stored
             if name in values:
                 values[name] = None if values[name] is None else "given"
-        return {name: _plain(value) for name, value in values.items()}
+        return {name: _plain(value) for name, value in values.items() if name not in NOT_OF_MODELS}
 
 
 _COMMON: dict[str, tuple[Callable[[Any], bool], str]] = {
     "alpha": (lambda v: 0.0 <= v < math.inf, "a finite number ≥ 0"),
     "tol": (lambda v: 0.0 < v < math.inf, "a number > 0"),
-    "max_iter": (lambda v: v == int(v) and v >= 0, "a whole number ≥ 0"),
+    "max_iter": (lambda v: v == int(v) and v >= 0, "an integer ≥ 0"),
     "max_time": (lambda v: v > 0.0, "seconds > 0 or None"),
-    "random_state": (lambda v: operator.index(v) >= 0, "a whole number ≥ 0 or None"),
-    "verbose": (lambda v: operator.index(v) >= 0, "a whole number ≥ 0"),
+    "random_state": (lambda v: operator.index(v) >= 0, "an integer ≥ 0 or None"),
+    "verbose": (lambda v: operator.index(v) >= 0, "an integer ≥ 0"),
 }
 _MAY_BE_NONE = ("max_time", "random_state")
+
+
+def need_checkpoint(path: Any) -> None:
+    """Refuse a checkpoint that is not the name of a file."""
+    if not (path is None or isinstance(path, str | os.PathLike)) or path == "":
+        raise OptionError(f"checkpoint={path!r} is not the name of a file, or None")
 
 
 def _plain(value: Any) -> Any:

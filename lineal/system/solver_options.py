@@ -28,12 +28,10 @@ class SolverOptions(Options):
 
     @staticmethod
     def of(options: type[SolverOptions] | None, solver: str, values: Mapping[str, Any]) -> SolverOptions | None:
-        """Checked options by their names; None where a solver has none and none is given."""
+        """Checked options by their names; None if a solver has none and none is given."""
         if options is None:
             if values:
-                raise OptionError(
-                    f"solver {solver!r} has no options of its own: leave out {', '.join(map(repr, values))}"
-                )
+                raise OptionError(f"solver {solver!r} has no options: leave out {', '.join(map(repr, values))}")
             return None
         known = [entry.name for entry in dataclasses.fields(options)]
         for name in values:

@@ -56,7 +56,7 @@ def trained(tmp_path_factory):
         (("--alpha", "nan"), "alpha=nan is not"),
         (("--tol", "0"), "tol=0.0 is not a number > 0"),
         (("--holdout", "1.5"), "--holdout 1.5 is not a share between 0 and 1"),
-        (("--n-features", "0"), "n_features=0 must be a whole number"),
+        (("--n-features", "0"), "n_features=0 must be an integer"),
         (("--bits", "18"), "bits=18 does not apply to svmlight"),
         (("--holdout", "0.5", "--validate", "x.svm"), "exclude each other"),
         (("--format", "svmligth"), "did you mean 'svmlight'"),
@@ -222,7 +222,7 @@ def test_errors_that_nobody_foresaw(trained, monkeypatch):
 def test_more_columns_than_memory(trained, tmp_path, monkeypatch):
     _, rows = trained
     message = failed("train", rows, "-m", tmp_path / "m", "--n-features", "3000000000")
-    assert "n_features=3000000000 must be a whole number from 1 to 2147483647" in message
+    assert "n_features=3000000000 must be an integer from 1 to 2147483647" in message
     monkeypatch.setattr("lineal.system.memory.available_memory", lambda: 10**9)
     message = failed("train", rows, "-m", tmp_path / "m", "--n-features", "2147483647")
     assert "any solver needs 85.9 GB of memory (85899345880 bytes) for 2147483647 features × 1 classes" in message

@@ -175,7 +175,7 @@ def test_offsets_are_blamed_for_what_is_wrong_with_them(offsets, message):
 def test_generators_refuse_so_many_columns_that_memory_does_not_suffice(generator, columns, monkeypatch):
     monkeypatch.setattr("lineal.system.memory.available_memory", lambda: 1 << 30)
     wide = sparse.csr_array((np.ones(4), [0, 7, 2**20, columns - 1], [0, 1, 2, 3, 4]), (4, columns))
-    with pytest.raises(DataError, match=r"memory for|columns: at most"):
+    with pytest.raises(DataError, match=r"memory for|columns, and at most"):
         generator.fit(wide, [0, 1, 0, 1])
 
 
@@ -215,24 +215,24 @@ def test_missing_labels_of_pandas_are_named():
 
 
 def test_labels_that_differ_in_a_last_zero_byte_are_not_merged():
-    with pytest.raises(DataError, match=r"y holds 'a\\x00', which ends with a zero byte"):
+    with pytest.raises(DataError, match=r"y has the label 'a\\x00', which ends with a zero byte"):
         lineal.LinearClassifier().fit(X, ["a", "a\0", "b", "a"])
 
 
 def test_whole_numbers_beyond_doubles_are_refused():
     rows, y = [[10**400, 1, 2], [1, 2, 3], [0, 1, 0], [1, 0, 1]], [0, 1, 0, 1]
     for given in (rows, np.array(rows, object), pd.DataFrame(rows)):
-        with pytest.raises(DataError, match=r"too large for a double|has 1000"):
+        with pytest.raises(DataError, match=r"too large for float64|has 1000"):
             lineal.LinearClassifier().fit(given, y)
     for name in ("sample_weight", "offsets"):
-        with pytest.raises(DataError, match=f"{name} has a whole number that is too large"):
+        with pytest.raises(DataError, match=f"{name} has an integer that is too large"):
             lineal.LinearClassifier().fit(X, y, **{name: [10**400, 1, 1, 1]})
 
 
 def test_a_table_with_a_column_twice_is_named_as_such():
     frame = pd.DataFrame(X, columns=["a", "b", "a"])
     frame["c"] = "text"
-    with pytest.raises(DataError, match="the table has the column 'a' 2 times"):
+    with pytest.raises(DataError, match="the table has 2 columns called 'a'"):
         lineal.LinearClassifier().fit(frame, [0, 1, 0, 1])
 
 

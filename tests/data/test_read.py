@@ -164,9 +164,9 @@ def test_format_as_told(tmp_path):
         ({"categorical": "one-hot"}, "categorical='one-hot' is unknown: did you mean 'onehot'"),
         ({"header": True}, "header=True is unknown"),
         ({"dtype": "float16"}, "dtype='float16' is unknown"),
-        ({"bits": 40}, "bits=40 must be a whole number from 1 to 30"),
-        ({"max_bad_lines": -1}, "max_bad_lines=-1 must be a whole number of at least 0"),
-        ({"block_bytes": 0}, "block_bytes=0 must be a whole number of at least 1"),
+        ({"bits": 40}, "bits=40 must be an integer from 1 to 30"),
+        ({"max_bad_lines": -1}, "max_bad_lines=-1 must be an integer of at least 0"),
+        ({"block_bytes": 0}, "block_bytes=0 must be an integer of at least 1"),
         ({"index_base": "0"}, "index_base='0' does not apply to csv files"),
         ({"trusted": True}, "trusted=True does not apply to csv files"),
     ],
@@ -302,7 +302,7 @@ def test_standard_input_in_small_writes(pack):
     [
         ("d.svm", {"bits": 18}, "bits=18 does not apply to svmlight"),  # the default, but said
         ("d.npz", {"n_features": 3}, "n_features=3 does not apply to npz"),
-        ("d.svm", {"n_features": 3_000_000_000}, "n_features=3000000000 must be a whole number from 1 to 2147483647"),
+        ("d.svm", {"n_features": 3_000_000_000}, "n_features=3000000000 must be an integer from 1 to 2147483647"),
         ("d.svm", {"n_features": 0}, "n_features=0 must be"),
         ("d.csv", {"label": "a", "drop": "b, a"}, "label='a' is also in drop='b, a'"),
         ("d.csv", {"weight": "a", "drop": "a"}, "weight='a' is also in drop='a'"),

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from lineal.core.jit import kernel
 from lineal.design import narrow_products, orders, products, wrap
-from lineal.design.constant_columns import is_constant
+from lineal.design.odd_columns import is_constant
 from lineal.errors import DataError
 
 pytestmark = pytest.mark.core

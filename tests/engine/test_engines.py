@@ -15,8 +15,8 @@ from served_rows import ServedRows
 
 from lineal import losses, penalties, solvers
 from lineal.design import wrap
-from lineal.engine.tree import add_along_tree
 from lineal.engine.local import LocalEngine
+from lineal.engine.tree import add_along_tree
 from lineal.errors import OptionError
 from lineal.penalties.regulariser import Regulariser
 from lineal.problem.objective import Objective

@@ -23,7 +23,7 @@ N, D = 40, 6
 
 
 def clean() -> tuple[np.ndarray, np.ndarray]:
-    """X of small whole numbers, so that every numeric type holds them; labels of two classes."""
+    """X of small integers, so that every numeric type holds them; labels of two classes."""
     rng = np.random.default_rng(5)
     X = rng.integers(0, 3, (N, D)).astype(np.float64)
     X[0] = 0.0
@@ -409,7 +409,7 @@ BAD_Y: dict[str, Callable[[np.ndarray], Any]] = {
     "unequal lists": lambda y: [[1], [1, 2]] * (len(y) // 2),
     "beyond 64 bits": lambda y: [2**70, *y.tolist()[1:]],
     "numbers of both signs that no integer type holds": lambda y: [2**63 + 1, -1] * (len(y) // 2),
-    "whole numbers that become one": lambda y: [2**63, 2**63 + 1, 5] * 13 + [5],
+    "integers that become one": lambda y: [2**63, 2**63 + 1, 5] * 13 + [5],
     "masked cell": lambda y: [np.ma.masked, *y.tolist()[1:]],
     "masked cell among texts": lambda y: [np.ma.masked, *np.array(["a", "b"])[y[1:]].tolist()],
     "masked": lambda y: np.ma.MaskedArray(y, np.arange(len(y)) == 3),

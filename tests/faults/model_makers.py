@@ -22,7 +22,7 @@ from lineal import (
     features,
 )
 from lineal.data.schema import Schema
-from lineal.models.file import _checksum
+from lineal.system.tensor_file import checksum
 
 N, D = 60, 12
 
@@ -109,7 +109,7 @@ def write(path: Path, description: Any, tensors: dict[str, np.ndarray]) -> None:
     """A file with a checksum that fits."""
     text = description if isinstance(description, str) else json.dumps(description, ensure_ascii=False, sort_keys=True)
     tensors = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
-    save_file(tensors, path, {"lineal": text, "blake2b": _checksum(text, tensors)})
+    save_file(tensors, path, {"lineal": text, "blake2b": checksum(text, tensors)})
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

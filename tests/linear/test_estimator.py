@@ -131,7 +131,7 @@ def test_class_weights():
     by_rows = LinearClassifier(tol=1e-13).fit(X, y, sample_weight=(110 / (3 * counts))[y])
     np.testing.assert_allclose(balanced.coef_, by_hand.coef_, atol=1e-5)
     np.testing.assert_allclose(balanced.coef_, by_rows.coef_, atol=1e-5)
-    with pytest.raises(OptionError, match="no class of y"):
+    with pytest.raises(OptionError, match="not a class of y"):
         LinearClassifier(class_weight={9: 1.0}).fit(X, y)
     with pytest.raises(DataError, match="class 1 has no weight"):
         LinearClassifier(class_weight={1: 0.0}).fit(X, y)

@@ -104,7 +104,7 @@ def test_shrinking_can_be_switched_off():
         (("fobos", {"rate": -1.0}), "rate=-1.0 is not a positive number"),
         (("block_cd", {"rule": "sum"}), "are for method='cyclic' or 'random' or 'parallel'"),
         (("fista", {"constant": "trace"}), "use step='constant'"),
-        (("lbfgs", {"memory": 3}), "solver 'lbfgs' has no options of its own: leave out 'memory'"),
+        (("lbfgs", {"memory": 3}), "solver 'lbfgs' has no options: leave out 'memory'"),
         (("auto", {"shrinking": False}), "set solver to 'block_cd' or 'dual_cd'"),
         (("auto", {"speed": 9}), "set solver to the one that has them"),
         (("newton", "trust_region"), "is not a dict"),

@@ -334,7 +334,7 @@ def test_a_file_that_is_cut_while_it_is_read(model, tmp_path, monkeypatch):
         os.truncate(path, size - 100)
         return found
 
-    monkeypatch.setattr("lineal.models.tensor_file.os.fstat", before_the_cut)
+    monkeypatch.setattr("lineal.system.tensor_file.os.fstat", before_the_cut)
     with pytest.raises(ModelFileError, match="cut while it was read"):
         lineal.load(path)
 

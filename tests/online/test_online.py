@@ -24,7 +24,7 @@ from lineal.online.rows import rows_of
 from lineal.online.state import HIGHEST, LOWEST, SEEN
 from lineal.online.trainer import Block, Trainer
 
-REFERENCE = json.loads((Path(__file__).parents[1] / "data" / "vw_predictions.json").read_text())
+REFERENCE = json.loads((Path(__file__).with_name("vw_predictions.json")).read_text())
 
 
 def options(**given):

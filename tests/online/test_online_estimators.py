@@ -16,6 +16,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lineal import OnlineClassifier, OnlineRegressor
+from lineal.data.binary.layout import write_layout
+from lineal.data.dataset import Dataset
+from lineal.errors import DataError
 from lineal.online.options import OnlineOptions
 
 ORDER = "rows are learned from one after the other, so that their order and number count"
@@ -56,3 +59,23 @@ def test_clones_pickles_searches_and_pipelines():
     F, z = load_iris(return_X_y=True)
     order = np.random.default_rng(0).permutation(150)
     assert make_pipeline(StandardScaler(), OnlineClassifier()).fit(F[order], z[order]).score(F, z) > 0.8
+
+
+def test_files_are_learned_as_a_stream(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 5))
+    y = np.where(X[:, 0] > 0, 2, 1)
+    paths = []
+    for number, rows in enumerate(np.array_split(np.arange(300), 2)):
+        paths.append(tmp_path / f"part-{number}.arrow")
+        write_layout(Dataset(X[rows], y[rows]), paths[-1])
+    wanted = OnlineClassifier().partial_fit(X, y, classes=[1, 2])
+    for name in (tmp_path, paths, str(tmp_path / "*.arrow")):
+        found = OnlineClassifier().fit(name)
+        assert found.classes_.tolist() == [1, 2]
+        np.testing.assert_array_equal(found.decision_function(X), wanted.decision_function(X))
+        assert found.n_features_in_ == 5
+    numbers = OnlineRegressor().fit(paths)
+    np.testing.assert_array_equal(numbers.predict(X), OnlineRegressor().fit(X, y).predict(X))
+    with pytest.raises(DataError, match="X names a file, so y and sample_weight must be None"):
+        OnlineClassifier().fit(paths, y)

@@ -188,7 +188,7 @@ def test_read_only_weights_are_read():
     [
         ([[0, 1], [2, 3], [4, 5, 6, 1]], "feature 1 is in group 0 and again in group 2; groups may not overlap"),
         ([[0, 1, 0], [2, 3, 4, 5, 6]], "feature 0 is in group 0 and again in group 0"),
-        ([[0, 1], [2, 4, 5, 6]], r"feature 3 is in no group \(1 such\); give it a group of its own: \[3\]"),
+        ([[0, 1], [2, 4, 5, 6]], r"feature 3 is in no group \(1 such\); add the group \[3\]"),
         ([[0, 1], [], [2, 3, 4, 5, 6]], "group 1 is empty"),
         ([[0, 1], [2, 3, 4, 5, 7]], "group 1 holds feature 7, but the 7 features are numbered 0 to 6"),
         ([[0, -1], [2, 3, 4, 5, 6]], "group 0 holds feature -1"),

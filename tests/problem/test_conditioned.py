@@ -7,10 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import sparse
+from served_rows import ServedRows
 
 from lineal import losses, penalties
 from lineal.design import wrap
-from lineal.design.shift import far_columns, shift_columns
+from lineal.design.odd_columns import far_columns
+from lineal.design.shift import shift_columns
 from lineal.engine.local import LocalEngine
 from lineal.penalties.regulariser import Regulariser
 from lineal.problem.conditioned import COPY, conditioned
@@ -90,7 +92,7 @@ def test_it_is_the_same_problem(kind, scale, distance):
     moved = conditioned(outside)
     assert moved is not None
     theta = np.random.default_rng(1).standard_normal(outside.shape) / scale
-    theta[-1] -= moved.rows.shift @ theta[:-1]
+    theta[-1] -= moved.coordinates.shift @ theta[:-1]
     inside = moved.start(theta)
     np.testing.assert_allclose(moved.inside.value(inside, np.float64), outside.value(theta, np.float64), rtol=1e-6)
     W, b = moved.inside.split(inside)
@@ -104,7 +106,7 @@ def test_ordinary_rows_are_left_alone():
     assert conditioned(objective(X, y)) is None
     far = X + 1e6
     assert conditioned(objective(far, y, fit_intercept=False)) is not None  # a unit, but no shift
-    assert not conditioned(objective(far, y, fit_intercept=False)).rows.shift.any()
+    assert not conditioned(objective(far, y, fit_intercept=False)).coordinates.shift.any()
 
 
 @pytest.mark.parametrize("penalty", ["l1", "l2", "l1/l2", "l1/linf", "sparse_group"])
@@ -145,13 +147,13 @@ def test_the_copy_is_kept_and_made_anew_for_other_weights_of_the_rows():
     X[:30, 0] += 1e6  # far only for those who see no other rows
     outside = objective(X, y)
     first = conditioned(outside).rows
-    assert conditioned(outside).rows is first is outside.engine.X.copies[COPY]
+    assert conditioned(outside).rows.engine.X is first.engine.X is outside.engine.X.copies[COPY][1]
     weights = np.where(np.arange(60) < 30, 1.0, 1e-300)
     heavy = replace(outside, engine=replace(outside.engine, weights=weights / weights.sum()))
     other = conditioned(heavy).rows
     assert other is not first
-    assert other.shift[0] != 0.0
-    assert first.shift[0] == 0.0
+    assert other.coordinates.shift[0] != 0.0
+    assert first.coordinates.shift[0] == 0.0
 
 
 def test_rounded_rows_have_the_certificate_of_the_given_ones():
@@ -181,3 +183,22 @@ def test_a_unit_leaves_the_strength_of_the_penalty_finite_and_positive(penalty, 
     assert (strengths > 0.0).all()
     found = minimise(fista.solve, outside, tol=1e-3, max_iter=10)
     assert np.isfinite(found.certificate.primal)
+
+
+@pytest.mark.parametrize("kind", ["C", "csr"])
+@pytest.mark.parametrize("sizes", [(60,), (20, 0, 40), (1, 9, 0, 17, 2, 8, 23)])
+def test_rows_elsewhere_are_seen_in_the_same_coordinates(kind, sizes):
+    X, y = rows()
+    X[:, 1] += 1e5
+    X[:, 3] = 7.25  # constant over all rows, and far
+    X *= 1e-9
+    outside = objective(KINDS[kind](X), y)
+    elsewhere = replace(outside, engine=ServedRows(outside.engine, sizes, forgets=0.2))
+    here, there = conditioned(outside).coordinates, conditioned(elsewhere).coordinates
+    np.testing.assert_array_equal(there.columns, here.columns)
+    np.testing.assert_allclose(there.shift, here.shift, rtol=1e-14)
+    assert there.unit == here.unit != 1.0
+    found, wanted = (minimise(lbfgs.solve, problem, tol=1e-10) for problem in (elsewhere, outside))
+    assert found.status == wanted.status == "converged"
+    assert found.certificate.primal == pytest.approx(wanted.certificate.primal, rel=1e-9)
+    np.testing.assert_allclose(X @ found.weights + found.intercept, X @ wanted.weights + wanted.intercept, atol=1e-4)

@@ -17,8 +17,6 @@ from lineal import losses, penalties
 from lineal.design import wrap
 from lineal.engine.local import LocalEngine
 from lineal.errors import DataError
-from lineal.numerics.centred import Centred
-from lineal.numerics.score_rows import ScoreRows
 from lineal.penalties.regulariser import Regulariser
 from lineal.problem.certificate import primal_and_bound
 from lineal.problem.objective import check_finite
@@ -48,17 +46,6 @@ def test_value_and_gradient_agree_with_the_twin(name, k, fit_intercept):
     np.testing.assert_allclose(gradient[: len(W)], by_W, atol=1e-12)
     if fit_intercept:
         np.testing.assert_allclose(gradient[-1], by_b, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", SMOOTH)
-@pytest.mark.parametrize("fit_intercept", [True, False])
-def test_hessian_products_are_differences_of_gradients(name, fit_intercept):
-    objective, _ = build(name, fit_intercept=fit_intercept)
-    rows, step = ScoreRows(Centred(objective)), 1e-6
-    theta, v = random_theta(objective), random_theta(objective, seed=9)
-    up, down = (rows.centred.loss_and_gradient(theta + sign * step * v)[1] for sign in (1, -1))
-    rows.start(theta)
-    np.testing.assert_allclose(rows.product(v), (up - down) / (2 * step), atol=2e-5)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -499,7 +499,7 @@ def test_what_a_generator_may_not_give(transform, message, update):
     ("given", "message"),
     [
         (lambda block: None, "make gave None"),
-        (lambda block: vars(block).update(width="12") or block, "no whole number `width`"),
+        (lambda block: vars(block).update(width="12") or block, "no integer `width`"),
         (lambda block: vars(block).update(width=-1) or block, "make gave a width of -1"),
     ],
 )

@@ -44,7 +44,7 @@ class Vector:
     def __len__(self) -> int:
         return self._count
 
-    def part(self, first: int, last: int, room: Room | None = None) -> np.ndarray:
+    def part(self, first: int, last: int, room: Buffer | None = None) -> np.ndarray:
         """Some of the numbers, read from the file and not from the map, whose pages would then count as used memory.
 
         With `room`, they are written there, over what was read into it before.
@@ -52,7 +52,7 @@ class Vector:
         if self._loaded is not None:
             return self._loaded[first:last]
         count = max(last - first, 0)
-        values = np.empty(count, self.dtype) if room is None else room.take(self, count, self.dtype)
+        values = np.empty(count, self.dtype) if room is None else room.take(count, self.dtype)
         self._file.read_into(values.view(np.uint8), self._start + first * self.dtype.itemsize)
         values.flags.writeable = False
         return values
@@ -66,18 +66,26 @@ class Vector:
         return self._loaded
 
 
-class Room:
-    """Memory for one part of every column, which is used again for the next part."""
+class Buffer:
+    """Memory for some numbers, which is used again for the next ones."""
 
     def __init__(self) -> None:
-        self._bytes: dict[int, np.ndarray] = {}
+        self._bytes = np.empty(0, np.uint8)
 
-    def take(self, vector: Vector, count: int, dtype: np.dtype[Any]) -> np.ndarray:
-        """Memory for `count` numbers of a column; it grows if it is too small."""
-        size, place = count * dtype.itemsize, id(vector)
-        if place not in self._bytes or self._bytes[place].size < size:
-            self._bytes[place] = np.empty(size + size // 8, np.uint8)
-        return self._bytes[place][:size].view(dtype)
+    def take(self, count: int, dtype: np.dtype[Any]) -> np.ndarray:
+        """Memory for `count` numbers; it grows if it is too small."""
+        size = count * dtype.itemsize
+        if self._bytes.size < size:
+            self._bytes = np.empty(0, np.uint8)  # the old memory is free before the new one is taken
+            self._bytes = np.empty(size + size // 8, np.uint8)
+        return self._bytes[:size].view(dtype)
+
+
+class Room:
+    """Memory for the features of one block, of any file, which is used again for the next block."""
+
+    def __init__(self) -> None:
+        self.values, self.indices = Buffer(), Buffer()
 
 
 def _skeleton(file: PlainFile) -> mmap.mmap:
@@ -275,10 +283,11 @@ class LayoutFile:
 
     def matrix(self, start: int, stop: int, room: Room | None = None) -> Any:
         """The features of some rows, read into new memory or into `room`."""
+        for_values, for_indices = (None, None) if room is None else (room.values, room.indices)
         if self.offsets is None or self.indices is None:
-            return self.values.part(start * self.d, stop * self.d, room).reshape(stop - start, self.d)
+            return self.values.part(start * self.d, stop * self.d, for_values).reshape(stop - start, self.d)
         offsets, entries = _shifted(self.offsets, start, stop, len(self.values), self.path)
-        values, indices = self.values.part(*entries, room), self.indices.part(*entries, room)
+        values, indices = self.values.part(*entries, for_values), self.indices.part(*entries, for_indices)
         return csr_of_parts(values, indices, offsets, (stop - start, self.d))
 
     def labels(self, start: int, stop: int) -> Dataset:

@@ -55,7 +55,7 @@ def type_name(arrow_type: Any) -> str:
     if types.is_dictionary(arrow_type):
         return type_name(arrow_type.value_type)
     names = {
-        "nothing": types.is_null, "true or false": types.is_boolean, "whole numbers": types.is_integer,
+        "nothing": types.is_null, "true or false": types.is_boolean, "integers": types.is_integer,
         "numbers": lambda kind: types.is_floating(kind) or types.is_decimal(kind),
         "dates or times": types.is_temporal, "lists": types.is_nested, "text": lambda kind: "string" in str(kind),
     }  # fmt: skip

@@ -39,8 +39,8 @@ WIDER = {pa.int64(): pa.float64(), pa.float64(): pa.string(), pa.bool_(): pa.str
 
 #: What messages call a cell of each type.
 TYPE_NAMES = {
-    pa.int64(): "a whole number",
-    pa.uint64(): "a whole number of at least 0",
+    pa.int64(): "an integer",
+    pa.uint64(): "an integer of at least 0",
     pa.float64(): "a number",
     pa.bool_(): "true or false",
     pa.string(): "text",

@@ -45,7 +45,7 @@ class JsonState:
     ----------
     ignored : tells whether a column is not used, so that its values may be anything.
     numbers : columns that were numbers in training.
-    label_of : returns the label column, given the columns of the first lines; its whole numbers are read exactly.
+    label_of : returns the label column, given the columns of the first lines; its integers are read exactly.
     kinds : the kind of each column ("a"), field of an object ("a.b") and item of a list ("a[]") so far.
     """
 

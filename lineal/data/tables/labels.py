@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 #: What messages call labels of each kind.
 LABEL_NAMES = {
-    "integer": "whole numbers",
-    "unsigned": "whole numbers of at least 0",
+    "integer": "integers",
+    "unsigned": "integers of at least 0",
     "number": "numbers",
     "boolean": "true or false",
     "string": "text",
@@ -104,13 +104,13 @@ def _text_array(texts: list[str], name: str, place: BatchPlace) -> np.ndarray:
 
 
 def _beyond_doubles(cells: Any) -> bool:
-    """Whether some whole numbers could become equal as doubles."""
+    """Whether some integers could become equal as doubles."""
     lowest, highest = whole_bounds(cells)
     return max(highest, -lowest) >= INEXACT
 
 
 def whole_bounds(cells: Any) -> tuple[int, int]:
-    """The smallest and the largest of some whole numbers and 0; zeros if the cells are of another kind."""
+    """The smallest and the largest of some integers and 0; zeros if the cells are of another kind."""
     if label_kind(cells.type) not in ("integer", "unsigned"):
         return 0, 0
     found = pc.min_max(cells).as_py()

@@ -1,7 +1,7 @@
 """Labels that are text in a file and may stand for numbers, as in CSV files.
 
 Labels are numbers if each of them is written as one. They are then compared by value: 7, +7, 7.0 and 7e0 are one label,
-and so are 0 and -0. Whole numbers are exact up to 64 bits. A number with leading zeros is a name, such as the postal
+and so are 0 and -0. Integers are exact up to 64 bits. A number with leading zeros is a name, such as the postal
 code 01234. If one occurs, or if any label is not a number, all labels are texts, compared character by character.
 """
 
@@ -106,7 +106,7 @@ def values_of(texts: Any, kind: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _others(texts: Any, places: np.ndarray) -> Any:
-    """(place, value) of long whole numbers, and of numbers with point or exponent, as integers if they are whole."""
+    """(place, value) of long integers, and of numbers with point or exponent, as integers if they are whole."""
     for at in places.tolist():
         text = texts[at].as_py()
         if text.lstrip("+-").isdigit():

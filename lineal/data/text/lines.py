@@ -39,7 +39,7 @@ EXPECTED = {
     BAD_VALUE: "a number",
     NOT_FINITE: "a finite number within the range of the dtype",
     NO_SPACE: "a space or the end of the line",
-    NOT_WHOLE: "a whole number of 64 bits, signed or unsigned in all labels alike: some labels are beyond 2**53, and "
+    NOT_WHOLE: "an integer of 64 bits, signed or unsigned in all labels alike: some labels are beyond 2**53, and "
     "as doubles, which hold fractions and larger numbers, different ones would become equal",
 }
 
@@ -65,7 +65,7 @@ class Rows(NamedTuple):
 class Found(NamedTuple):
     """What a kernel found in a chunk. Indices are as in the file; positions are byte offsets of rows, −1 for none.
 
-    `large_labels` counts whole numbers that do not fit the type in which labels are stored. `is_full` says that the
+    `large_labels` counts integers that do not fit the type in which labels are stored. `is_full` says that the
     arrays were too small: the text is not the one that was counted.
     """
 
@@ -195,7 +195,7 @@ def parse_labels(data: Any, p: Any, labels: Any, count: int, exact: int) -> Any:
 
     Returns (code, position after them, new count, number of large ones).
     If `exact` is SIGNED or UNSIGNED, all numbers must be whole, and the doubles hold the bits of an int64 or a uint64.
-    Large ones are whole numbers that do not fit: the text must be parsed again with the next value of `exact`.
+    Large ones are integers that do not fit: the text must be parsed again with the next value of `exact`.
     """
     large = 0
     while True:

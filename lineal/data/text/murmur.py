@@ -67,7 +67,7 @@ def murmur3_32(data: Any, start: Any, stop: Any, seed: Any) -> Any:
 
 @kernel
 def hash_name(data: Any, start: Any, stop: Any, seed: Any) -> Any:
-    """VW's hash of a name: a whole number stands for itself, any other text is hashed; `seed` is the namespace's."""
+    """VW's hash of a name: an integer stands for itself, any other text is hashed; `seed` is the namespace's."""
     number = U0
     p = start
     while p < stop:

@@ -17,7 +17,7 @@ from lineal.data.schema import Schema
 from lineal.data.text.assemble import NO_FACTS, Facts, Parsed, Parser, parse_all, parse_blocks
 from lineal.errors import DataError
 
-#: What a schema calls whole numbers of each type.
+#: What a schema calls integers of each type.
 WHOLE = {"int": np.int64, "uint": np.uint64}
 
 
@@ -151,7 +151,7 @@ def label_settings(distinct: np.ndarray, most_labels: int) -> dict[str, Any]:
 
 
 def one_label(labels: np.ndarray, kind: str) -> np.ndarray:
-    """y for one label per row: integers if all are whole numbers, unless an earlier file had others."""
+    """y for one label per row: integers if all are integers, unless an earlier file had others."""
     if kind == "float" or not is_integral(labels):
         return labels.astype(np.float64, copy=False)
     return labels.astype(np.uint64 if kind == "uint" and (labels >= 0).all() else whole_type([labels]), copy=False)

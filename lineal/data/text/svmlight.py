@@ -247,11 +247,11 @@ def _expected(limits: Limits, options: ReadOptions, schema: Schema | None) -> di
     else:
         reason = " (indices are 32-bit: hash larger ones, or use the VW format)"
     return {
-        BAD_FEATURE: "a feature as index:value, where the index is a whole number",
+        BAD_FEATURE: "a feature as index:value, where the index is an integer",
         INDEX_TOO_SMALL: f"a feature index of at least {limits.lowest}, as index_base is {limits.base}",
         INDEX_TOO_LARGE: f"a feature index of at most {limits.highest}{reason}",
         REPEATED: "each feature at most once in a row",
-        BAD_QUERY: "a whole number after 'qid:'",
+        BAD_QUERY: "an integer after 'qid:'",
         **EXPECTED,
     }
 

@@ -1,7 +1,7 @@
 """Vowpal Wabbit text: ``[label[,label…] [importance [base]]] ['tag]|[namespace[:weight]] feature[:value] … |…``.
 
 Names become columns as in VW: a namespace hashes to a seed (0 for the unnamed one), a feature name is hashed with
-MurmurHash3 from that seed, a whole number is added to it, and the lowest `bits` bits are the column. Features of one
+MurmurHash3 from that seed, an integer is added to it, and the lowest `bits` bits are the column. Features of one
 row that share a column are summed; features with value 0 are left out; no constant feature is added (lineal has an
 intercept). A feature without a name (``:0.5``) counts up from the namespace's seed.
 

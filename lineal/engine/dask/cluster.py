@@ -38,7 +38,9 @@ class MissingDask(OptionError, DependencyError):
     """Dask is not installed."""
 
 
-def local_cluster(n_workers: int, memory_limit: str | float | None = "auto", threads: int | None = None) -> LocalCluster:
+def local_cluster(
+    n_workers: int, memory_limit: str | float | None = "auto", threads: int | None = None
+) -> LocalCluster:
     """Processes on this machine, which listen on its loopback interface only; no dashboard is started.
 
     `threads` is the number of threads per worker; by default the cores are shared out.

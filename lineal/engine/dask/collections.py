@@ -34,9 +34,7 @@ def is_distributed(X: Any) -> bool:
     return is_dask_collection(X)
 
 
-def source_of(
-    client: Client, X: Any, y: Any = None, sample_weight: Any = None, offsets: Any = None
-) -> DaskSource:
+def source_of(client: Client, X: Any, y: Any = None, sample_weight: Any = None, offsets: Any = None) -> DaskSource:
     """Source of the rows of a collection.
 
     X is a Dask array in chunks of rows, a Dask table with columns of numbers, a bag or a list of delayed blocks, each
@@ -69,9 +67,7 @@ def persisted(client: Client, rows: Sequence[Delayed], sizes: Sequence[float] | 
     workers = sorted(client.nthreads())
     if not workers:
         return list(client.compute(list(rows)))
-    owners = planned(
-        [1.0] * len(rows) if sizes is None else sizes, workers, [()] * len(rows), [None] * len(rows)
-    )
+    owners = planned([1.0] * len(rows) if sizes is None else sizes, workers, [()] * len(rows), [None] * len(rows))
     futures: dict[int, Future] = {}
     for worker in dict.fromkeys(owners):
         mine = [number for number, owner in enumerate(owners) if owner == worker]
@@ -152,7 +148,9 @@ def _in_chunks_of_rows(X: Any) -> Any:
     if len(X.chunks[1]) == 1:
         return X
     if any(np.isnan(size) for sizes in X.chunks for size in sizes):
-        raise DataError("X is in chunks along its columns, of unknown sizes: use X.compute_chunk_sizes().rechunk({1: -1})")
+        raise DataError(
+            "X is in chunks along its columns, of unknown sizes: use X.compute_chunk_sizes().rechunk({1: -1})"
+        )
     return X.rechunk({1: -1})
 
 
@@ -171,7 +169,7 @@ def _like_rows_of(X: Any, part: Any, name: str) -> Any:
         return array.from_array(part, chunks=(chunks, *part.shape[1:]))
     if not _is_array(part):
         return part.to_dask_array() if hasattr(part, "to_dask_array") else part
-    rest = {axis: -1 for axis in range(1, part.ndim)}
+    rest = dict.fromkeys(range(1, part.ndim), -1)
     own = part.chunks[0]
     if is_known and not any(np.isnan(size) for size in own):
         _check_rows(sum(chunks), sum(own), name)

@@ -10,6 +10,7 @@ parameters, and up to 512 MB per row state of what was done to it (`lineage.py`)
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 import sys
 import weakref
@@ -21,13 +22,16 @@ from typing import Any
 import numpy as np
 from distributed import Client
 
-from lineal.engine.dask.holder import Request, StateUse
+from lineal.design import Design
+from lineal.engine.dask.holder import Change, Request, StateUse
 from lineal.engine.dask.lineage import After, Event, Node, Origin, Variant, new_version
 from lineal.engine.dask.rounds import Pass, Rounds
 from lineal.engine.dask.shares import Result, drop
 from lineal.engine.local import rows_per_block
 from lineal.engine.state import Changing, RowState, States, commit, cut_rows
 from lineal.engine.tree import Summands
+
+_changes = itertools.count()
 
 
 class RemoteState(RowState):
@@ -78,12 +82,14 @@ class DaskEngine:
     threads : number of threads for work on parameters, on the client.
     variant : the weights of the rows.
     threads_per_block : largest number of threads that a worker uses for a block; None means all that it has.
+    change : how the features of all blocks are changed, or None.
     """
 
     family: Family
     threads: int
     variant: Variant
     threads_per_block: int | None = None
+    change: Change | None = None
 
     @staticmethod
     def of(rounds: Rounds, n_columns: int, threads: int) -> DaskEngine:
@@ -133,6 +139,19 @@ class DaskEngine:
         self.family.variants.add(variant)
         return replace(self, variant=variant)
 
+    def with_features(self, change: Callable[[Design], Design]) -> DaskEngine:
+        """An engine with the same rows in other coordinates: workers change the features of every block once."""
+        return replace(self, change=Change(next(_changes), change))
+
+    @property
+    def room(self) -> None:
+        """Parameters are limited by the available memory only."""
+
+    @property
+    def largest_block(self) -> int:
+        """No rows: row state is on the workers."""
+        return 0
+
     def sum(self, step: Any, *arguments: Any, states: States = (), rows: int = 1) -> Summands:
         """Sum of step(block, *pieces of the states, *arguments) over all blocks (see `TreeSum`)."""
         block_rows = max(rows, self._usual_rows) if not states else self._usual_rows
@@ -166,16 +185,18 @@ class DaskEngine:
         """Row state of an array (n, …): a worker gets its rows for every step."""
         return RemoteState(cut_rows, (array,), -1.0)
 
-    # --- beyond the contract
+    def warm_up(self, function: Callable[[], Any]) -> None:
+        """Run a function on all workers now, and on those that come later before they get rows.
 
-    def warm_up(self, *functions: Callable[[], Any]) -> None:
-        """Run functions on all workers now, and on those that come later before they get rows.
-
-        They load kernels, which takes seconds in a new process. The functions can be pickled.
+        It loads kernels, which takes seconds in a new process. The function can be pickled.
         """
         rounds = self.family.rounds
-        rounds.warm_up = (*rounds.warm_up, *functions)
-        self._run("update", _nothing, (), (), self._usual_rows, functions)
+        rounds.warm_up = (*rounds.warm_up, function)
+        self._run("update", _nothing, (), (), self._usual_rows, (function,))
+
+    def notify(self, tell: Callable[[str], None] | None) -> None:
+        """Pass remarks to a function while a pass waits for workers."""
+        self.family.rounds.told = tell
 
     def remark(self) -> str:
         """What a progress line should say about the cluster: no workers, or a slow one; empty if there is nothing."""
@@ -201,7 +222,7 @@ class DaskEngine:
         live = frozenset(variant.number for variant in self.family.variants)
         request = Request(
             self.family.rounds.id, mode, step, uses, block_rows, self._usual_rows, self.variant.number,
-            frozenset(state.key for state in self.family.states), live, self.threads_per_block, _float_errors(),
+            frozenset(state.key for state in self.family.states), live, self.threads_per_block, self.change, _float_errors(),
             tuple(functions),
         )  # fmt: skip
         work = Pass(
@@ -272,5 +293,3 @@ def _drop_soon(client: Any, engine: str) -> None:
 
     with suppress(Exception):
         found.loop.add_callback(lambda: asyncio.ensure_future(tell()) and None)
-
-

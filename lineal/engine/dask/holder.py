@@ -51,6 +51,13 @@ class StateUse(NamedTuple):
     is_cut: bool
 
 
+class Change(NamedTuple):
+    """A function that changes the features of all blocks, and its number."""
+
+    number: int
+    function: Callable[[Design], Design]
+
+
 class Request(NamedTuple):
     """What is done in one pass over the rows, the same for all workers."""
 
@@ -64,6 +71,7 @@ class Request(NamedTuple):
     live_states: frozenset[str]
     live_variants: frozenset[int]
     threads: int | None
+    change: Change | None
     float_errors: dict[str, Any]
     first_of_all: tuple[Callable[[], Any], ...] = ()
 
@@ -91,7 +99,7 @@ class Rows:
     targets: Any
     weights: np.ndarray
     offsets: np.ndarray | None
-    parts: dict[int, list[tuple[Design, Any]]] = field(default_factory=dict)
+    parts: dict[tuple[int, int], list[tuple[Design, Any]]] = field(default_factory=dict)
 
     def cuts(self, block_rows: int) -> list[Place]:
         """Ranges of rows of the blocks: at least one, so that every partition takes part in a sum."""
@@ -99,15 +107,22 @@ class Rows:
         return [(start, min(start + block_rows, n)) for start in range(0, max(n, 1), block_rows)]
 
     def blocks(
-        self, block_rows: int, weights: np.ndarray, threads: int, first_row: int, is_usual: bool
-    ) -> Iterator[Block]:
-        """The blocks. Those of the usual size are kept, since kernels may keep copies of X in other orders."""
-        cuts = self.cuts(block_rows)
-        parts = self.parts.get(block_rows)
+        self, block_rows: int, weights: np.ndarray, threads: int, first_row: int, is_usual: bool,
+        change: Change | None = None,
+    ) -> Iterator[Block]:  # fmt: skip
+        """The blocks. Those of the usual size are kept, since kernels may keep copies of X in other orders.
+
+        Of features that are changed, those of the last change are kept.
+        """
+        cuts, place = self.cuts(block_rows), (block_rows, -1 if change is None else change.number)
+        parts = self.parts.get(place)
         if parts is None:
             parts = [(self.X.rows(*cut), self.targets.rows(*cut)) for cut in cuts]
+            if change is not None:
+                parts = [(change.function(X), targets) for X, targets in parts]
             if is_usual:
-                self.parts[block_rows] = parts
+                self.parts = {other: kept for other, kept in self.parts.items() if other[1] in (-1, place[1])}
+                self.parts[place] = parts
         for (start, stop), (X, targets) in zip(cuts, parts, strict=True):
             offsets = None if self.offsets is None else self.offsets[start:stop]
             yield Block(X, targets, weights[start:stop], offsets, threads, first_row + start)
@@ -202,7 +217,7 @@ class Holder:
         if variant != GIVEN_BY_PARTITIONS:
             weights = self.weights[variant, placed.number]
         is_usual = request.block_rows == request.usual_rows
-        return rows.blocks(request.block_rows, weights, threads, placed.first_row, is_usual)
+        return rows.blocks(request.block_rows, weights, threads, placed.first_row, is_usual, request.change)
 
     def run(
         self, request: Request, placed: Placed, arguments: tuple[Any, ...], script: Script | None,

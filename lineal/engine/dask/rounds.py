@@ -23,7 +23,7 @@ from dask.task_spec import Task, TaskRef
 from distributed import Client, Future
 
 from lineal.engine.dask.holder import Placed, Recipe, Request
-from lineal.engine.dask.lineage import GIVEN_BY_PARTITIONS, Node, Script, Variant, Writer
+from lineal.engine.dask.lineage import GIVEN_BY_PARTITIONS, Node, Variant, Writer
 from lineal.engine.dask.parcels import is_small
 from lineal.engine.dask.plan import planned
 from lineal.engine.dask.shares import Facts, Report, Result, get_ready, join_shares, run_share
@@ -258,7 +258,9 @@ class Rounds:
         finally:
             for future in futures:
                 future.release()
-        raise ClusterError(f"workers of the cluster at {self._address} keep losing the rows: do they have enough memory?")
+        raise ClusterError(
+            f"workers of the cluster at {self._address} keep losing the rows: do they have enough memory?"
+        )
 
     def _tasks_of(self, work: Pass, share: Share, send_all: bool) -> _Needs:
         """What a share must be sent besides the arguments."""

@@ -17,13 +17,14 @@ from lineal.errors import OptionError
 from lineal.linear.estimator import LinearClassifier
 from lineal.linear.model import Model
 from lineal.linear.options import TrainOptions
+from lineal.linear.rows import rows_of
 from lineal.linear.search.names import names as measure_names
 from lineal.linear.search.options import PathOptions
-from lineal.linear.search.run import search
+from lineal.linear.search.run import search, search_rows
 from lineal.system.options import describe
 
-#: Options of training that the search decides.
-_DECIDED = ("alpha",)
+#: Options of training that the search decides, or that are for one fit only.
+_DECIDED = ("alpha", "checkpoint")
 
 
 class LinearClassifierCV(LinearClassifier):
@@ -58,7 +59,7 @@ class LinearClassifierCV(LinearClassifier):
     best_index_, chosen_index_ : positions of the best mean score and of α.
     n_nonzero_ : weights that are not zero, at every α, fitted to all rows.
     n_nonzero_rows_ : features with a weight that is not zero, of the same fits.
-    alpha_max_ : the smallest α at which all weights are zero; None where there is none, as for l2.
+    alpha_max_ : the smallest α at which all weights are zero; None if there is none, as for l2.
     certificates_ : certificates of those fits.
     coef_path_, intercept_path_ : (n_alphas, k, d) and (n_alphas, k), with `keep_path=True`.
     search_ : all of this as a `Search`.
@@ -92,6 +93,8 @@ class LinearClassifierCV(LinearClassifier):
         max_iter: int = 1000,
         max_time: float | None = None,
         n_jobs: int | None = None,
+        engine: str = "auto",
+        memory_budget: str | int | None = None,
         random_state: int | None = None,
         verbose: int = 0,
         callbacks: Iterable[Any] = (),
@@ -121,20 +124,31 @@ class LinearClassifierCV(LinearClassifier):
         self.max_iter = max_iter
         self.max_time = max_time
         self.n_jobs = n_jobs
+        self.engine = engine
+        self.memory_budget = memory_budget
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, offsets: Any = None, groups: Any = None
+        self, X: Any, y: Any = None, sample_weight: Any = None, offsets: Any = None, groups: Any = None
     ) -> LinearClassifierCV:
         """Choose α and train on X (n, d) and y (n,) or, for label sets, an (n, k) indicator matrix.
 
-        Weights count in the scores too. `offsets` are base scores, (n,) or (n, k). Rows of a group (n,) are held out
-        together.
+        X and y can also be Dask collections; or X is a path, a glob or a list of files, which have the labels, and y
+        is left out. Weights count in the scores too. `offsets` are base scores, (n,) or (n, k). Rows of a group (n,)
+        are held out together.
         """
         names = {entry.name for entry in dataclasses.fields(TrainOptions)} - set(_DECIDED)
         options = TrainOptions(**{name: getattr(self, name) for name in names})
+        rows = rows_of(X, y, self.engine, self.memory_budget, sample_weight=sample_weight, offsets=offsets)
+        if rows is not None:
+            self._check_for_rows(groups)
+            model, solution, found = search_rows(
+                rows, options, self._path_options(None), keep_path=self.keep_path, callbacks=self.callbacks
+            )
+            self._keep_from(rows, model, solution)
+            return self._searched_with(found, solution)
         X, y, sample_weight = self._validated(X, y, sample_weight)
         scorer = self._scorer(X, y, sample_weight, offsets)
         model, solution, found = search(
@@ -142,11 +156,24 @@ class LinearClassifierCV(LinearClassifier):
             folds=self._folds(X, y, groups), scorer=scorer, keep_path=self.keep_path, callbacks=self.callbacks,
         )  # fmt: skip
         self._keep(model, solution)
+        return self._searched_with(found, solution)
+
+    def _check_for_rows(self, groups: Any) -> None:
+        """Refuse what needs all rows or labels in this process."""
+        if groups is not None or not isinstance(5 if self.cv is None else self.cv, int | np.integer):
+            raise OptionError("rows in files or on a cluster are dealt to folds by cv=<number>, without groups")
+        if self.scoring is not None and self.scoring not in measure_names():
+            raise OptionError(
+                f"scoring={self.scoring!r} needs all rows in this process: use one of {', '.join(measure_names())}"
+            )
+
+    def _searched_with(self, found: Any, solution: Any) -> LinearClassifierCV:
+        """Keep the search, and warn of what it missed."""
         self.search_ = found
         if found.status != "complete":
             self.status_ = found.status
         for problem in self._problems(solution.message):
-            warnings.warn(problem, ConvergenceWarning, stacklevel=2)
+            warnings.warn(problem, ConvergenceWarning, stacklevel=3)
         return self
 
     def _problems(self, message: str) -> list[str]:
@@ -166,7 +193,7 @@ class LinearClassifierCV(LinearClassifier):
         return PathOptions(**{name: getattr(self, name) for name in own}, folds=int(folds), scoring=scoring)
 
     def _folds(self, X: Any, y: Any, groups: Any) -> Any:
-        """Pairs of rows; None where the search makes its own."""
+        """Pairs of rows; None if the search makes its own."""
         cv = 5 if self.cv is None else self.cv
         if isinstance(cv, int | np.integer):
             if groups is None:
@@ -177,7 +204,7 @@ class LinearClassifierCV(LinearClassifier):
         return list(check_cv(cv, y, classifier=True).split(X, y, groups))
 
     def _scorer(self, X: Any, y: Any, sample_weight: Any, offsets: Any) -> _SklearnScorer | None:
-        """A scorer of scikit-learn, where that is asked for."""
+        """Scorer of scikit-learn, if `scoring` names one."""
         if self.scoring is None or (isinstance(self.scoring, str) and self.scoring in measure_names()):
             return None
         if offsets is not None:

@@ -1,4 +1,4 @@
-"""Measures of held-out rows: those of `lineal.models.metrics` that can choose a model, with weights of the rows.
+"""Weighted measures on held-out rows: those of `lineal.models.metrics` that can choose a model.
 
 Rows are scored where they are, and only those that are held out. Most measures are sums over rows. The areas under
 curves need the scores of all held-out rows at once. Memory: CHUNK_ROWS rows of X and their scores per block, and for
@@ -31,16 +31,16 @@ class Scorer(Protocol):
 
     @property
     def name(self) -> str:
-        """What it measures."""
+        """Name of the measure."""
         ...
 
     @property
     def greater_is_better(self) -> bool:
-        """Whether a large value is a good one."""
+        """Whether larger values are better."""
         ...
 
     def __call__(self, model: Model, rows: np.ndarray) -> float:
-        """The measure of a model on the rows of these numbers; a row that is named twice counts twice."""
+        """Measure of a model on the rows with these indices; a repeated row counts twice."""
         ...
 
 
@@ -51,7 +51,7 @@ def default(threshold: str) -> str:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Scores models on rows of an engine by one measure; checked on creation, so that it fails before the work."""
+    """Scores models on rows of an engine by one measure, which is checked before any fit."""
 
     name: str
     engine: Engine
@@ -78,11 +78,11 @@ class HeldOut:
 
     @property
     def greater_is_better(self) -> bool:
-        """Whether a large value is a good one."""
+        """Whether larger values are better."""
         return self.name not in LESS_IS_BETTER
 
     def __call__(self, model: Model, rows: np.ndarray) -> float:
-        """The measure of the model on these rows; a row that is named twice counts twice."""
+        """Measure of the model on these rows; a repeated row counts twice."""
         counts = np.bincount(rows, minlength=self.engine.shape[0])
         weights = counts.astype(np.float64) if self.sample_weight is None else self.sample_weight * counts
         total = float(weights.sum())
@@ -135,7 +135,7 @@ def _scores(block: Block, rows: np.ndarray, model: Model) -> Iterator[tuple[np.n
 
 
 def _of_second(Z: np.ndarray) -> np.ndarray:
-    """Scores of the second of two classes, from one column or two."""
+    """Scores of the second class, from one column or two."""
     return Z[:, 0] if Z.shape[1] == 1 else Z[:, 1] - Z[:, 0]
 
 
@@ -236,7 +236,7 @@ def _macro_f1(hits: np.ndarray, predicted: np.ndarray, true: np.ndarray, is_mult
 
 
 def _micro_f1(hits: np.ndarray, predicted: np.ndarray, true: np.ndarray, is_multilabel: bool) -> float:
-    """F1 of all labels together; zero where there are none."""
+    """F1 of all labels together; zero if there are none."""
     size = float(predicted.sum() + true.sum())
     return float(2.0 * hits.sum()) / size if size > 0.0 else 0.0
 
@@ -251,7 +251,7 @@ _AREAS = ("roc_auc", "pr_auc")
 
 
 def _all_scores(block: Block, chosen: Piece, weights: Piece, model: Model) -> list[_Scored]:
-    """All chosen rows of a block: for `Engine.gather`."""
+    """Scores of all chosen rows of a block, for `Engine.gather`."""
     return list(_scored(block, chosen, weights, model))
 
 

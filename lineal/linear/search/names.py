@@ -1,4 +1,4 @@
-"""Names of the measures, apart from what computes them: help texts need neither NumPy nor Numba."""
+"""Names of the measures, in a file without NumPy and Numba, which help texts do not need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of a search for α, once: parameters of the estimator, flags of the command and the texts of both."""
+"""Options of a search for α: estimator parameters and command-line flags are made from here."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ SEARCH = ("path", "quick")
 
 @dataclass(frozen=True)
 class PathOptions:
-    """Which strengths of the penalty are tried, on which rows they are measured, and which is taken."""
+    """How a search for α is done: the path, the folds, the measure, and the rule of selection."""
 
     alphas: str | list[float] | None = option(  # noqa: RUF009
-        None, "strengths to try, in any order (on the command line separated by commas); None makes n_alphas of them"
+        None, "strengths to try, in any order (on the command line separated by commas); None means n_alphas values"
     )
     n_alphas: int = option(20, "number of strengths, evenly spaced on a logarithmic scale")
     alpha_min_ratio: float | None = option(
         None, "smallest strength relative to the largest; None means 1e-6 for l2 and 1e-3 for other penalties"
     )
-    folds: int = option(5, "number of parts; each is held out once and scored by a model of the others")
-    scoring: str | None = option(None, f"measure of the rows held out: {', '.join(names())}; None means accuracy")
+    folds: int = option(5, "number of folds; each is held out once and scored by a model fitted to the others")
+    scoring: str | None = option(None, f"measure on held-out rows: {', '.join(names())}; None means accuracy")
     select: str = option("best", "best: the best mean score; one_standard_error: the largest strength that is as good "
                          "as that but for one standard error; smallest: the strength that uses the fewest features of "
                          "those that score at most `within` worse")  # fmt: skip
     within: float | None = option(None, "for select=smallest, how much worse than the best mean score is still good "
                                   f"enough, in the measure's own units; None means {WITHIN:g}")  # fmt: skip
-    search: str = option("path", "path: all strengths; quick: halve the strength until that changes nothing")
+    search: str = option("path", "path: all strengths; quick: halve the strength until nothing changes")
 
     def checked(self) -> PathOptions:
         """Return these options, or raise an error that names the first one that is not valid."""
@@ -66,12 +66,12 @@ class PathOptions:
             if isinstance(self.within, bool) or not (isinstance(self.within, Real) and 0.0 <= self.within < math.inf):
                 raise OptionError(f"within={self.within!r} is not a finite number ≥ 0")
             if self.select != "smallest":
-                raise OptionError(f"within={self.within!r} has a meaning for select='smallest' only")
+                raise OptionError(f"within={self.within!r} is for select='smallest' only")
         self.given_alphas()
         return self
 
     def given_alphas(self) -> np.ndarray | None:
-        """The strengths that were given, from the largest to the smallest, each once."""
+        """Given strengths without repeats, from the largest to the smallest."""
         if self.alphas is None:
             return None
         import numpy as np
@@ -95,4 +95,4 @@ def _need(name: str, value: Any, least: int) -> None:
     except TypeError:
         fine = False
     if not fine:
-        raise OptionError(f"{name}={value!r} is not a whole number ≥ {least}")
+        raise OptionError(f"{name}={value!r} is not an integer ≥ {least}")

@@ -1,4 +1,4 @@
-"""What a search found, and the rule by which one α is taken."""
+"""Result of a search, and the rule that selects one α."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Search:
     n_features : number of all features.
     alpha_max : the smallest α at which all weights are zero, at the best intercept, for the fit to all rows; None for
         l2, which has none, and for losses that are not smooth.
-    certificates : those of the fits to all rows; None where the search ended before.
+    certificates : those of the fits to all rows; None if the search ended before.
     seconds : time spent on each α, for all fits and scores.
     best : position of the best mean score.
     chosen : position that was taken.
@@ -63,17 +63,17 @@ class Search:
 
     @property
     def alpha(self) -> float:
-        """The α that was taken."""
+        """The selected α."""
         return float(self.alphas[self.chosen])
 
     @property
     def percent_rows(self) -> np.ndarray:
-        """Features with a weight that is not zero, in percent of all; NaN where the search ended before."""
+        """Percentage of features with a non-zero weight; NaN if the search ended before."""
         return np.where(self.nonzero_rows >= 0, 100.0 * self.nonzero_rows / max(self.n_features, 1), np.nan)
 
     @property
     def is_scored(self) -> bool:
-        """Whether any α has scores of all folds; else the first α was taken."""
+        """Whether any α has scores of all folds; otherwise the first α was selected."""
         return bool(np.isfinite(self.mean).any())
 
     def rows(self) -> list[dict[str, Any]]:
@@ -102,7 +102,7 @@ def standard_error(scores: np.ndarray) -> np.ndarray:
 def choose(
     scores: np.ndarray, greater_is_better: bool, select: str, sizes: Any = (), within: float = WITHIN
 ) -> tuple[int, int]:
-    """Positions of the best mean score and of the one to take, for scores of α in descending order.
+    """Positions of the best mean score and of the selected one, for scores of α in descending order.
 
     Equal means go to the larger α. "one_standard_error" takes the largest α whose mean is within one standard error
     (that of the best) of the best mean: Breiman, Friedman, Olshen & Stone (1984), section 3.4.3. "smallest" takes the

@@ -18,8 +18,18 @@ from typing import Any
 
 import numpy as np
 
-from lineal.errors import DataError
-from lineal.linear.fit import Problem, blas_threads, finished, held_out_folds, prepare
+from lineal.data.dataset import Dataset
+from lineal.engine.source import Source
+from lineal.errors import DataError, OptionError
+from lineal.linear.fit import (
+    Problem,
+    blas_threads,
+    finished,
+    held_out_folds,
+    labels_of,
+    prepare,
+    prepare_source,
+)  # fmt: skip
 from lineal.linear.folds import Fold, from_pairs, stratified
 from lineal.linear.model import Model
 from lineal.linear.options import TrainOptions
@@ -28,6 +38,7 @@ from lineal.linear.search import measures
 from lineal.linear.search.options import WITHIN, PathOptions
 from lineal.linear.search.result import Search, choose
 from lineal.problem.budget import Budget
+from lineal.problem.encoder import sample_weights_of
 from lineal.problem.monitor import Callback, Monitor, checked_callbacks
 from lineal.problem.progress import Steps
 from lineal.problem.row_weights import row_weights
@@ -75,6 +86,28 @@ def search(
     )  # fmt: skip
 
 
+def search_rows(
+    rows: Source | Dataset,
+    options: TrainOptions,
+    path_options: PathOptions,
+    *,
+    keep_path: bool = False,
+    callbacks: Iterable[Callback] = (),
+) -> tuple[Model, Solution, Search]:
+    """`search` on rows of files or of a cluster (see `lineal.linear.rows`).
+
+    Labels and weights of all rows are gathered, to deal the rows to folds.
+    """
+    if isinstance(rows, Dataset):
+        return search(
+            rows.X, labels_of(rows), options, path_options, sample_weight=rows.weights, class_names=rows.class_names,
+            keep_path=keep_path, callbacks=callbacks,
+        )  # fmt: skip
+    path_options, callbacks = path_options.checked(), checked_callbacks(callbacks)
+    problem, weights = prepare_source(rows, options), sample_weights_of(rows)
+    return search_problem(problem, path_options, sample_weight=weights, keep_path=keep_path, callbacks=callbacks)
+
+
 def search_problem(
     problem: Problem,
     path_options: PathOptions,
@@ -87,6 +120,10 @@ def search_problem(
 ) -> tuple[Model, Solution, Search]:
     """`search` on rows that any engine holds. `sample_weight` are those of the problem, without class weights."""
     options = problem.options
+    if options.checkpoint is not None:
+        raise OptionError(
+            "checkpoint is for one fit, and a search for alpha makes many: leave it out, or fit with a given alpha"
+        )
     held_out_folds(problem)  # refuses early what cannot be learnt from held-out rows
     n = problem.objective.engine.shape[0]
     seed = options.random_state or 0
@@ -124,7 +161,7 @@ class _Lane:
 
 
 def _lanes(problem: Problem, folds: list[Fold], sample_weight: np.ndarray | None) -> list[_Lane]:
-    """One lane per fold, and as the last one all rows."""
+    """Lanes: one per fold, and one for all rows at the end."""
     lanes = []
     n = problem.objective.engine.shape[0]
     for number, fold in enumerate(folds):
@@ -272,7 +309,7 @@ class _Run:
         return np.array_equal(self.scores[-1], self.scores[-2]) and not np.array_equal(self.scores[-1], constant)
 
     def finish(self) -> tuple[Model, Solution, Search]:
-        """The model at the α that is chosen."""
+        """Model at the selected α."""
         best, chosen = self._choose()
         problem = self.problem.with_alpha(self.alphas[chosen])
         if chosen not in self.solutions:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,19 +18,23 @@ from lineal.engine.base import Block
 from lineal.engine.local import LocalEngine
 from lineal.penalties.regulariser import Regulariser
 from lineal.problem import row_sums
+from lineal.problem.loop_state import put
 from lineal.problem.objective import Objective
 from lineal.problem.solution import Certificate
 from lineal.solvers.block_cd.group_descent import GroupProblem, Parameters, RowState, expand
+from lineal.solvers.block_cd.loop import State
 
 #: Rows whose gradients one thread computes at a time.
 RANGE_ROWS = 2048
 
 
-class GroupState:
+class GroupState(State):
     """Parameters θ, scores Z and weighted gradients R of all rows, and X by columns.
 
     `curvatures` are the first L_g of the groups, if every row had a curvature of `curvature`.
     """
+
+    state_names: ClassVar[tuple[str, ...]] = ("theta", "Z", "R", "curvatures", "intercept_curvature")
 
     def __init__(
         self, objective: Objective, engine: LocalEngine, theta: np.ndarray, tol: float, threads: int, curvature: float
@@ -47,12 +52,19 @@ class GroupState:
         # have such weights, and the penalty alone makes them zero.
         self.W[self.target.features_of((self.squares == 0.0) & (self.target.strengths > 0.0))] = 0.0
         self.curvatures = curvature * self.squares
-        intercept_curvature = np.array([self.loss.typical_curvature(k)])
-        self.parameters = Parameters(self.W, self.b, self.curvatures, intercept_curvature)
+        self.intercept_curvature = np.array([self.loss.typical_curvature(k)])
+        self.parameters = Parameters(self.W, self.b, self.curvatures, self.intercept_curvature)
         self.Z, self.R = np.empty((n, k), theta.dtype), np.empty((n, k), theta.dtype)
         weights, stamps = engine.weights.astype(theta.dtype), np.zeros(n + 1, np.int64)
         self.rows = RowState(engine.targets, weights, self.Z.reshape(-1), self.R.reshape(-1), stamps, k)
         self.refresh()
+
+    def restore_part(self, name: str, value: Any) -> None:
+        """Restore one of the attributes in `state_names`; kernels refer to the arrays of this class."""
+        if name in GroupState.state_names:
+            put(getattr(self, name), value)
+        else:
+            super().restore_part(name, value)
 
     def refresh(self) -> None:
         """Compute the scores from the weights again: rounding errors of many updates add up."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from lineal.core.jit import kernel
 from lineal.core.maths import soft_threshold, wide
-from lineal.design.constant_columns import ROUNDING
+from lineal.design.odd_columns import ROUNDING
 from lineal.penalties.base import l1_residual
 
 #: Required fraction of the decrease that the model predicts.

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +18,11 @@ from lineal.design import Design
 from lineal.design.orders import by_columns
 from lineal.design.products import matmul, rmatmul
 from lineal.engine.local import LocalEngine
+from lineal.problem.loop_state import put
 from lineal.problem.objective import Objective
 from lineal.problem.solution import Certificate
 from lineal.solvers.block_cd import score_columns, working_set
+from lineal.solvers.block_cd.loop import State
 from lineal.solvers.block_cd.proximal_newton import ColumnProblem, ColumnRows, WeightPenalty, descend
 
 #: A working set has converged when its largest violation is this fraction of the largest of all features.
@@ -35,8 +38,12 @@ MAX_STEPS = 2
 SMALLEST_SCALE = 0.1
 
 
-class SingleWeights:
+class SingleWeights(State):
     """Parameters θ, their scores, and what is known about the optimality of each score column."""
+
+    state_names = (
+        "theta", "Z", "fraction", "active", "violations", "gaps", "scales", "values", "penalties", "working_sets",
+    )  # fmt: skip
 
     def __init__(self, objective: Objective, engine: LocalEngine, theta: np.ndarray, tol: float, threads: int) -> None:
         self.theta, self.tol, self.threads = theta, tol, threads
@@ -56,8 +63,23 @@ class SingleWeights:
         self.active = np.arange(k)  # columns that have not converged
         self.violations, self.gaps, self.scales = np.zeros(k), np.full(k, np.inf), np.ones(k)
         self.values, self.penalties = np.zeros(k), np.zeros(k)
+        self.sets: dict[int, np.ndarray] = {}
         self.refresh()
         self._each(self._start)
+
+    @property
+    def working_sets(self) -> list[np.ndarray]:
+        """Working sets of the active columns."""
+        return [self.sets[r] for r in self.active.tolist() if r in self.sets]
+
+    def restore_part(self, name: str, value: Any) -> None:
+        """Restore one of the attributes in `state_names`."""
+        if name == "theta":
+            put(self.theta, value)
+        elif name == "working_sets":
+            self.sets = dict(zip(self.active.tolist(), value))
+        else:
+            super().restore_part(name, value)
 
     def refresh(self) -> None:
         """Compute the scores from the weights again: rounding errors of many updates add up."""
@@ -123,7 +145,7 @@ class SingleWeights:
                 self._gap(r, c, excess, of_intercept)
             self.sets[r] = working_set.choose(violations, is_free, largest, self.sizes, self.least, GROWTH)
 
-        self.sets: dict[int, np.ndarray] = {}
+        self.sets = {}
         self._each(measure_column)
         if self.is_gap:
             done = self.gaps <= self.fraction * self.tol * (self.values + self.penalties)

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from lineal.numerics.cg import System, total_dot, truncated_cg
+from lineal.numerics.cg import System, truncated_cg
+from lineal.numerics.vectors import total_dot
 from lineal.solvers.block_cd.chosen_features import ChosenFeatures
 
 #: Relative residual of a direction, and maximum of products with the Hessian. More exact directions do not pay, since

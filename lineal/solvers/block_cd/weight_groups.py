@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from lineal.design.columns import take_columns
 from lineal.design.matrix import Design
-from lineal.design.orders import by_rows
+from lineal.design.orders import by_rows, take_columns
 from lineal.engine.local import LocalEngine
 from lineal.problem.objective import Objective
 from lineal.problem.solution import Certificate
@@ -49,6 +48,10 @@ COPIED_BYTES, COPIED_FRACTION = 256 << 20, 0.25
 class WeightGroups(GroupState):
     """Parameters, what is known about the optimality of every group, and the current working set."""
 
+    state_names = (
+        *GroupState.state_names, "is_zero", "largest", "first", "last", "chosen", "weakest", "weakened_alpha",
+    )  # fmt: skip
+
     def __init__(self, objective: Objective, engine: LocalEngine, theta: np.ndarray, tol: float, threads: int) -> None:
         typical_curvature = objective.loss.typical_curvature(engine.n_columns)
         super().__init__(objective, engine, theta, tol, threads, typical_curvature)
@@ -61,13 +64,26 @@ class WeightGroups(GroupState):
         self.largest, self.first = 0.0, 0.0
         self.last: tuple[float, Certificate] | None = None  # largest violation and certificate
         self.copied: tuple[np.ndarray, Design] | None = None  # features of the last Newton step, by rows
-        self.regulariser = self.target
+        self.regulariser, self.weakest = self.target, self.target.alpha
+        self.chosen = np.empty(0, np.int64)
         if len(self.b):  # the violations of zero weights depend on the intercept
             self._descend(np.empty(0, np.int64), 1e-10 * self.unit, 50)
         if not self.target.penalty.is_smooth and not self.W.any():
             strongest = self.target.critical_alpha(self.gradient())
             self.weakest = max(self.target.alpha, WEAKEST * strongest)
             self._weaken(strongest)
+
+    @property
+    def weakened_alpha(self) -> float | None:
+        """Strength of the penalty while it becomes weaker; None for the given one."""
+        return None if self.regulariser is self.target else self.regulariser.alpha
+
+    def restore_part(self, name: str, value: Any) -> None:
+        """Restore one of the attributes in `state_names`."""
+        if name == "weakened_alpha":
+            self.regulariser = self.target if value is None else self.target.with_alpha(value)
+        else:
+            super().restore_part(name, value)
 
     def _weaken(self, alpha: float) -> None:
         """Continue with a fraction of this strength, or with the given penalty if that is not weaker."""

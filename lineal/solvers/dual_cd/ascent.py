@@ -17,6 +17,7 @@ from lineal.design.products import matmul, row_norms, scale_columns
 from lineal.engine.local import LocalEngine
 from lineal.numerics.local_only import local_rows
 from lineal.numerics.vectors import dot
+from lineal.problem.loop_state import LoopState, put
 from lineal.problem.objective import Objective, check_finite
 from lineal.problem.solution import Solution
 from lineal.problem.steps import RowGradients
@@ -57,9 +58,23 @@ class Group:
         """Number of columns."""
         return self.last - self.first
 
+    def changing(self) -> dict[str, Any]:
+        """What passes change, for a checkpoint."""
+        numbers = {"slack": self.slack, "gain": self.gain, "extra": self.extra}
+        arrays = {"W": self.W, "U": self.U, "b": self.b, "M": self.M, "active": self.active}
+        return {"range": (self.first, self.last), **numbers, **arrays}
 
-class Ascent:
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Inverse of `changing`."""
+        for name in ("W", "U", "b", "M"):
+            put(getattr(self, name), saved[name])
+        self.active, self.slack, self.gain, self.extra = (saved[name] for name in ("active", "slack", "gain", "extra"))
+
+
+class Ascent(LoopState):
     """Dual variables and weights of all columns, and passes over the rows that improve them."""
+
+    state_names = ("columns", "kept", "state", "gain", "gained", "passes")
 
     def __init__(
         self, objective: Objective, start: np.ndarray | Solution | None, threads: int, seed: int, shrinking: bool
@@ -82,6 +97,30 @@ class Ascent:
         self.kept = np.zeros((self.X.shape[0], 1 + KEPT_CLASSES) if keeps else (0, 0), np.int32)
         self.state, self.is_sorted = generator(seed), _is_sorted(self.rows.columns, self.rows.starts)
         self.gain, self.gained, self.passes = math.inf, 0.0, 0
+
+    @property
+    def columns(self) -> list[dict[str, Any]]:
+        """What passes change, by groups of columns."""
+        return [group.changing() for group in self.groups]
+
+    def restore_part(self, name: str, value: Any) -> None:
+        """Restore one of the attributes in `state_names`."""
+        if name == "columns":
+            self._restore_columns(value)
+        else:
+            super().restore_part(name, value)
+
+    def _restore_columns(self, saved: list[dict[str, Any]]) -> None:
+        """Restore all groups. With another number of threads there are other groups, which begin with all rows."""
+        if [one["range"] for one in saved] == [(group.first, group.last) for group in self.groups]:
+            for group, one in zip(self.groups, saved):
+                group.restore(one)
+            return
+        for name in ("W", "U", "b", "M"):
+            parts = [one[name][..., : one["range"][1] - one["range"][0]] for one in saved]
+            joined = np.concatenate(parts, axis=-1)
+            for group in self.groups:
+                put(getattr(group, name)[..., : group.k], joined[..., group.first : group.last])
 
     def _rows(self, engine: LocalEngine) -> PassRows:
         """Labels of the rows and the factors of their updates, after the mean of the rows is subtracted."""

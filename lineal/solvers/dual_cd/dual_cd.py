@@ -30,6 +30,7 @@ import numpy as np
 from lineal.errors import OptionError
 from lineal.numerics.local_only import local_rows
 from lineal.problem.budget import Budget
+from lineal.problem.loop_state import LoopState
 from lineal.problem.monitor import Monitor
 from lineal.problem.objective import Objective
 from lineal.problem.solution import Certificate, Solution
@@ -73,6 +74,7 @@ def solve(objective: Objective, budget: Budget, start: Start, options: DualOptio
     with Monitor(budget) as monitor:
         ascent = Ascent(objective, start, budget.threads, budget.seed, options.shrinking)
         gap = _Gap(objective, budget.tol)
+        iteration = monitor.resume(_Run(ascent, gap))
 
         def record(iteration: int) -> str | None:
             if not budget.callbacks:
@@ -80,7 +82,7 @@ def solve(objective: Objective, budget: Budget, start: Start, options: DualOptio
             theta = ascent.theta()
             return monitor.record(iteration, objective.value(theta), gap.estimate(ascent), *objective.split(theta))
 
-        iteration, status = 0, record(0)
+        status = record(iteration)
         while not gap.is_reached(ascent, monitor.history[-1]) and status is None:
             if gap.is_stuck(ascent):
                 status = "stalled"
@@ -92,12 +94,23 @@ def solve(objective: Objective, budget: Budget, start: Start, options: DualOptio
     return monitor.finish(*objective.split(theta), certificate, status, dual_point=ascent.U)
 
 
-class _Gap:
+class _Run(LoopState):
+    """State of the loop."""
+
+    state_names = ("ascent", "gap")
+
+    def __init__(self, ascent: Ascent, gap: _Gap) -> None:
+        self.ascent, self.gap = ascent, gap
+
+
+class _Gap(LoopState):
     """Decides when to compute the certificate, and keeps the last one.
 
     The gain of a pass costs nothing. The gap is roughly proportional to it for smooth losses, and to its square root
     for the others. Each certificate gives the constant, and so an estimate of when the next one will meet `tol`.
     """
+
+    state_names = ("ratio", "failed", "idle")
 
     def __init__(self, objective: Objective, tol: float) -> None:
         self.objective, self.tol = objective, tol

@@ -45,6 +45,7 @@ from lineal.numerics.best_iterate import LowerBound
 from lineal.numerics.certificate_waits import CertificateWaits
 from lineal.numerics.local_only import local_rows
 from lineal.problem.budget import Budget
+from lineal.problem.loop_state import LoopState, put
 from lineal.problem.monitor import Monitor
 from lineal.problem.objective import Objective
 from lineal.problem.solution import Certificate, Solution
@@ -95,6 +96,7 @@ def solve(objective: Objective, budget: Budget, start: Start, options: FobosOpti
         rate = None if options.rate is None else float(options.rate)
         passes = _Passes(objective, theta, budget, rate, options.schedule)
         best = _Best(objective, budget.tol, passes)
+        iteration = monitor.resume(_Run(theta, passes, best))
 
         def record(iteration: int) -> str | None:
             if not budget.callbacks:
@@ -103,7 +105,7 @@ def solve(objective: Objective, budget: Budget, start: Start, options: FobosOpti
             best.offer(theta, value)
             return monitor.record(iteration, value, best.estimate, *objective.split(theta))
 
-        iteration, status = 0, record(0)
+        status = record(iteration)
         while not best.is_enough(iteration, theta, monitor.history[-1]) and status is None:
             passes.run(theta)
             iteration += 1
@@ -113,8 +115,26 @@ def solve(objective: Objective, budget: Budget, start: Start, options: FobosOpti
     return monitor.finish(*objective.split(theta), certificate, status)
 
 
-class _Best:
+class _Run(LoopState):
+    """State of the loop."""
+
+    state_names = ("theta", "passes", "best")
+
+    def __init__(self, theta: np.ndarray, passes: _Passes, best: _Best) -> None:
+        self.theta, self.passes, self.best = theta, passes, best
+
+    def restore_part(self, name: str, value: Any) -> None:
+        """Restore one of the attributes in `state_names`; passes change θ in place."""
+        if name == "theta":
+            put(self.theta, value)
+        else:
+            super().restore_part(name, value)
+
+
+class _Best(LoopState):
     """The best iterate so far, the highest lower bound, and certificates after more and more passes."""
+
+    state_names = ("waits", "estimate", "lowest", "bound", "theta", "certificate", "is_certain")
 
     def __init__(self, objective: Objective, tol: float, passes: _Passes) -> None:
         self.objective, self.tol, self.passes = objective, tol, passes
@@ -163,8 +183,10 @@ class _Best:
         return self.theta, self.certificate
 
 
-class _Passes:
+class _Passes(LoopState):
     """Passes over the rows, with the clock t of the updates and, per feature, how much of the penalty was applied."""
+
+    state_names = ("rate", "state", "clock", "applied", "duals", "sum", "passes")
 
     def __init__(
         self,
@@ -189,6 +211,13 @@ class _Passes:
         weights = engine.weights * (len(self.rows) / engine.weights[self.rows].sum())  # one on average
         offsets = np.empty((0, 0), theta.dtype) if engine.offsets is None else engine.offsets
         self.data = Rows(engine.targets, weights, offsets, self.duals)
+
+    def restore_part(self, name: str, value: Any) -> None:
+        """Restore one of the attributes in `state_names`."""
+        if name in ("duals", "sum"):
+            put(getattr(self, name), value)
+        else:
+            super().restore_part(name, value)
 
     def run(self, theta: np.ndarray) -> None:
         """Visit the rows in random order; changes θ in place, with the whole penalty applied to every feature."""

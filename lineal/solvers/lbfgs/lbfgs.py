@@ -24,6 +24,7 @@ from lineal.numerics.precondition import Metric, metric
 from lineal.numerics.smooth_only import check_smooth
 from lineal.numerics.vectors import add_scaled, dot
 from lineal.problem.budget import Budget
+from lineal.problem.loop_state import LoopState
 from lineal.problem.monitor import Monitor
 from lineal.problem.objective import Objective, check_finite
 from lineal.problem.solution import Solution
@@ -57,17 +58,16 @@ def descend(objective: Objective, budget: Budget, start: Start, metric: Callable
     theta = centred.inside(objective.theta_of(start))
     noise = 4.0 * float(np.finfo(theta.dtype).eps)
     with Monitor(budget) as monitor:
-        value, gradient = centred.value_and_gradient(theta)
-        check_finite(value, "the objective at the starting point")
-        H, pairs = metric(centred), deque[tuple[np.ndarray, np.ndarray, float]](maxlen=MEMORY)
-        gap = GapEstimate(centred, budget.tol)
+        run = _Run(centred, theta, metric, budget.tol)
+        gap, pairs, H = run.gap, run.pairs, run.metric
+        iteration = monitor.resume(run)
 
         def record(iteration: int) -> str | None:
-            estimate = gap.estimate(value, gradient)
-            return monitor.record(iteration, value, estimate, *objective.split(centred.outside(theta)))
+            return monitor.record(iteration, run.value, run.estimate, *objective.split(centred.outside(run.theta)))
 
-        iteration, status = 0, record(0)
-        while not gap.is_reached(theta, gap.estimate(value, gradient)) and status is None:
+        status = record(iteration)
+        while not gap.is_reached(run.theta, run.estimate) and status is None:
+            gradient = run.gradient
             direction = _two_loops(gradient, pairs, H, threads)
             derivative = dot(direction, gradient, threads)
             if not derivative < 0.0:  # rounding has spoilt the kept pairs: drop them
@@ -75,18 +75,45 @@ def descend(objective: Objective, budget: Budget, start: Start, metric: Callable
                 direction = -H.solve(gradient)
                 derivative = dot(direction, gradient, threads)
             must_end = partial(monitor.must_end, iteration)
-            trial = _search(centred, theta, direction, value, derivative, noise, threads, must_end)
-            if trial is None:
+            trial = _search(centred, run.theta, direction, run.value, derivative, noise, threads, must_end)
+            if trial is None or (monitor.has_checkpoint and must_end()):  # the search may have been cut short
                 status = must_end() or ("stalled" if not pairs else None)
                 pairs.clear()
                 continue
             _step, value, _, (theta_new, gradient_new) = trial
-            _remember(pairs, H, theta_new - theta, gradient_new - gradient, threads)
-            theta, gradient = theta_new, gradient_new
+            _remember(pairs, H, theta_new - run.theta, gradient_new - gradient, threads)
+            run.theta, run.value, run.gradient = theta_new, value, gradient_new
             iteration += 1
             status = record(iteration)
-        certificate = gap.certificate(theta)
-    return monitor.finish(*objective.split(centred.outside(theta)), certificate, status)
+        certificate = gap.certificate(run.theta)
+    return monitor.finish(*objective.split(centred.outside(run.theta)), certificate, status)
+
+
+class _Run(LoopState):
+    """Parameters (W, b̃) with their objective and gradient, the kept pairs, and the initial Hessian."""
+
+    state_names = ("theta", "value", "gradient", "pairs", "metric", "gap")
+
+    def __init__(
+        self, centred: Centred, theta: np.ndarray, metric: Callable[[Centred], Metric], tol: float
+    ) -> None:  # fmt: skip
+        self.theta = theta
+        self.value, self.gradient = centred.value_and_gradient(theta)
+        check_finite(self.value, "the objective at the starting point")
+        self.metric, self.pairs = metric(centred), deque[tuple[np.ndarray, np.ndarray, float]](maxlen=MEMORY)
+        self.gap = GapEstimate(centred, tol)
+
+    @property
+    def estimate(self) -> float:
+        """Estimate of the relative gap."""
+        return self.gap.estimate(self.value, self.gradient)
+
+    def restore_part(self, name: str, value: Any) -> None:
+        """Restore one of the attributes in `state_names`; the loop refers to the pairs."""
+        if name == "pairs":
+            self.pairs.extend(value)
+        else:
+            super().restore_part(name, value)
 
 
 def _two_loops(

@@ -12,6 +12,7 @@ import numpy as np
 
 from lineal.numerics.cg import NewtonDirection
 from lineal.numerics.score_rows import ScoreRows
+from lineal.problem.loop_state import LoopState
 
 #: Smallest decrease of the objective, relative to the one that the derivative at zero (or the model) predicts.
 DECREASE = 1e-4
@@ -47,8 +48,10 @@ class Line(NamedTuple):
         return np.where(np.isfinite(values), values, np.inf), derivatives
 
 
-class LineSearch:
+class LineSearch(LoopState):
     """Step sizes near the minimum along the direction, by the secant method; a step size of one is tried first."""
+
+    state_names = ("radius",)
 
     def __init__(self, n_problems: int) -> None:
         self.radius = np.full(n_problems, np.inf)
@@ -83,8 +86,10 @@ class LineSearch:
         return t, line.at(rows, t)[0]
 
 
-class TrustRegion:
+class TrustRegion(LoopState):
     """Trust region of Lin & Moré (1999): step size one or zero, and a radius that depends on how good the model is."""
+
+    state_names = ("radius", "is_first")
 
     def __init__(self, n_problems: int) -> None:
         self.radius = np.full(n_problems, np.inf)

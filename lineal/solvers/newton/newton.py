@@ -28,6 +28,7 @@ from lineal.numerics.precondition import Spectral, metric
 from lineal.numerics.score_rows import KEPT_BYTES, ScoreRows, useful_threads
 from lineal.numerics.smooth_only import check_smooth
 from lineal.problem.budget import Budget
+from lineal.problem.loop_state import LoopState
 from lineal.problem.monitor import Monitor
 from lineal.problem.objective import Objective, check_finite
 from lineal.problem.solution import Solution
@@ -69,19 +70,24 @@ def solve(objective: Objective, budget: Budget, start: Start, options: NewtonOpt
         centred = Centred(objective.with_threads(threads))
         run = _Run(centred, objective.theta_of(start), tol, globalisation, seed)
         check_finite(run.value, "the objective at the starting point")
+        iteration = monitor.resume(run)
+        is_rebuilt = monitor.has_checkpoint and not run.rows.is_local
 
         def record(iteration: int) -> str | None:
             outside = centred.outside(run.theta())
             return monitor.record(iteration, run.value, run.estimate, *objective.split(outside))
 
-        iteration, status = 0, record(0)
+        status = record(iteration)
         while not run.gap.is_reached(run.theta(), run.estimate) and status is None:
             run.drop_done_columns()
             status = run.step(partial(monitor.must_end, iteration))
             if status == "stalled" and run.has_dropped:  # a column became inactive too early: use all columns again
                 run = _Run(centred, centred.outside(run.theta()), tol, globalisation, seed, may_drop=False)
+                monitor.replace(run)
                 status = None
             if status is None:
+                if is_rebuilt:
+                    run.rebuild()
                 iteration += 1
                 status = record(iteration)
         theta = run.theta()
@@ -89,9 +95,14 @@ def solve(objective: Objective, budget: Budget, start: Start, options: NewtonOpt
     return monitor.finish(*objective.split(centred.outside(theta)), certificate, status)
 
 
-class _Run:
+class _Run(LoopState):
     """State of the fit: parameters, gradient and Hessian of the active columns, and the parameters of all columns."""
 
+    state_names = (
+        "full", "active", "rows", "gradient", "values", "penalties", "contributions", "first_contributions",
+        "inactive_value", "inactive_contributions", "best", "idle", "may_drop", "has_dropped", "globalise", "gap",
+        "small",
+    )  # fmt: skip
     gradient: np.ndarray
     values: np.ndarray
     penalties: np.ndarray
@@ -206,6 +217,26 @@ class _Run:
         squares = self.rows.objective.moments[1]
         terms = np.sqrt(np.einsum("jz,jr->r", squares, np.square(self.active[: len(squares)], dtype=np.float64)))
         return 4.0 * float(np.finfo(self.active.dtype).eps) * float(np.sum(np.abs(self.values)) + np.sum(terms))
+
+    def restore_part(self, name: str, value: Any) -> None:
+        """Restore one of the attributes in `state_names`, and what follows from it."""
+        if name == "small" and value is None:
+            self.small = None
+            self.metric = self.metric or metric(self.rows.centred)
+            return
+        super().restore_part(name, value)
+        if name == "rows" and self.centre is not None:
+            self.centre = np.ascontiguousarray(self.centre[:, self.rows.columns])
+
+    def rebuild(self) -> None:
+        """Compute all row state from the parameters, as a fit does that continues from a checkpoint.
+
+        Rows in other processes are not part of a checkpoint. With this after every iteration, the fit does not depend
+        on when checkpoints are written. It costs a product with X, and small Hessians are computed from scratch.
+        """
+        self._restart()
+        if self.small is not None:
+            self.small.begin()
 
     def _restart(self) -> None:
         """Compute the scores of the active columns again, and everything that follows from them."""

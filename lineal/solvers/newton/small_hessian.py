@@ -20,8 +20,10 @@ from lineal.core import threads as pool
 from lineal.core.jit import kernel
 from lineal.design.csr import CSR
 from lineal.engine.base import Block
+from lineal.engine.local import pieces_of, put_pieces
 from lineal.engine.state import Piece
 from lineal.numerics.score_rows import RowFacts, ScoreRows, derivatives
+from lineal.problem.loop_state import LoopState
 
 #: Largest number of features for sparse rows and for dense rows (for which products with the Hessian are cheaper).
 MAX_SPARSE, MAX_DENSE = 600, 96
@@ -51,19 +53,21 @@ def is_worthwhile(rows: ScoreRows) -> bool:
     return unsuited == 0 and squares <= MAX_STORED**2 * n
 
 
-class SmallHessian:
+class SmallHessian(LoopState):
     """Hessians of the active columns of `rows`.
 
     Each block keeps the curvatures from which its part of the matrices was computed. If a block has lost them
     (`is_new`), it cannot correct its part, and the matrices are computed from scratch.
     """
 
+    state_names = ("sums", "is_made", "held_pieces")
+
     def __init__(self, rows: ScoreRows, ridge: np.ndarray) -> None:
         self.rows, self.ridge = rows, ridge
         self.step = AddChanges(rows.facts, rows.objective.fit_intercept)
-        self._begin()
+        self.begin()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """Start with matrices of zeros and blocks without curvatures."""
         size, k = len(self.ridge), self.rows.n_problems
         self.held = self.rows.engine.state(_NothingHeld(self.rows.engine.dtype), k)
@@ -74,10 +78,23 @@ class SmallHessian:
         self.rows.engine.update(_keep_held, kept, states=(self.held.to(len(kept)),))
         self.sums = self.sums[kept]
 
+    @property
+    def held_pieces(self) -> list[Piece] | None:
+        """The curvatures that the blocks keep; None if they are in other processes."""
+        return pieces_of(self.rows.engine, self.held)
+
+    def restore_part(self, name: str, value: Any) -> None:
+        """Restore one of the attributes in `state_names`."""
+        if name == "held_pieces":
+            self.held = self.rows.engine.state(_NothingHeld(self.rows.engine.dtype), self.rows.n_problems)
+            put_pieces(self.rows.engine, self.held, value)
+        else:
+            super().restore_part(name, value)
+
     def update(self, accuracy: np.ndarray) -> None:
         """Correct the matrices for the rows whose curvature has changed by more than a fraction, one per column."""
         if self.is_made and self._add(accuracy):  # some blocks have lost their curvatures
-            self._begin()
+            self.begin()
         if not self.is_made:
             self._add(accuracy)
             self.is_made = True

@@ -33,6 +33,10 @@ class Stage:
     weights: np.ndarray
     intercept: np.ndarray
 
+    def parts(self) -> dict[str, Any]:
+        """The fields by name."""
+        return dict(self.__dict__)
+
 
 @dataclass(frozen=True)
 class StageFeatures:

@@ -15,8 +15,8 @@ import numpy as np
 from lineal import penalties
 from lineal.design import wrap
 from lineal.engine.base import Block, Engine
-from lineal.engine.tree import Summands, add_along_tree
 from lineal.engine.state import Piece, States
+from lineal.engine.tree import Summands, add_along_tree
 from lineal.numerics.centred import Centred
 from lineal.numerics.factorisation import Factor
 from lineal.penalties.regulariser import Regulariser

@@ -32,6 +32,8 @@ from lineal.errors import unknown_value
 from lineal.features.contracts import ChoosesByProducts, NeedsResidual
 from lineal.features.rows import sample
 from lineal.problem.budget import Budget
+from lineal.problem.checkpoint import Checkpoint
+from lineal.problem.loop_state import LoopState
 from lineal.problem.monitor import Callback, Monitor
 from lineal.solvers.stagewise import UPDATES
 from lineal.solvers.stagewise.features import Stage, StageFeatures, maker_of, nothing_kept, seen_rows
@@ -71,6 +73,7 @@ def solve(
     feature_memory: int = 1 << 30,
     max_time: float | None = None,
     callbacks: Iterable[Callback] = (),
+    checkpoint: Checkpoint | None = None,
 ) -> Stagewise:
     """Fit stages `first_stage` … of a prepared generator to the labels of an engine.
 
@@ -82,17 +85,18 @@ def solve(
     if update not in UPDATES:
         raise unknown_value("update", update, UPDATES)
     fit = _Fit(engine, generator, start, tuple(before), is_independent, update, feature_memory)
-    result, best, at_best = Stagewise([]), math.inf, 0
-    with Monitor(Budget(max_iter=n_stages, max_time=max_time, callbacks=tuple(callbacks))) as monitor:
+    result = Stagewise([])
+    progress = _Progress(fit, result)
+    budget = Budget(max_iter=n_stages, max_time=max_time, callbacks=tuple(callbacks), checkpoint=checkpoint)
+    with Monitor(budget) as monitor:
 
         def record(W: np.ndarray, b: np.ndarray, loss: float) -> str | None:
-            nonlocal best, at_best
             status = monitor.record(len(result.stages), loss, math.nan, W, b)
             if held_out is not None:
                 monitor.history[-1]["validation"] = error = fit.held_out_error(held_out)
-                if error < best:
-                    best, at_best = error, len(result.stages)
-                elif patience is not None and len(result.stages) - at_best >= patience:
+                if error < progress.best:
+                    progress.best, progress.at_best = error, len(result.stages)
+                elif patience is not None and len(result.stages) - progress.at_best >= patience:
                     return status or "early"
             return status
 
@@ -100,6 +104,7 @@ def solve(
             return monitor.must_end(0) is not None
 
         k = engine.n_columns
+        monitor.resume(progress)
         status = record(np.zeros((0, k)), np.zeros(k), fit.loss_now())
         while status is None:
             features = fit.make(first_stage + len(result.stages), stage_size)
@@ -113,16 +118,39 @@ def solve(
                 fitted = fit_residual(engine, states, features, update, alpha, count)
             if fitted is None or must_end():  # within the stage, which is not kept
                 status = monitor.must_end(0)
+                monitor.save()
                 break
             stage = Stage(features.number, stage_size, features.state, *fitted)
             loss = fit.add(features, stage, states)
             result.stages.append(stage)
             status = record(stage.weights, stage.intercept, loss)
-    if held_out is not None and math.isfinite(best):
-        del result.stages[at_best:]
+    if held_out is not None and math.isfinite(progress.best):
+        del result.stages[progress.at_best :]
     result.history, result.status = monitor.history, _ENDS[status or "max_iter"][0]
     result.message = _ENDS[status or "max_iter"][1].format(stages=len(result.stages))
     return result
+
+
+class _Progress(LoopState):
+    """State of the loop: the stages so far, the least error of held-out rows, and the number of stages that had it."""
+
+    state_names = ("stages", "best", "at_best")
+
+    def __init__(self, fit: _Fit, result: Stagewise) -> None:
+        self.fit, self.result, self.best, self.at_best = fit, result, math.inf, 0
+
+    @property
+    def stages(self) -> list[dict[str, Any]]:
+        """The stages as plain values and arrays."""
+        return [stage.parts() for stage in self.result.stages]
+
+    def restore_part(self, name: str, value: Any) -> None:
+        """Restore one of the attributes in `state_names`."""
+        if name == "stages":
+            self.result.stages[:] = [Stage(**parts) for parts in value]
+            self.fit.continue_after(self.result.stages)
+        else:
+            super().restore_part(name, value)
 
 
 class _Fit:
@@ -144,6 +172,11 @@ class _Fit:
         self.running = engine.state(Running(update), generator, start, stages)
         self.seen = engine.state(seen_rows, generator)
         self.loss = losses.get("logistic" if is_independent else "softmax") if update == "softmax" else None
+
+    def continue_after(self, stages: list[Stage]) -> None:
+        """Continue after further stages, from which the running predictions are computed."""
+        self.stages = (*self.stages, *stages)
+        self.running = self.engine.state(Running(self.update), self.generator, self.start, self.stages)
 
     def states(self) -> tuple[Any, ...]:
         """Row state of a new stage: running predictions, the rows that generators see, and room for features."""

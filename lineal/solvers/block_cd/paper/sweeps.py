@@ -43,6 +43,11 @@ WORTH_THREADS, PARTS = 1 << 15, 16
 class PaperSweeps(GroupState):
     """One sweep per iteration (as many visits as there are groups), and the violations that it observed."""
 
+    state_names = (
+        *GroupState.state_names, "random_state", "active", "all_were_active", "sweeps", "waits", "total", "largest",
+        "first",
+    )  # fmt: skip
+
     def __init__(
         self, objective: Objective, engine: LocalEngine, theta: np.ndarray, budget: Budget, options: BlockOptions
     ) -> None:
@@ -58,6 +63,18 @@ class PaperSweeps(GroupState):
         self.sweeps, self.waits = 0, CertificateWaits(1, WAIT_DIVISOR, first=1)
         self.total, self.largest = math.inf, math.inf
         self.first: tuple[float, float] | None = None
+
+    @property
+    def random_state(self) -> dict[str, Any]:
+        """State of the random numbers."""
+        return dict(self.draws.bit_generator.state)
+
+    def restore_part(self, name: str, value: Any) -> None:
+        """Restore one of the attributes in `state_names`."""
+        if name == "random_state":
+            self.draws.bit_generator.state = value
+        else:
+            super().restore_part(name, value)
 
     def _groups_at_once(self) -> int:
         """Number τ of groups whose updates may be added; L is multiplied by β = 1 + (ω − 1)(τ − 1)/(g − 1) ≤ 2.

@@ -9,19 +9,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import random_problem
-from objectives import best_objective, build
+from objectives import best_objective, build, objective_on
 from scipy import sparse
 from served_rows import ServedRows
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.linear_model import LogisticRegression
-from test_dual_cd import problem
 
 from lineal import losses, penalties
 from lineal.errors import OptionError
 from lineal.linear.fit import fit
 from lineal.linear.options import TrainOptions
 from lineal.numerics import score_rows
-from lineal.numerics.cg import System, column_dots, truncated_cg
 from lineal.penalties.regulariser import Regulariser
 from lineal.problem.objective import Objective
 from lineal.solvers.lbfgs import lbfgs
@@ -293,32 +291,6 @@ def test_what_it_cannot_honour_is_refused_by_name():
         train(X, y, penalty="l1")
 
 
-def test_conjugate_gradients_solve_every_column_and_respect_the_border():
-    rng = np.random.default_rng(3)
-    roots = rng.normal(size=(4, 9, 9))
-    H = roots @ roots.transpose(0, 2, 1) + 0.1 * np.eye(9)
-    g = rng.normal(size=(9, 4))
-
-    def system(columns):
-        return System(
-            lambda V: np.stack([H[c] @ V[:, i] for i, c in enumerate(columns)], axis=1),
-            lambda R: R,
-            lambda keep: system(columns[keep]),
-        )
-
-    forcing = np.array([1e-1, 1e-9, 1e-3, 1e-9])
-    free = truncated_cg(system(np.arange(4)), g, column_dots, forcing, np.full(4, np.inf))
-    for r in range(4):
-        residual = H[r] @ free.direction[:, r] + g[:, r]
-        assert np.linalg.norm(residual) <= forcing[r] * np.linalg.norm(g[:, r]) * (1 + 1e-6)
-        model = g[:, r] @ free.direction[:, r] + 0.5 * free.direction[:, r] @ H[r] @ free.direction[:, r]
-        assert free.model_change[r] == pytest.approx(model)
-    bound = truncated_cg(system(np.arange(4)), g, column_dots, forcing, np.array([np.inf, 0.1, np.inf, 0.2]))
-    assert bound.on_boundary.tolist() == [False, True, False, True]
-    np.testing.assert_allclose(np.linalg.norm(bound.direction[:, [1, 3]], axis=0), [0.1, 0.2])
-    np.testing.assert_allclose(np.linalg.norm(bound.direction, axis=0), bound.norm)
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_columns_that_were_left_too_early_come_back(seed):
     rng = np.random.default_rng(seed)
@@ -331,7 +303,7 @@ def test_columns_that_were_left_too_early_come_back(seed):
 
 def test_barely_penalised_direct_hinge_does_not_stall():
     X, y = np.random.default_rng(0).standard_normal((100, 30)), np.arange(100) % 5
-    objective = problem(X, y, "multiclass_squared_hinge", 3e-5, False)
+    objective = objective_on(X, y, "multiclass_squared_hinge", "l2", 3e-5, intercept=False)
     assert newton.solve(objective, tol=1e-3).status == "converged"
 
 
@@ -339,5 +311,5 @@ def test_barely_penalised_direct_hinge_does_not_stall():
 def test_an_intercept_without_curvature_does_not_run_away(name):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 5)), np.arange(60) % 4
-    objective = problem(X, y, name, 1.0, True, centre=300.0 * rng.normal(size=(5, 4)))
+    objective = objective_on(X, y, name, "l2", 1.0, centre=300.0 * rng.normal(size=(5, 4)))
     assert newton.solve(objective, tol=1e-4).status == "converged"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from objectives import objective_on
 from scipy import sparse
-from test_weight_groups import problem
 
 from lineal import penalties
 from lineal.penalties.groups import parse_groups
@@ -50,7 +50,7 @@ def steps(monkeypatch):
 def test_groups_are_optimal_with_and_without_the_hessian(loss, penalty, intercept, steps, monkeypatch):
     X, y = two_classes(1)
     weights = np.random.default_rng(2).integers(1, 4, len(y))
-    objective = problem(X, y, loss, penalty, share=0.15, s=weights, groups=GROUPS, intercept=intercept)
+    objective = objective_on(X, y, loss, penalty, fraction=0.15, weights=weights, groups=GROUPS, intercept=intercept)
     found = block_cd.solve(objective, tol=1e-10, max_iter=200)
     assert found.status == "converged"
     assert found.certificate.value <= 1e-10
@@ -66,11 +66,13 @@ def test_groups_are_optimal_with_and_without_the_hessian(loss, penalty, intercep
 @slow
 def test_layouts_precisions_and_threads_agree(steps):
     X, y = two_classes(3)
-    wanted = block_cd.solve(problem(X, y, "logistic", share=0.1, groups=GROUPS), tol=1e-9)
+    wanted = block_cd.solve(objective_on(X, y, "logistic", fraction=0.1, groups=GROUPS), tol=1e-9)
     for other, threads in [(X.tocsc(), 1), (X, 2), (X.toarray(), 2)]:
-        found = block_cd.solve(problem(other, y, "logistic", share=0.1, groups=GROUPS), tol=1e-9, n_jobs=threads)
+        found = block_cd.solve(
+            objective_on(other, y, "logistic", fraction=0.1, groups=GROUPS), tol=1e-9, n_jobs=threads
+        )
         np.testing.assert_allclose(found.weights, wanted.weights, atol=1e-4)
-    narrow = block_cd.solve(problem(X.astype(np.float32), y, "logistic", share=0.1, groups=GROUPS), tol=1e-4)
+    narrow = block_cd.solve(objective_on(X.astype(np.float32), y, "logistic", fraction=0.1, groups=GROUPS), tol=1e-4)
     assert narrow.status == "converged"
     assert narrow.certificate.primal == pytest.approx(wanted.certificate.primal, rel=2e-4)
     assert steps
@@ -81,7 +83,7 @@ def test_more_features_than_rows_and_columns_without_anything(steps):
     X = rng.normal(size=(14, 40))
     X[:, 5:8], X[:, 8], X[:, 9] = 0.0, 7.0, X[:, 10]
     groups = np.repeat(np.arange(10), 4)
-    objective = problem(sparse.csr_array(X), rng.integers(0, 2, 14), "logistic", share=1e-3, groups=groups)
+    objective = objective_on(sparse.csr_array(X), rng.integers(0, 2, 14), "logistic", fraction=1e-3, groups=groups)
     found = block_cd.solve(objective, tol=1e-7, max_iter=500)
     assert found.status == "converged"
     assert steps
@@ -109,4 +111,4 @@ def test_the_model_is_minimised():
 )
 def test_what_is_worth_a_matrix(features, entries, is_worth_it):
     X, y = two_classes(6)  # 150 rows
-    assert gram_newton.is_worthwhile(problem(X, y, "logistic", alpha=0.1), features, entries) == is_worth_it
+    assert gram_newton.is_worthwhile(objective_on(X, y, "logistic", alpha=0.1), features, entries) == is_worth_it

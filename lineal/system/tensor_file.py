@@ -1,4 +1,4 @@
-"""Reads safetensors files without memory mapping: if another process truncates the file, that is an error, no crash.
+"""Reads and writes safetensors files without memory mapping: if another process truncates one, that is an error.
 
 A file is the length of its header (8 bytes, little-endian), the header (JSON: name, type, shape and place of every
 tensor, and the metadata) and the bytes of the tensors. Nothing in the header is trusted: no array is created before
@@ -7,6 +7,7 @@ it is known that the file is long enough.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -56,6 +57,30 @@ def read_tensors(file: IO[bytes]) -> tuple[dict[str, str], dict[str, np.ndarray]
             raise ValueError("the file was cut while it was read")
         tensors[name] = found
     return metadata, tensors
+
+
+def write_tensors(file: IO[bytes], metadata: dict[str, str], tensors: dict[str, np.ndarray]) -> None:
+    """Write metadata and tensors to an open file, without a copy of the tensors; `read_tensors` reads them."""
+    at, header, kinds = 0, {_METADATA: metadata}, {np.dtype(code).str: name for name, code in _TYPES.items()}
+    for name, array in tensors.items():
+        place = [at, at + array.nbytes]
+        header[name] = {"dtype": kinds[array.dtype.str], "shape": list(array.shape), "data_offsets": place}  # type: ignore[dict-item]
+        at += array.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    file.write(len(text).to_bytes(8, "little") + text)
+    for array in tensors.values():
+        file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+
+
+def checksum(text: str, tensors: dict[str, np.ndarray]) -> str:
+    """Checksum of a text and of names, types, shapes and contents of tensors."""
+    digest = hashlib.blake2b(text.encode(), digest_size=16)
+    for name in sorted(tensors):
+        array = np.ascontiguousarray(tensors[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
 
 
 def _place(name: str, entry: Any) -> tuple[str, np.dtype[Any], tuple[int, ...], int, int]:

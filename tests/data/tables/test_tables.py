@@ -20,7 +20,7 @@ from lineal.data.tables import csv, reader, wide
 from lineal.data.tables.hashing import hash_strings
 from lineal.errors import DataError, LinealError, OptionError, ParseError
 
-SHARED = Path(os.environ.get("LINEAL_TEST_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
+SHARED = Path(os.environ.get("LINEAL_TEST_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
 
 PEOPLE = "age,job,hours,label\n30,cook,40,yes\n?,smith,20,no\n50,,0,yes\n20,cook,10.5,no\n"
 
@@ -561,7 +561,7 @@ def test_text_where_training_had_numbers(tmp_path):
                    list(lineal.read_blocks(path, schema=train.schema, max_bad_lines=3))):  # fmt: skip
         np.testing.assert_array_equal(np.vstack([block.X for block in blocks]), [[1], [3], [6]])
         assert sum(block.bad_lines for block in blocks) == 3
-    with pytest.raises(ParseError, match=r"u.csv:6:3: found '0.5' in column 'y', expected a whole number"):
+    with pytest.raises(ParseError, match=r"u.csv:6:3: found '0.5' in column 'y', expected an integer"):
         lineal.read(path, schema=train.schema, max_bad_lines=2)
 
 
@@ -576,7 +576,7 @@ def test_lines_are_counted_in_the_file(tmp_path):
         lineal.read(path, max_bad_lines=1)
     schema = lineal.read(write(tmp_path, "t.csv", start + b"3,x,1\n")).schema
     path = write(tmp_path, "u.csv", start + b'4,x,1\n1,"two\n\nlines",?x\n')
-    with pytest.raises(ParseError, match=r"u.csv:10:8: found '\?x' in column 'y', expected a whole number"):
+    with pytest.raises(ParseError, match=r"u.csv:10:8: found '\?x' in column 'y', expected an integer"):
         lineal.read(path, schema=schema)
     with pytest.raises(DataError, match=r"v.csv: row 2 \(counted from 0\), line 8: the label 'y' is missing"):
         lineal.read(write(tmp_path, "v.csv", start + b"5,z,1\n5,z,\n"))
@@ -591,7 +591,7 @@ def test_a_typo_does_not_make_a_column_text(tmp_path, n):
     path = write(tmp_path, "t.csv", "a,y\n\n" + "\n".join(lines) + "\n")
     with pytest.raises(ParseError, match=rf"t.csv:{n - 47}:1: found 'O.5' in column 'a', expected a number, as in the"):
         lineal.read(path)
-    with pytest.raises(ParseError, match=rf"t.csv:{n - 17}:5: found 'l' in column 'y', expected a whole number, as in"):
+    with pytest.raises(ParseError, match=rf"t.csv:{n - 17}:5: found 'l' in column 'y', expected an integer, as in"):
         list(lineal.read_blocks(path, max_bad_lines=1))
     data = lineal.read(path, max_bad_lines=2)
     assert (data.X.shape, data.bad_lines, data.y.dtype) == ((n - 2, 1), 2, np.int64)

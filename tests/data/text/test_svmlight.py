@@ -24,7 +24,7 @@ from lineal.data.text.numbers import parse_number
 from lineal.data.text.svmlight import read, read_blocks
 from lineal.errors import DataError, OptionError, ParseError
 
-A9A = Path(__file__).parents[3] / "shared" / "data" / "a9a" / "train.svm.gz"
+A9A = Path(__file__).parents[4] / "shared" / "data" / "a9a" / "train.svm.gz"
 DEFAULT = ReadOptions()
 
 

@@ -6,28 +6,20 @@ from __future__ import annotations
 import math
 import signal
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import twin
 from conftest import random_problem
+from objectives import objective_on, text_like
 from scipy import sparse
 from sklearn.datasets import load_iris
 
 import lineal
-from lineal import losses, penalties
-from lineal.core import threads as threads_module
+from lineal import losses
 from lineal.core.jit import kernel
-from lineal.design import wrap
-from lineal.engine.local import LocalEngine
 from lineal.errors import OptionError
-from lineal.linear.search.alphas import largest_alpha
-from lineal.penalties.regulariser import Regulariser
-from lineal.problem.objective import Objective
-from lineal.problem.targets import encode
 from lineal.solvers.block_cd import block_cd
-from lineal.solvers.block_cd.paper import sweeps
 from lineal.solvers.block_cd.screening import safe_zeros
 
 LOSSES = ["multiclass_squared_hinge", "squared_hinge", "softmax", "logistic", "label_ranking"]
@@ -45,16 +37,6 @@ PAIRS = [
     pytest.param("multiclass_squared_hinge", "l1/linf", marks=slow),
     pytest.param("multiclass_squared_hinge", "sparse_group", marks=slow),
 ]
-
-
-def problem(X, y, loss, penalty="l1/l2", alpha=None, *, share=0.1, s=None, o=None, intercept=True, **options):
-    kind, design = losses.get(loss), wrap(X)
-    n, d = design.shape
-    s = np.ones(n) if s is None else np.asarray(s, float)
-    encoded = encode(y, direct=kind.is_direct)
-    engine = LocalEngine(design, encoded.targets, s / s.sum(), encoded.n_columns, o)
-    objective = Objective(engine, kind, Regulariser(penalties.get(penalty), 1.0, d, **options), intercept)
-    return objective.with_alpha(share * largest_alpha(objective) if alpha is None else alpha)
 
 
 def rows_of(X):
@@ -75,16 +57,6 @@ def labels_for(loss, y, k=3):
     Y[::4, 1] = 1
     Y[5], Y[11] = 0, 1
     return Y
-
-
-def text_like(seed, n=250, d=300, k=5):
-    rng = np.random.default_rng(seed)
-    frequency = 0.5 / (1 + np.arange(d)) ** 0.7
-    X = np.abs(rng.normal(size=(n, d))) * (rng.random((n, d)) < frequency)
-    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-9)
-    y = np.argmax(X @ rng.normal(size=(d, k)) + 0.05 * rng.normal(size=(n, k)), axis=1)
-    y[:k] = np.arange(k)
-    return sparse.csr_array(X), y
 
 
 def distance(name, w, g, strength):
@@ -167,7 +139,7 @@ def twin_minimum(X, Y, loss, penalty, alpha, groups, s, iterations=60_000):
 def test_every_group_is_optimal_and_the_minimum_is_that_of_a_plain_twin(loss, penalty):
     X, y = dense_problem(3, n=50, d=8, k=3)
     y = labels_for(loss, y)
-    objective = problem(rows_of(X), y, loss, penalty)
+    objective = objective_on(rows_of(X), y, loss, penalty)
     found = block_cd.solve(objective, tol=1e-9, max_iter=3000)
     assert found.status == "converged"
     assert found.certificate.kind == "gap"
@@ -188,7 +160,7 @@ def test_every_group_is_optimal_and_the_minimum_is_that_of_a_plain_twin(loss, pe
 @pytest.mark.parametrize("loss", [pytest.param("multiclass_squared_hinge", marks=slow), "softmax"])
 def test_penalties_of_single_weights_with_direct_losses(loss, penalty):
     X, y = dense_problem(4, n=60, d=8, k=3)
-    objective = problem(rows_of(X), y, loss, penalty, 0.02)
+    objective = objective_on(rows_of(X), y, loss, penalty, 0.02)
     found = block_cd.solve(objective, tol=1e-8, max_iter=3000)
     assert found.status == "converged"
     _, gradient = objective.loss_and_gradient(objective.theta_of(found))
@@ -203,7 +175,7 @@ def test_newton_steps_are_taken_where_the_loss_is_flat(seed):
     rng = np.random.default_rng(seed)
     X, y = 100.0 * rng.normal(size=(13, 7)), rng.integers(0, 3, 13)
     X[:, 3], y[:3] = 500.0, np.arange(3)
-    found = block_cd.solve(problem(rows_of(X), y, "softmax", "l1", share=1e-3), tol=1e-5, max_iter=100)
+    found = block_cd.solve(objective_on(rows_of(X), y, "softmax", "l1", fraction=1e-3), tol=1e-5, max_iter=100)
     assert found.status == "converged"
 
 
@@ -213,7 +185,7 @@ def test_newton_steps_are_taken_where_the_loss_is_flat(seed):
 def test_features_of_a_group_are_zero_together(penalty):
     X, y = dense_problem(5, n=80, d=9, k=3)
     groups = [[0, 4, 8], [1, 2], [3, 5, 6, 7]]
-    objective = problem(rows_of(X), y, "multiclass_squared_hinge", penalty, groups=groups, share=0.6)
+    objective = objective_on(rows_of(X), y, "multiclass_squared_hinge", penalty, groups=groups, fraction=0.6)
     found = block_cd.solve(objective, tol=1e-9, max_iter=3000)
     assert found.status == "converged"
     s, Y = np.full(len(X), 1 / len(X)), twin.indicator(y, 3)
@@ -229,7 +201,7 @@ def test_a_nonzero_group_may_have_features_that_are_zero():
     X, y = dense_problem(5, n=80, d=9, k=3)
     X[:, 4] = X[:, 1] = 0.0  # the first and the second of their groups
     groups = [[0, 4, 8], [1, 2], [3, 5, 6, 7]]
-    objective = problem(rows_of(X), y, "multiclass_squared_hinge", "sparse_group", groups=groups, share=0.2)
+    objective = objective_on(rows_of(X), y, "multiclass_squared_hinge", "sparse_group", groups=groups, fraction=0.2)
     found = block_cd.solve(objective, tol=1e-9, max_iter=3000)
     assert found.status == "converged"
     assert not found.weights[[1, 4]].any()
@@ -243,42 +215,42 @@ def test_groups_must_be_a_partition():
     X, y = dense_problem(5, n=30, d=4, k=3)
     for groups, message in [([[0, 1], [1, 2, 3]], "1"), ([[0, 1], [2]], "3")]:
         with pytest.raises(OptionError, match=message):
-            problem(rows_of(X), y, "softmax", groups=groups, alpha=0.1)
+            objective_on(rows_of(X), y, "softmax", groups=groups, alpha=0.1)
 
 
 @slow
 @pytest.mark.parametrize("loss", ["multiclass_squared_hinge", "softmax"])
 def test_layouts_threads_precisions_and_weights_agree(loss):
     X, y = text_like(6)
-    wanted = block_cd.solve(problem(rows_of(X), y, loss), tol=1e-8, max_iter=3000)
-    alpha = problem(rows_of(X), y, loss).regulariser.alpha
+    wanted = block_cd.solve(objective_on(rows_of(X), y, loss), tol=1e-8, max_iter=3000)
+    alpha = objective_on(rows_of(X), y, loss).regulariser.alpha
     counts = np.random.default_rng(0).integers(1, 4, X.shape[0])
     rows = np.repeat(np.arange(X.shape[0]), counts)
     for other, threads in [(X.tocsc(), 1), (X.toarray(), 2), (np.asfortranarray(X.toarray()), 1), (X, 2)]:
-        found = block_cd.solve(problem(other, y, loss, alpha=alpha), tol=1e-8, max_iter=3000, n_jobs=threads)
+        found = block_cd.solve(objective_on(other, y, loss, alpha=alpha), tol=1e-8, max_iter=3000, n_jobs=threads)
         np.testing.assert_allclose(found.weights, wanted.weights, atol=2e-3 * np.abs(wanted.weights).max())
         assert found.certificate.primal == pytest.approx(wanted.certificate.primal, rel=2e-8)
-    narrow = block_cd.solve(problem(X.astype(np.float32), y, loss, alpha=alpha), tol=1e-4)
+    narrow = block_cd.solve(objective_on(X.astype(np.float32), y, loss, alpha=alpha), tol=1e-4)
     assert narrow.status == "converged"
     assert narrow.weights.dtype == np.float32
     assert narrow.certificate.primal == pytest.approx(wanted.certificate.primal, rel=2e-4)
-    weighted = block_cd.solve(problem(rows_of(X), y, loss, alpha=alpha, s=counts), tol=1e-8, max_iter=3000)
-    repeated = block_cd.solve(problem(X[rows], y[rows], loss, alpha=alpha), tol=1e-8, max_iter=3000)
+    weighted = block_cd.solve(objective_on(rows_of(X), y, loss, alpha=alpha, weights=counts), tol=1e-8, max_iter=3000)
+    repeated = block_cd.solve(objective_on(X[rows], y[rows], loss, alpha=alpha), tol=1e-8, max_iter=3000)
     assert weighted.certificate.primal == pytest.approx(repeated.certificate.primal, rel=2e-8)
 
 
 def test_permuted_classes_permute_the_model():
     X, y = text_like(7, k=4)
     order = np.array([2, 0, 3, 1])
-    plain = block_cd.solve(problem(rows_of(X), y, "multiclass_squared_hinge"), tol=1e-9, max_iter=3000)
-    turned = block_cd.solve(problem(X, order[y], "multiclass_squared_hinge"), tol=1e-9, max_iter=3000)
+    plain = block_cd.solve(objective_on(rows_of(X), y, "multiclass_squared_hinge"), tol=1e-9, max_iter=3000)
+    turned = block_cd.solve(objective_on(X, order[y], "multiclass_squared_hinge"), tol=1e-9, max_iter=3000)
     np.testing.assert_allclose(turned.weights[:, order], plain.weights, atol=1e-3 * np.abs(plain.weights).max())
 
 
 def test_offsets_are_base_scores():
     X, y = dense_problem(8, n=60, d=6, k=3)
     W0 = np.random.default_rng(1).normal(size=(6, 3))
-    objective = problem(rows_of(X), y, "softmax", alpha=0.01, o=X @ W0)
+    objective = objective_on(rows_of(X), y, "softmax", alpha=0.01, offsets=X @ W0)
     found = block_cd.solve(objective, tol=1e-8, max_iter=3000)
     assert found.status == "converged"
     s, Y = np.full(60, 1 / 60), twin.indicator(y, 3)
@@ -291,7 +263,7 @@ def test_offsets_are_base_scores():
 def test_the_largest_alpha_gives_nothing_but_the_best_intercept_at_once(loss, penalty):
     X, y = dense_problem(9, n=60, d=6, k=3)
     y = labels_for(loss, y)
-    objective = problem(rows_of(X), y, loss, penalty, share=1.0 + 1e-9)
+    objective = objective_on(rows_of(X), y, loss, penalty, fraction=1.0 + 1e-9)
     found = block_cd.solve(objective, tol=1e-9)
     assert found.status == "converged"
     assert not found.weights.any()
@@ -304,7 +276,7 @@ def test_the_largest_alpha_gives_nothing_but_the_best_intercept_at_once(loss, pe
 def test_screened_groups_are_zero_in_a_tight_solution():
     X, y = text_like(10, n=200, d=400)
     for loss, penalty in [("multiclass_squared_hinge", "l1/l2"), ("softmax", "l1")]:
-        objective = problem(rows_of(X), y, loss, penalty, share=0.3)
+        objective = objective_on(rows_of(X), y, loss, penalty, fraction=0.3)
         exact = block_cd.solve(objective, tol=1e-10, max_iter=5000)
         is_nonzero = exact.weights.any(axis=1)
         counts = []
@@ -320,15 +292,15 @@ def test_screened_groups_are_zero_in_a_tight_solution():
 def test_screening_says_nothing_where_it_cannot():
     X, y = dense_problem(11, n=40, d=5, k=3)
     for penalty in ("l2", "elastic_net"):
-        objective = problem(rows_of(X), y, "softmax", penalty, 0.1)
+        objective = objective_on(rows_of(X), y, "softmax", penalty, 0.1)
         assert not safe_zeros(objective, objective.start()).any()
-    free = problem(rows_of(X), y, "softmax", "l1/l2", 0.1, factors=[0, 1, 1, 1, 1])
+    free = objective_on(rows_of(X), y, "softmax", "l1/l2", 0.1, factors=[0, 1, 1, 1, 1])
     assert not safe_zeros(free, free.start()).any()
 
 
 def test_free_features_are_certified_by_a_violation():
     X, y = dense_problem(12, n=80, d=6, k=3)
-    objective = problem(rows_of(X), y, "softmax", alpha=0.02, factors=[0, 1, 1, 2, 1, 1])
+    objective = objective_on(rows_of(X), y, "softmax", alpha=0.02, factors=[0, 1, 1, 2, 1, 1])
     found = block_cd.solve(objective, tol=1e-5, max_iter=5000)
     assert found.status == "converged"
     assert found.certificate.kind == "violation"
@@ -340,9 +312,11 @@ def test_two_classes_agree_with_the_binary_formulation_after_rescaling():
     """W = [w/2·(−1, 1)] has ‖W_j‖ = |w_j|/√2 and the margin z₁ − z₀ = w'x: α becomes √2·α'."""
     X, y = dense_problem(13, n=80, d=7, k=2)
     alpha = 0.03
-    binary = block_cd.solve(problem(rows_of(X), y, "squared_hinge", "l1", alpha), tol=1e-9, max_iter=3000)
+    binary = block_cd.solve(objective_on(rows_of(X), y, "squared_hinge", "l1", alpha), tol=1e-9, max_iter=3000)
     direct = block_cd.solve(
-        problem(rows_of(X), y, "multiclass_squared_hinge", "l1/l2", math.sqrt(2.0) * alpha), tol=1e-9, max_iter=3000
+        objective_on(rows_of(X), y, "multiclass_squared_hinge", "l1/l2", math.sqrt(2.0) * alpha),
+        tol=1e-9,
+        max_iter=3000,
     )
     assert direct.certificate.primal == pytest.approx(binary.certificate.primal, rel=1e-8)
     np.testing.assert_allclose(direct.weights[:, 1] - direct.weights[:, 0], binary.weights[:, 0], atol=1e-4)
@@ -351,8 +325,8 @@ def test_two_classes_agree_with_the_binary_formulation_after_rescaling():
 @slow
 def test_label_ranking_with_one_label_is_the_multiclass_squared_hinge():
     X, y = dense_problem(14, n=60, d=7, k=4)
-    one = problem(rows_of(X), y, "multiclass_squared_hinge", alpha=0.02)
-    sets = problem(X, np.eye(4, dtype=int)[y], "label_ranking", alpha=0.02)
+    one = objective_on(rows_of(X), y, "multiclass_squared_hinge", alpha=0.02)
+    sets = objective_on(X, np.eye(4, dtype=int)[y], "label_ranking", alpha=0.02)
     theta = np.random.default_rng(0).normal(size=one.shape)
     assert sets.value(theta) == pytest.approx(one.value(theta), rel=1e-12)
     first, second = (block_cd.solve(objective, tol=1e-9, max_iter=3000) for objective in (one, sets))
@@ -368,7 +342,7 @@ def test_odd_columns_and_rows(loss):
     X[7] = 0.0
     y = y.copy()
     y[y == 2], y[0] = 1, 2
-    objective = problem(rows_of(X), y, loss, share=0.2)
+    objective = objective_on(rows_of(X), y, loss, fraction=0.2)
     found = block_cd.solve(objective, tol=1e-6, max_iter=5000)
     assert found.status == "converged"
     assert not found.weights[2].any()
@@ -379,7 +353,7 @@ def test_odd_columns_and_rows(loss):
 def test_a_start_with_weights_on_an_empty_column_is_no_trap(options):
     X, y = dense_problem(15, n=60, d=8, k=3)
     X[:, 2] = 0.0
-    objective = problem(rows_of(X), y, "multiclass_squared_hinge", share=0.2)
+    objective = objective_on(rows_of(X), y, "multiclass_squared_hinge", fraction=0.2)
     found = block_cd.solve(objective, tol=1e-6, max_iter=5000, start=np.ones(objective.shape), **options)
     assert found.status == "converged"
     assert not found.weights[2].any()
@@ -388,13 +362,13 @@ def test_a_start_with_weights_on_an_empty_column_is_no_trap(options):
 def test_more_features_than_rows_and_one_row_a_class():
     rng = np.random.default_rng(16)
     X, y = rng.normal(size=(4, 30)), np.arange(4)
-    found = block_cd.solve(problem(rows_of(X), y, "softmax"), tol=1e-7, max_iter=3000)
+    found = block_cd.solve(objective_on(rows_of(X), y, "softmax"), tol=1e-7, max_iter=3000)
     assert found.status == "converged"
 
 
 def test_a_warm_start_is_kept_and_is_over_sooner():
     X, y = text_like(17)
-    objective = problem(rows_of(X), y, "multiclass_squared_hinge", share=0.05)
+    objective = objective_on(rows_of(X), y, "multiclass_squared_hinge", fraction=0.05)
     first = block_cd.solve(objective, tol=1e-6, max_iter=3000)
     again = block_cd.solve(objective, tol=1e-6, start=first)
     assert len(again.history) <= 3
@@ -404,7 +378,7 @@ def test_a_warm_start_is_kept_and_is_over_sooner():
 
 def test_the_history_ends_below_where_it_began_and_endings_are_told():
     X, y = text_like(18)
-    objective = problem(rows_of(X), y, "multiclass_squared_hinge", share=0.01)
+    objective = objective_on(rows_of(X), y, "multiclass_squared_hinge", fraction=0.01)
     assert block_cd.solve(objective, tol=1e-12, max_iter=2).status == "max_iter"
     assert block_cd.solve(objective, tol=1e-12, max_time=0.0).status == "max_time"
     seen = []
@@ -424,138 +398,17 @@ def test_the_history_ends_below_where_it_began_and_endings_are_told():
 def test_a_centre_is_refused_for_groups():
     X, y = dense_problem(19, n=30, d=4, k=3)
     with pytest.raises(OptionError, match="centre"):
-        block_cd.solve(problem(rows_of(X), y, "softmax", "l2", 0.1, centre=np.ones((4, 3))))
-
-
-# --- the paper's own algorithms
-
-PAPERS: list[dict] = [
-    {"method": "cyclic"},
-    {"method": "cyclic", "shrinking": True},
-    {"method": "cyclic", "step": "constant"},
-    {"method": "random"},
-    {"method": "random", "constant": "paper"},
-    {"method": "random", "step": "line_search"},
-    {"method": "parallel"},
-]
-
-
-@pytest.mark.parametrize("options", PAPERS, ids=lambda options: "-".join(map(str, options.values())))
-def test_the_papers_methods_find_the_same_minimum(options):
-    X, y = text_like(20, n=120, d=60, k=4)
-    objective = problem(rows_of(X), y, "multiclass_squared_hinge", share=0.2)
-    wanted = block_cd.solve(objective, tol=1e-9, max_iter=3000)
-    found = block_cd.solve(objective, tol=1e-6, max_iter=20_000, n_jobs=2, **options)
-    assert found.status == "converged"
-    assert found.certificate.value <= 1e-6
-    assert found.certificate.primal == pytest.approx(wanted.certificate.primal, rel=2e-6)
-    again = block_cd.solve(objective, tol=1e-6, max_iter=20_000, n_jobs=1, **options)
-    np.testing.assert_array_equal(again.weights, found.weights)  # by the seed, whatever the threads
-
-
-@slow
-@pytest.mark.parametrize("method", ["cyclic", "parallel"])
-def test_the_papers_methods_with_groups_and_dense_columns(method):
-    X, y = dense_problem(21, n=60, d=9, k=3)
-    objective = problem(X, y, "multiclass_squared_hinge", groups=[[0, 4, 8], [1, 2], [3, 5, 6, 7]], share=0.4)
-    wanted = block_cd.solve(objective, tol=1e-9, max_iter=3000)
-    found = block_cd.solve(objective, tol=1e-6, max_iter=50_000, method=method)
-    assert found.certificate.primal == pytest.approx(wanted.certificate.primal, rel=2e-6)
-
-
-@pytest.mark.parametrize("rule", ["sum", "max"])
-def test_the_papers_rules_end_by_violations(rule):
-    X, y = text_like(22, n=150, d=100, k=4)
-    objective = problem(rows_of(X), y, "multiclass_squared_hinge", share=0.1, intercept=False)
-    found = block_cd.solve(objective, tol=1e-3, max_iter=5000, method="cyclic", rule=rule)
-    assert found.status == "converged"
-    assert found.history[-2]["gap"] >= 1e-3 or len(found.history) == 2  # it ends with the first sweep that is below
-    _, gradient = objective.loss_and_gradient(objective.theta_of(found))
-    _, first = objective.loss_and_gradient(objective.start())
-    measure = np.sum if rule == "sum" else np.max
-    left = measure(objective.regulariser.violation(found.weights, gradient))
-    start = measure(objective.regulariser.violation(np.zeros_like(found.weights), first))
-    assert left <= 3e-3 * start
-
-
-@pytest.mark.parametrize("rule", ["sum", "max"])
-def test_the_papers_rules_end_soon_with_shrinking_and_with_empty_columns(rule):
-    X, y = text_like(22, n=150, d=100, k=4)
-    X = sparse.csr_array(sparse.hstack([X, sparse.csr_array((150, 3))]))
-    objective = problem(X, y, "multiclass_squared_hinge", share=0.5)
-    plain = block_cd.solve(objective, tol=1e-3, max_iter=5000, method="cyclic", rule=rule)
-    shrunk = block_cd.solve(objective, tol=1e-3, max_iter=5000, method="cyclic", rule=rule, shrinking=True)
-    assert shrunk.status == "converged"
-    assert len(shrunk.history) <= 2 * len(plain.history)
-
-
-@pytest.mark.parametrize("rule", ["sum", "max"])
-def test_the_papers_rules_see_that_nothing_is_left_to_do(rule):
-    X, _ = dense_problem(9, n=60, d=6, k=3)
-    objective = problem(rows_of(X), np.arange(60) % 3, "multiclass_squared_hinge", share=1.0 + 1e-9)
-    found = block_cd.solve(objective, tol=1e-3, method="cyclic", rule=rule)  # classes as large: no intercept, either
-    assert (found.status, len(found.history)) == ("converged", 2)
-
-
-@pytest.mark.parametrize("method", ["random", "parallel"])
-def test_the_papers_rules_see_groups_that_were_not_drawn(method):
-    """One column that tells the class among many that never move: most sweeps do not draw it."""
-    y = np.arange(60) % 3
-    X = 1e-3 * np.random.default_rng(27).normal(size=(60, 12))
-    X[:, 5] = y - 1.0
-    objective = problem(rows_of(X), y, "multiclass_squared_hinge", share=0.5)
-    for seed in range(4):
-        found = block_cd.solve(objective, tol=1e-2, max_iter=2000, method=method, rule="max", seed=seed)
-        assert found.status == "converged"
-        assert found.certificate.value <= 0.05
-
-
-def test_groups_at_once_do_not_count_empty_ones():
-    """Dense columns beside many empty ones: all of them meet in every row."""
-    rng = np.random.default_rng(26)
-    X, y = np.abs(rng.normal(size=(60, 20))) + 1.0, rng.integers(0, 3, 60)
-    X = sparse.csr_array(sparse.hstack([sparse.csr_array(X), sparse.csr_array((60, 400))]))
-    objective = problem(X, y, "multiclass_squared_hinge", share=0.05)
-    found = block_cd.solve(objective, tol=0.0, max_iter=60, method="parallel")
-    values = [row["objective"] for row in found.history]
-    assert values == sorted(values, reverse=True)
-
-
-@pytest.mark.parametrize(("n", "parts"), [(60, 1), (30_000, 2)])
-def test_parallel_visits_use_threads_where_the_work_is_worth_it(n, parts, monkeypatch):
-    """Rows with most of their entries allow two groups at once: what counts is their work, not their number."""
-    X, y = dense_problem(27, n=n, d=6, k=4)
-    objective, seen = problem(rows_of(X), y, "softmax", alpha=0.05), set()
-
-    def run(tasks, threads):
-        tasks = list(tasks)
-        seen.add((len(tasks), threads))
-        return threads_module.run(tasks, threads)
-
-    monkeypatch.setattr(sweeps, "pool", SimpleNamespace(run=run, ranges=threads_module.ranges))
-    found = [block_cd.solve(objective, tol=0.0, max_iter=5, method="parallel", n_jobs=jobs) for jobs in (1, 2)]
-    assert seen >= {(parts, 1), (parts, 2)}
-    assert max(count for count, _ in seen) == parts
-    np.testing.assert_array_equal(found[0].weights, found[1].weights)
-    assert found[0].history[-1]["gap"] == found[1].history[-1]["gap"]
+        block_cd.solve(objective_on(rows_of(X), y, "softmax", "l2", 0.1, centre=np.ones((4, 3))))
 
 
 @pytest.mark.parametrize("penalty", ["l1", "l1/l2"])
 def test_columns_come_in_one_block_whatever_the_rows_of_a_block(penalty):
     X, y = dense_problem(28, n=60, d=5, k=3)
-    whole = problem(sparse.csc_array(X), y, "softmax", penalty, alpha=0.02)
+    whole = objective_on(sparse.csc_array(X), y, "softmax", penalty, alpha=0.02)
     cut = replace(whole, engine=replace(whole.engine, block_rows=7))
     one, other = (block_cd.solve(objective, tol=1e-6) for objective in (whole, cut))
     assert other.status == "converged"
     np.testing.assert_array_equal(one.weights, other.weights)
-
-
-def test_shrinking_skips_groups_and_changes_no_solution():
-    X, y = text_like(23, n=150, d=200, k=4)
-    objective = problem(rows_of(X), y, "multiclass_squared_hinge", share=0.5)
-    whole = block_cd.solve(objective, tol=1e-7, max_iter=5000, method="cyclic")
-    shrunk = block_cd.solve(objective, tol=1e-7, max_iter=5000, method="cyclic", shrinking=True)
-    np.testing.assert_allclose(shrunk.weights, whole.weights, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -574,7 +427,7 @@ def test_shrinking_skips_groups_and_changes_no_solution():
 def test_options_that_cannot_be_honoured_are_refused(options, message):
     X, y = dense_problem(24, n=30, d=4, k=3)
     with pytest.raises(OptionError, match=message):
-        block_cd.solve(problem(rows_of(X), y, "softmax", alpha=0.1), **options)
+        block_cd.solve(objective_on(rows_of(X), y, "softmax", alpha=0.1), **options)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

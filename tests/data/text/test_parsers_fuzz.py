@@ -96,7 +96,7 @@ def test_fuzz_with_bounds_checks():
     """The fuzz tests pass in a process whose kernels check every index."""
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "LINEAL_FUZZ_EXAMPLES": "60"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "test_fuzz", __file__]
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     done = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-3000:]
     assert "2 passed" in done.stdout

@@ -1,0 +1,42 @@
+"""lineal on workers and on files larger than memory, against Spark MLlib, dask-ml and itself.
+
+    python -m benchmarks.distributed [--data DIR] [--json PATH] [--plots DIR] [--only PART,…] [--match TEXT]
+        [--quick] [--slow] [--peers PYTHON] [--seconds S] [--kdd-rows N] [--file-gb GB] [--scratch DIR]
+
+Parts: mapping, peers, faults, scaling, file. Tables go to the screen, to the JSON file (with all that was tried) and,
+as Markdown, beside it; the files are written anew after each part. Spark needs Java 17.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+from benchmarks import parts
+from benchmarks.distributed import plots
+from benchmarks.distributed.problems import Plan
+
+PARTS = ("mapping", "peers", "faults", "scaling", "file")
+DRAWN = {"peers": plots.peers, "scaling": plots.scaling}
+
+
+def main() -> None:
+    """Measure, print, write."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # contestants and files are cleaned up
+    parser = parts.parser_of(__doc__ or "", "distributed", PARTS)
+    parser.add_argument("--slow", action="store_true", help="dask-ml's Newton method with many features, too")
+    parser.add_argument("--peers", metavar="PYTHON", help="an interpreter with pyspark and dask-ml, if not this one")
+    parser.add_argument("--seconds", type=float, help="of one contestant at most, with all of its fits (3600)")
+    parser.add_argument("--kdd-rows", type=int, default=100_000, help="rows of kddcup99, at random (of 494,000)")
+    parser.add_argument("--file-gb", type=float, default=4.0, help="size of the generated file")
+    parser.add_argument("--scratch", metavar="DIR", help="where the file is written: 2.5 times its size must be free")
+    arguments = parts.parsed(parser, PARTS)
+    plan = Plan(
+        arguments.data, arguments.quick, arguments.slow, arguments.match, peers_python=arguments.peers,
+        limit=arguments.seconds, kdd_rows=arguments.kdd_rows, file_gb=arguments.file_gb, scratch=arguments.scratch,
+    )  # fmt: skip
+    parts.run("distributed", plan, arguments, DRAWN)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""Where the rows of a fit are: arrays in this process, files, or a Dask cluster.
+
+`engine="auto"` takes Dask for Dask collections, and for files if a Dask client is active. Other files are read into
+memory if they take at most half of what is available, and streamed by the file engine if they are larger.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from lineal.core.inputs import is_lazy
+from lineal.data.dataset import Dataset
+from lineal.data.source import expand
+from lineal.engine.choice import check_engine
+from lineal.engine.source import Source
+from lineal.errors import DataError, OptionError
+from lineal.system.memory import available_memory, parse_size
+
+
+def is_path(X: Any) -> bool:
+    """Whether X names files: a path, or a list of paths."""
+    paths = X if isinstance(X, list | tuple) and X else (X,)
+    return all(isinstance(path, str | os.PathLike) for path in paths)
+
+
+def rows_of(
+    X: Any,
+    y: Any,
+    engine: str,
+    memory_budget: str | int | None,
+    *,
+    sample_weight: Any = None,
+    offsets: Any = None,
+    reading: dict[str, Any] | None = None,
+) -> Source | Dataset | None:
+    """The rows as a source, or as a dataset that was read from files; None for arrays in this process.
+
+    `reading` are options of `lineal.read`.
+    """
+    check_engine(engine, memory_budget)
+    if is_path(X):
+        return _of_files(X, y, engine, memory_budget, sample_weight, offsets, reading or {})
+    if is_lazy(X):
+        if engine not in ("auto", "dask"):
+            raise OptionError(f"engine={engine!r} cannot read Dask collections: leave it out")
+        if memory_budget is not None:
+            raise OptionError(f"memory_budget={memory_budget!r} is for files: set memory_limit of the Dask workers")
+        from lineal.engine.dask.collections import source_of
+
+        return source_of(_client(), X, y, sample_weight, offsets)
+    if engine not in ("auto", "local"):
+        wanted = "the path of a converted file" if engine == "file" else "a Dask collection or the path of a file"
+        raise OptionError(f"engine={engine!r} needs {wanted}, and X is a {type(X).__name__}: use engine='auto'")
+    if memory_budget is not None:
+        raise OptionError(f"memory_budget={memory_budget!r} is for files, and X is a {type(X).__name__}")
+    return None
+
+
+def _of_files(
+    X: Any, y: Any, engine: str, memory_budget: Any, sample_weight: Any, offsets: Any, reading: dict[str, Any]
+) -> Source | Dataset:
+    for name, value in (("y", y), ("sample_weight", sample_weight), ("offsets", offsets)):
+        if value is not None:
+            raise DataError(f"X names a file, so {name} must be None: labels and weights are read from the file")
+    paths = files_of(X)
+    kind = engine if engine != "auto" else _engine_for(paths, memory_budget)
+    if kind == "local":
+        from lineal.data.read import read
+
+        return read(paths, **reading)
+    _need_converted(paths, kind)
+    refused = sorted(set(reading) - {"format", "n_jobs"})
+    if refused:
+        raise OptionError(f"{refused[0]}={reading[refused[0]]!r} has no meaning for converted files in place")
+    if kind == "dask":
+        from lineal.engine.dask.files import source_of_files
+
+        return source_of_files(_client(), paths)
+    from lineal.engine.file import FileSource
+
+    return FileSource(paths, None if memory_budget is None else parse_size(memory_budget))
+
+
+def _client() -> Any:
+    """The Dask client that is active in this process."""
+    from lineal.engine.dask.cluster import active_client, distributed
+
+    distributed()
+    client = active_client()
+    if client is None:
+        raise OptionError(
+            "there is no active Dask client: create one with distributed.Client(...) and keep it open (on the command "
+            "line: --workers N, or --scheduler ADDRESS)"
+        )
+    return client
+
+
+def files_of(X: Any) -> list[str]:
+    """The files that a path, a folder of Arrow files, a glob or a list of these stands for."""
+    if isinstance(X, list | tuple):
+        return [file for one in X for file in files_of(one)]
+    path = os.path.expanduser(os.fspath(X))
+    if os.path.isdir(path):
+        found = sorted(name for name in os.listdir(path) if name.endswith(".arrow"))
+        if not found:
+            raise DataError(f"the folder {path} has no .arrow files")
+        return [os.path.join(path, name) for name in found]
+    return expand(X)
+
+
+def _engine_for(paths: list[str], memory_budget: Any) -> str:
+    """The engine for files if none was chosen."""
+    if memory_budget is not None:
+        return "file"
+    if not _are_converted(paths):
+        return "local"
+    if "distributed" in sys.modules:
+        from lineal.engine.dask.cluster import active_client
+
+        if active_client() is not None:
+            return "dask"
+    available = available_memory()
+    size = sum(os.path.getsize(path) for path in paths)
+    return "file" if available is not None and 2 * size > available else "local"
+
+
+def _are_converted(paths: list[str]) -> bool:
+    from lineal.data.binary.layout import is_layout
+
+    return all(os.path.isfile(path) and is_layout(path) for path in paths)
+
+
+def _need_converted(paths: list[str], engine: str) -> None:
+    """Refuse files that are not in the binary layout."""
+    from lineal.data.binary.layout import is_layout
+
+    for path in paths:
+        if not (os.path.isfile(path) and is_layout(path)):
+            raise DataError(
+                f"engine={engine!r} needs files in the binary layout, and {path} is none: convert it with "
+                f"lineal.convert({path!r}, 'rows.arrow') or `lineal convert {path} rows.arrow`"
+            )

@@ -1,0 +1,274 @@
+"""Estimators whose rows are in files or on a cluster: the same models as from arrays."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from conftest import random_problem
+from file_rows import write_files
+from scipy import sparse
+
+import lineal
+from lineal.data.dataset import Dataset
+from lineal.errors import DataError, OptionError
+from lineal.linear.rows import files_of, rows_of
+
+NAMES = np.array(["ant", "bee", "cat"])
+
+
+@pytest.fixture(scope="module")
+def rows():
+    X, y = random_problem(3, n=300, d=9, k=3, density=0.5)
+    return X, NAMES[y], np.random.default_rng(5).uniform(0.5, 2.0, 300)
+
+
+@pytest.fixture
+def folder(rows, tmp_path):
+    X, y, weights = rows
+    write_files(tmp_path, X, y, weights, parts=3)
+    return tmp_path
+
+
+def linear(**options):
+    return lineal.LinearClassifier("logistic", **{"alpha": 1e-2, "solver": "newton", "tol": 1e-9, **options})
+
+
+def agree(found, wanted, X):
+    assert found.certificate_.primal == pytest.approx(wanted.certificate_.primal, rel=1e-8)
+    np.testing.assert_array_equal(found.classes_, wanted.classes_)
+    np.testing.assert_allclose(found.decision_function(X), wanted.decision_function(X), atol=1e-4)
+    assert found.n_features_in_ == wanted.n_features_in_
+
+
+# --- files
+
+
+@pytest.mark.parametrize("engine", ["auto", "local", "file"])
+@pytest.mark.parametrize(
+    "options", [{}, {"class_weight": "balanced"}, {"class_weight": {"bee": 3.0}}, {"loss": "softmax"}]
+)
+def test_files_train_the_model_of_the_arrays(rows, folder, engine, options):
+    X, y, weights = rows
+    options = {"alpha": 1e-2, "solver": "newton", "tol": 1e-9, "loss": "logistic", **options}
+    wanted = lineal.LinearClassifier(**options).fit(X, y, sample_weight=weights)
+    found = lineal.LinearClassifier(**options, engine=engine).fit(folder)
+    agree(found, wanted, X)
+
+
+def test_files_can_be_named_in_several_ways(rows, folder):
+    X, _, _ = rows
+    first = linear(engine="file").fit(str(folder))
+    for name in (folder / "*.arrow", sorted(folder.glob("*.arrow")), [str(folder)]):
+        np.testing.assert_array_equal(linear(engine="file").fit(name).coef_, first.coef_)
+    assert first.predict(folder / "part-0.arrow").tolist() == first.predict(X[:60]).tolist()
+    assert files_of(folder) == sorted(str(path) for path in folder.glob("*.arrow"))
+
+
+def test_names_of_columns_are_those_of_the_files(tmp_path):
+    X, y = random_problem(4, n=50, d=3, k=2)
+    write_files(tmp_path, X, y, feature_names=["a", "b", "c"])
+    for engine in ("local", "file"):
+        found = linear(engine=engine).fit(tmp_path)
+        assert found.feature_names_in_.tolist() == found.model_.feature_names == ["a", "b", "c"]
+
+
+def test_warm_start_and_callbacks(folder):
+    seen = []
+    classifier = linear(engine="file", warm_start=True, callbacks=[lambda snapshot: seen.append(snapshot.iteration)])
+    classifier.fit(folder)
+    assert seen == list(range(len(seen)))
+    assert len(classifier.fit(folder).history_) == 1  # it begins where it ended
+
+
+def test_search_and_least_squares_on_files(rows, folder):
+    X, y, weights = rows
+    search = {"n_alphas": 4, "cv": 3, "solver": "newton", "tol": 1e-8, "loss": "logistic", "random_state": 2}
+    wanted = lineal.LinearClassifierCV(**search).fit(X, y, sample_weight=weights)
+    found = lineal.LinearClassifierCV(**search, engine="file").fit(folder)
+    np.testing.assert_allclose(found.cv_scores_, wanted.cv_scores_, rtol=1e-9)
+    assert found.alpha_ == pytest.approx(wanted.alpha_)
+    for options in ({"alpha": 1e-3, "tol": 1e-9}, {"calibration": "polynomial", "alpha": 1e-2}):
+        wanted = lineal.LeastSquaresClassifier(**options).fit(X.toarray(), y, sample_weight=weights)
+        found = lineal.LeastSquaresClassifier(**options, engine="file").fit(folder)
+        np.testing.assert_allclose(found.decision_function(X), wanted.decision_function(X), atol=1e-5)
+
+
+def test_probabilities_are_calibrated_on_the_same_folds(rows, folder):
+    X, y, weights = rows
+    options = {"loss": "squared_hinge", "solver": "newton", "probability": True, "tol": 1e-9}
+    wanted = lineal.LinearClassifier(**options).fit(X, y, sample_weight=weights)
+    found = lineal.LinearClassifier(**options, engine="file").fit(folder)
+    np.testing.assert_allclose(found.model_.calibration, wanted.model_.calibration, rtol=1e-6)
+
+
+def test_files_that_are_not_converted_are_read_or_named(tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_text("".join(f"{i % 2} {1 + i % 3}:1 4:{i}\n" for i in range(20)))
+    assert linear().fit(path).status_ == "converged"
+    with pytest.raises(DataError, match=r"rows\.svm is none: convert it with lineal\.convert"):
+        linear(engine="file").fit(path)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"engine": "fil"}, "engine='fil' is unknown: did you mean 'file'"),
+        ({"engine": "file"}, "engine='file' needs the path of a converted file, and X is a csr_array"),
+        ({"engine": "dask"}, "engine='dask' needs a Dask collection or the path of a file, and X is a csr_array"),
+        ({"memory_budget": "2GB"}, "memory_budget='2GB' is for files, and X is a csr_array"),
+        ({"memory_budget": "2 apples"}, "memory_budget='2 apples' is not a number of bytes"),
+        ({"memory_budget": True}, "memory_budget=True is not a number of bytes"),
+        ({"engine": "dask", "memory_budget": "2GB"}, "memory_budget='2GB' is for engine='file', not 'dask'"),
+    ],
+)
+def test_options_that_do_not_suit_the_rows_are_named(rows, options, message):
+    X, y, _ = rows
+    with pytest.raises(OptionError, match=message):
+        linear(**options).fit(X, y)
+
+
+def test_labels_beside_files_are_refused(rows, folder):
+    _, y, weights = rows
+    with pytest.raises(DataError, match="X names a file, so y must be None"):
+        linear().fit(folder, y)
+    with pytest.raises(DataError, match="X names a file, so sample_weight must be None"):
+        linear().fit(folder, sample_weight=weights)
+    empty = folder / "empty"
+    empty.mkdir()
+    with pytest.raises(DataError, match=r"has no \.arrow files"):
+        linear().fit(empty)
+    with pytest.raises(OptionError, match="dealt to folds by cv=<number>"):
+        lineal.LinearClassifierCV(engine="file").fit(folder, groups=y)
+    with pytest.raises(OptionError, match="needs all rows in this process"):
+        lineal.LinearClassifierCV(engine="file", scoring="jaccard").fit(folder)
+
+
+def test_arrays_are_arrays_and_large_files_are_streamed(rows, folder, monkeypatch):
+    X, y, _ = rows
+    assert rows_of(X, y, "auto", None) is None
+    assert rows_of([[1.0, 2.0], [3.0, 4.0]], [0, 1], "auto", None) is None
+    assert isinstance(rows_of(folder, None, "auto", None), Dataset)
+    monkeypatch.setattr("lineal.linear.rows.available_memory", lambda: 1000)
+    assert type(rows_of(folder, None, "auto", None)).__name__ == "FileSource"
+    assert type(rows_of(folder, None, "auto", "4GB")).__name__ == "FileSource"
+
+
+# --- a cluster
+
+
+def collections(X, y):
+    """The rows as Dask collections: delayed blocks, arrays with other chunks, and a bag."""
+    import dask.array as da
+    import dask.bag
+    from dask import delayed
+
+    cuts = [(0, 120), (120, 120), (120, 200), (200, 300)]
+    blocks = [delayed(X[start:stop]) for start, stop in cuts]
+    labels = [delayed(y[start:stop]) for start, stop in cuts]
+    yield "delayed", blocks, labels
+    yield "pairs", [delayed((X[start:stop], y[start:stop])) for start, stop in cuts], None
+    yield "array", da.from_array(X.toarray(), chunks=(90, 5)), da.from_array(y, chunks=150)
+    yield "bag", dask.bag.from_delayed([delayed(lambda part: [part])(block) for block in blocks]), labels
+
+
+@pytest.fixture(scope="module")
+def reference(rows):
+    X, y, _ = rows
+    return linear().fit(X, y)
+
+
+@pytest.mark.parametrize("kind", ["delayed", "pairs", "array", "bag"])
+def test_collections_train_the_model_of_the_arrays(client, rows, reference, kind):
+    X, y, _ = rows
+    given = {name: parts for name, *parts in collections(X, y)}
+    found = linear().fit(*given[kind])
+    agree(found, reference, X)
+
+
+def test_predictions_are_lazy_and_partitioned(client, rows, reference):
+    import dask.array as da
+
+    X, y, weights = rows
+    dense, labels = da.from_array(X.toarray(), chunks=(90, 9)), da.from_array(y, chunks=90)
+    predicted = reference.predict(dense)
+    assert isinstance(predicted, da.Array)
+    assert predicted.chunks == ((90, 90, 90, 30),)
+    np.testing.assert_array_equal(predicted.compute(), reference.predict(X))
+    scores, chances = reference.decision_function(dense), reference.predict_proba(dense)
+    assert scores.shape == chances.shape == (300, 3)
+    np.testing.assert_allclose(scores.compute(), reference.decision_function(X))
+    np.testing.assert_allclose(chances.compute(), reference.predict_proba(X))
+    score = reference.score(dense, labels, da.from_array(weights, chunks=90))
+    assert isinstance(score, da.Array)
+    assert float(score) == pytest.approx(reference.score(X, y, weights))
+    with pytest.raises(DataError, match="X has 4 features, the model knows 9"):
+        reference.predict(dense[:, :4])
+
+
+def test_tables_give_names_and_predictions(client, rows):
+    import dask.dataframe as dd
+    import pandas as pd
+
+    X, y, _ = rows
+    table = pd.DataFrame(X.toarray(), columns=list("abcdefghi"))
+    labels = pd.Series(y, name="y")
+    found = linear().fit(dd.from_pandas(table, npartitions=3), dd.from_pandas(labels, npartitions=3))
+    wanted = linear().fit(table, y)
+    agree(found, wanted, table)
+    assert found.feature_names_in_.tolist() == list(table.columns)
+    predicted = found.predict(dd.from_pandas(table[list("ihgfedcba")], npartitions=3))  # found by name
+    np.testing.assert_array_equal(predicted.compute(), wanted.predict(table))
+
+
+def test_an_active_client_trains_on_files(client, rows, folder):
+    X, y, weights = rows
+    wanted = linear().fit(X, y, sample_weight=weights)
+    source = rows_of(folder, None, "auto", None)
+    assert type(source).__name__ == "DaskSource"
+    agree(linear().fit(folder), wanted, X)
+    search = {"n_alphas": 3, "cv": 3, "solver": "newton", "tol": 1e-8, "loss": "logistic"}
+    found = lineal.LinearClassifierCV(**search, engine="dask").fit(folder)
+    expected = lineal.LinearClassifierCV(**search).fit(X, y, sample_weight=weights)
+    np.testing.assert_allclose(found.cv_scores_, expected.cv_scores_, rtol=1e-9)
+
+
+def test_label_sets_on_a_cluster(client, rows):
+    from dask import delayed
+
+    X, _, _ = rows
+    Y = sparse.csr_array((np.random.default_rng(0).random((300, 4)) < 0.3).astype(np.int64))
+    cuts = [(0, 130), (130, 300)]
+    found = linear().fit([delayed(X[a:b]) for a, b in cuts], [delayed(Y[a:b]) for a, b in cuts])
+    wanted = linear().fit(X, Y)
+    agree(found, wanted, X)
+    np.testing.assert_array_equal(found.predict([delayed(X)]).compute(), wanted.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X, y: (X[:, :5], y), r"partition 1 has (columns: )?5"),
+        (lambda X, y: (X.astype(np.float32), y), r"partition 1.*float32"),
+        (lambda X, y: (X.toarray(), y), r"partition 1.*dense"),
+        (lambda X, y: (X, y[:-1]), r"partition 1.*y has 179"),
+        (lambda X, y: (X, np.arange(len(y))), r"partition 1 does not agree .*mixes labels"),
+        (lambda X, y: (X * np.nan, y), r"partition 1.*only finite numbers"),
+    ],
+)
+def test_partitions_that_disagree_are_named_before_training(client, rows, change, message):
+    from dask import delayed
+
+    X, y, _ = rows
+    other, labels = change(X[120:], y[120:])
+    with pytest.raises(DataError, match=message):
+        linear().fit([delayed(X[:120]), delayed(other)], [delayed(y[:120]), delayed(labels)])
+
+
+def test_without_a_client_or_dask_the_error_says_what_to_do(rows, folder, monkeypatch):
+    with pytest.raises(OptionError, match="there is no active Dask client"):
+        linear(engine="dask").fit(folder)
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(OptionError, match=r'pip install "lineal\[dask\]"'):
+        linear(engine="dask").fit(folder)
