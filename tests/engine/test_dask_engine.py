@@ -37,8 +37,8 @@ def elsewhere(client, objective, sizes=SIZES[3]):
 
 
 def combinations():
-    """The solvers, losses and penalties that run anywhere, for each way of cutting the rows; what takes long is marked."""
-    for number, (name, loss, penalty) in enumerate(table()):
+    """Solvers, losses and penalties that run anywhere, for each way of cutting the rows; what takes long is marked."""
+    for name, loss, penalty in table():
         for sizes in SIZES:
             is_quick = len(sizes) == 7 and loss in QUICK_LOSSES and (penalty in ("l2", "l1/l2"))
             yield pytest.param(name, loss, penalty, sizes, marks=() if is_quick else pytest.mark.slow)

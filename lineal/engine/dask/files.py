@@ -109,4 +109,6 @@ def _state(path: str) -> tuple[int, int]:
 
 
 def _bytes(file: LayoutFile) -> int:
-    return len(file.values) * (file.values.dtype.itemsize + (0 if file.indices is None else file.indices.dtype.itemsize))
+    """Number of bytes of X, without row offsets."""
+    indices = 0 if file.indices is None else file.indices.dtype.itemsize
+    return len(file.values) * (file.values.dtype.itemsize + indices)
