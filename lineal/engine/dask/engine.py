@@ -283,7 +283,7 @@ def _writable(term: Any) -> Any:
 
 
 def _drop_soon(client: Any, engine: str) -> None:
-    """Let workers drop what they keep for an engine that is gone; does not wait, and workers that miss it drop it later."""
+    """Tell workers to drop what they keep for an engine that is gone. Nothing waits for them."""
     found: Client | None = client()
     loop = None if found is None else found.loop
     if found is None or loop is None or sys.is_finalizing() or found.status != "running":

@@ -86,7 +86,7 @@ class After:
     def __init__(self, event: Event, position: int, version: int | None = None) -> None:
         before = event.befores[position]
         self.event, self.position = event, position
-        self.version = before.version if version is None else version
+        self.version: int = before.version if version is None else version
         self.kept_steps: int = before.kept_steps + 1
         self.kept_bytes: int = before.kept_bytes + nbytes(event.arguments)
 
