@@ -13,6 +13,8 @@ from dask_rows import on_cluster
 from test_engines import ANYWHERE, QUICK_LOSSES, _constant, _double, _failing, _total, problem, settled, solve, table
 
 from lineal import losses, penalties
+from lineal.design import wrap
+from lineal.design.matrix import unwrapped
 from lineal.engine.source import RawRows
 from lineal.penalties.regulariser import Regulariser
 from lineal.problem.encoder import survey_of
@@ -172,6 +174,32 @@ def _weighted(block, piece):
 def _rows(block, piece):
     assert len(piece["rows"]) == block.n
     return (float(piece["rows"].sum()),)
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """Features times a factor; carries a large array."""
+
+    factor: float
+    ballast: np.ndarray
+
+    def __call__(self, X):
+        return wrap(self.factor * unwrapped(X))
+
+
+def test_changed_features_are_made_on_workers(client, monkeypatch):
+    engine = elsewhere(client, problem("logistic", "l2")).engine
+    (plain,) = engine.sum(_sum_of_features)
+    sizes = Sizes(monkeypatch)
+    changed = [engine.with_features(Scaled(factor, np.zeros(50_000))) for factor in (2.0, 3.0)]
+    for one, factor in [(changed[0], 2.0), (changed[1], 3.0), (changed[0], 2.0)]:
+        assert one.sum(_sum_of_features)[0] == pytest.approx(factor * plain, rel=1e-12)
+    assert engine.sum(_sum_of_features) == (plain,)
+    assert sizes.largest < 4096
+
+
+def _sum_of_features(block):
+    return (float(unwrapped(block.X).sum()),)
 
 
 def test_large_arguments_arrive_once_and_whole(client):
