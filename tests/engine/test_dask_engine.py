@@ -6,12 +6,25 @@ import gc
 import time
 from dataclasses import dataclass, replace
 
+import cloudpickle
 import numpy as np
 import pytest
 from dask_rows import on_cluster
-from test_engines import QUICK_LOSSES, _constant, _double, _failing, _total, problem, settled, solve, table
+from test_engines import ANYWHERE, QUICK_LOSSES, _constant, _double, _failing, _total, problem, settled, solve, table
+
+from lineal import losses, penalties
+from lineal.design import wrap
+from lineal.design.matrix import unwrapped
+from lineal.engine.source import RawRows
+from lineal.penalties.regulariser import Regulariser
+from lineal.problem.encoder import survey_of
+from lineal.problem.objective import Objective
 
 pytest.importorskip("distributed")
+from distributed.comm import tcp
+
+from lineal.engine.dask.rounds import Rounds
+from lineal.engine.dask.source import DaskSource
 
 #: Rows of the partitions: one, two, three and seven unequal ones, of which one is empty.
 SIZES = ((48,), (31, 17), (20, 0, 28), (1, 9, 0, 17, 2, 8, 11))
@@ -26,8 +39,8 @@ def elsewhere(client, objective, sizes=SIZES[3]):
 
 
 def combinations():
-    """The solvers, losses and penalties that run anywhere, for each way of cutting the rows; what takes long is marked."""
-    for number, (name, loss, penalty) in enumerate(table()):
+    """Solvers, losses and penalties that run anywhere, for each way of cutting the rows; what takes long is marked."""
+    for name, loss, penalty in table():
         for sizes in SIZES:
             is_quick = len(sizes) == 7 and loss in QUICK_LOSSES and (penalty in ("l2", "l1/l2"))
             yield pytest.param(name, loss, penalty, sizes, marks=() if is_quick else pytest.mark.slow)
@@ -82,6 +95,133 @@ def test_blocks_are_numbered_over_all_partitions(client):
     engine = elsewhere(client, problem("logistic", "l2"), (20, 0, 28)).engine
     assert [(first, n) for first, n, _ in engine.gather(Facts())] == [(0, 20), (20, 0), (20, 28)]
     assert engine.shape == (48, problem("logistic", "l2").engine.shape[1])
+
+
+def test_rows_never_reach_the_client(client, monkeypatch):
+    """Bytes that arrive at the client during a fit on 12 MB of rows that workers make themselves."""
+    n, d, received = 3 * 4000, 120, []
+    parts = [client.submit(random_rows, seed, 4000, d, pure=False) for seed in range(3)]
+    objective = objective_of(DaskSource(client, parts))
+    read = tcp.from_frames
+
+    async def counted(frames, *given, **named):
+        received.append(sum(map(len, map(memoryview, frames))))
+        return await read(frames, *given, **named)
+
+    monkeypatch.setattr(tcp, "from_frames", counted)
+    found = solve("newton", objective, tol=1e-6)
+    assert objective.engine.shape == (n, d)
+    assert found.status == "converged"
+    passes = objective.engine.family.rounds.n_passes
+    assert 1000 < sum(received) < 8 * n * d / 4  # with the messages of the scheduler, which is in this process
+    assert sum(received) < passes * (3 * 8 * d * 3 + 30_000)
+
+
+def random_rows(seed, n, d):
+    """Rows that are made on a worker, with two classes."""
+    X = np.random.default_rng(seed).normal(size=(n, d))
+    return RawRows(X, (X[:, 0] + X[:, 1] > 0).astype(int), None, None)
+
+
+def objective_of(source):
+    survey = survey_of(source)
+    columns = survey.labels.columns(direct=False)
+    engine = source.engine(survey.encoder(columns, None), columns.n_columns, 1)
+    return Objective(engine, losses.get("logistic"), Regulariser(penalties.get("l2"), 1e-2, engine.shape[1]))
+
+
+class Sizes:
+    """Largest request that was sent with a pass, without its arguments."""
+
+    def __init__(self, monkeypatch):
+        self.largest = 0
+        run = Rounds.run
+
+        def counted(rounds, work):
+            self.largest = max(self.largest, len(cloudpickle.dumps(work.request)))
+            return run(rounds, work)
+
+        monkeypatch.setattr(Rounds, "run", counted)
+
+
+@pytest.mark.parametrize("name", ANYWHERE)
+def test_requests_are_small(client, monkeypatch, name):
+    sizes = Sizes(monkeypatch)
+    solve(name, elsewhere(client, problem("softmax", "l2")), tol=1e-3)
+    assert 0 < sizes.largest < 4096
+
+
+def test_other_weights_share_rows_and_states(client):
+    objective = elsewhere(client, problem("logistic", "l2"))
+    engine, local = objective.engine, problem("logistic", "l2").engine
+    state = engine.state(_constant, 1.0)
+    assert engine.sum(_weighted, states=(state,))[0] == pytest.approx(1.0)
+    n_made, other = engine.family.rounds.n_made, np.arange(48.0)
+    heavier = engine.with_weights(other)
+    assert heavier.sum(_weighted, states=(state.to(2.0),))[0] == other.sum()
+    assert heavier.with_threads(3).gather(Facts())[0][2] == 1  # workers have one thread
+    assert engine.sum(_weighted, states=(state,))[0] == pytest.approx(1.0)
+    assert engine.family.rounds.n_made == n_made
+    chosen = engine.cut(other[:, None])
+    assert engine.sum(_rows, states=(chosen,))[0] == other.sum()
+    assert local.sum(_rows, states=(local.cut(other[:, None]),))[0] == other.sum()
+
+
+def _weighted(block, piece):
+    return (float(block.weights @ piece["Z"][:, 0]),)
+
+
+def _rows(block, piece):
+    assert len(piece["rows"]) == block.n
+    return (float(piece["rows"].sum()),)
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """Features times a factor; carries a large array."""
+
+    factor: float
+    ballast: np.ndarray
+
+    def __call__(self, X):
+        return wrap(self.factor * unwrapped(X))
+
+
+def test_changed_features_are_made_on_workers(client, monkeypatch):
+    engine = elsewhere(client, problem("logistic", "l2")).engine
+    (plain,) = engine.sum(_sum_of_features)
+    sizes = Sizes(monkeypatch)
+    changed = [engine.with_features(Scaled(factor, np.zeros(50_000))) for factor in (2.0, 3.0)]
+    for one, factor in [(changed[0], 2.0), (changed[1], 3.0), (changed[0], 2.0)]:
+        assert one.sum(_sum_of_features)[0] == pytest.approx(factor * plain, rel=1e-12)
+    assert engine.sum(_sum_of_features) == (plain,)
+    assert sizes.largest < 4096
+
+
+def _sum_of_features(block):
+    return (float(unwrapped(block.X).sum()),)
+
+
+def test_large_arguments_arrive_once_and_whole(client):
+    engine = elsewhere(client, problem("logistic", "l2")).engine
+    large = np.arange(100_000.0)
+    (total,) = engine.sum(_scaled, large)
+    large *= 2.0  # solvers change arrays in place
+    np.testing.assert_array_equal(2.0 * total, engine.sum(_scaled, large)[0])
+    total += 1.0  # and what they get
+
+
+def _scaled(block, large):
+    return (block.n * large,)
+
+
+def test_blocks_are_joined_on_request(client):
+    engine = elsewhere(client, problem("logistic", "l2"), (20, 0, 28)).engine
+    assert engine.sum(_count, rows=1000) == (48, 3)
+
+
+def _count(block):
+    return block.n, 1
 
 
 def test_the_cluster_is_clean_after_the_engine(client):

@@ -76,7 +76,11 @@ def undisturbed(client, objective, name, monkeypatch):
     return wanted, counted.passes
 
 
-@pytest.mark.parametrize("name", ANYWHERE)
+#: Solvers that are disturbed in `make test`; `make test-all` disturbs all of them.
+QUICK = [pytest.param(name, marks=() if name in ("newton", "fista") else pytest.mark.slow) for name in ANYWHERE]
+
+
+@pytest.mark.parametrize("name", QUICK)
 def test_a_worker_killed_in_mid_fit(client, monkeypatch, name):
     objective = problem(LOSSES[name], "l2")
     wanted, total = undisturbed(client, objective, name, monkeypatch)
@@ -185,7 +189,7 @@ def forget(share, seed):
                     del held[place]
 
 
-@pytest.mark.parametrize("name", ANYWHERE)
+@pytest.mark.parametrize("name", QUICK)
 def test_what_workers_forget_is_made_again(client, monkeypatch, name):
     objective = problem(LOSSES[name], "l2")
     wanted, total = undisturbed(client, objective, name, monkeypatch)
@@ -262,6 +266,11 @@ def _long(block):
     return (1,)
 
 
+def run_for_long(engine):
+    for _ in range(100):
+        engine.sum(_long)
+
+
 def test_ctrl_c_leaves_the_cluster_clean(client):
     assert wait_until(lambda: not tasks(client))
     objective = elsewhere(client, problem("logistic", "l2"), SIZES)
@@ -270,8 +279,7 @@ def test_ctrl_c_leaves_the_cluster_clean(client):
     timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        for _ in range(100):
-            objective.engine.sum(_long)
+        run_for_long(objective.engine)
     assert wait_until(lambda: set(tasks(client)) <= before)
     assert objective.value(objective.start()) == wanted
     del objective

@@ -52,7 +52,7 @@ def local_cluster(
     from dask import config
 
     # Dask serves some pages even without a dashboard: here there are none, at a port of which nobody is told.
-    settings = {"distributed.scheduler.http.routes": [], "distributed.comm.timeouts.connect": "10s"}
+    settings = {"distributed.scheduler.http.routes": [], "distributed.comm.timeouts.connect": "4s"}
     try:
         with config.set(settings):
             cluster: LocalCluster = package.LocalCluster(

@@ -223,13 +223,14 @@ class DaskEngine:
         live = frozenset(variant.number for variant in self.family.variants)
         request = Request(
             self.family.rounds.id, mode, step, uses, block_rows, self._usual_rows, self.variant.number,
-            frozenset(state.key for state in self.family.states), live, self.threads_per_block, self.change, _float_errors(),
-            tuple(functions),
+            frozenset(state.key for state in self.family.states), live, self.threads_per_block,
+            None if self.change is None else self.change.number, _float_errors(), tuple(functions),
         )  # fmt: skip
         work = Pass(
             request, arguments, tuple(state.node for state in kept),
             tuple(state.holders if state.is_kept else None for state in kept),
             tuple(np.asarray(state.arguments[0]) for state in used if state.is_cut), self.variant,
+            self.change,
         )  # fmt: skip
         result = self.family.rounds.run(work)
         self._commit(work, states, used, changes, result)
@@ -283,9 +284,10 @@ def _writable(term: Any) -> Any:
 
 
 def _drop_soon(client: Any, engine: str) -> None:
-    """Let workers drop what they keep for an engine that is gone, without waiting; if that fails, they drop it later."""
+    """Tell workers to drop what they keep for an engine that is gone. Nothing waits for them."""
     found: Client | None = client()
-    if found is None or sys.is_finalizing() or found.status != "running":
+    loop = None if found is None else found.loop
+    if found is None or loop is None or sys.is_finalizing() or found.status != "running":
         return
 
     async def tell() -> None:
@@ -293,4 +295,4 @@ def _drop_soon(client: Any, engine: str) -> None:
             await found.run(drop, engine, on_error="ignore")
 
     with suppress(Exception):
-        found.loop.add_callback(lambda: asyncio.ensure_future(tell()) and None)
+        loop.add_callback(lambda: asyncio.ensure_future(tell()) and None)

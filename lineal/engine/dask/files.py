@@ -1,8 +1,7 @@
-"""Sources of rows from converted files: ranges of rows, which workers read by themselves.
+"""Source of rows from converted files that every worker can read, for example on a shared file system.
 
-The client reads only the descriptions of the files and some row offsets. All workers must see the files under the same
-names. A range is a pure function of the file and its rows, so that any worker can read it again; a file that has
-changed since the fit began is refused.
+Files are cut by their size alone, so that the sums over rows do not depend on the number of workers. A worker reads its
+ranges of rows itself; nothing of a file goes through the client but its description.
 """
 
 from __future__ import annotations
@@ -17,31 +16,33 @@ from distributed import Client
 from lineal.data.binary.checks import check_sparse
 from lineal.data.binary.file import LayoutFile
 from lineal.data.binary.layout import explained
-from lineal.data.source import changed
+from lineal.data.source import cannot_read, changed
 from lineal.engine.converted import ConvertedFiles
 from lineal.engine.dask.collections import persisted
 from lineal.engine.dask.parcels import aligned
+from lineal.engine.dask.shares import named
 from lineal.engine.dask.source import DaskSource
 from lineal.engine.source import RawRows
 
-#: Largest number of bytes of X in a partition.
-PART_BYTES = 128 << 20
+#: Largest number of bytes of a partition.
+MOST_BYTES = 128 << 20
 
-#: Number of partitions per worker, if files are large enough: a lost worker's rows can then be shared out.
-PARTS_PER_WORKER = 4
+#: Small files are cut into about this many partitions, so that several workers have some.
+FEW_PARTITIONS = 16
 
-#: Smallest number of bytes of X in a partition.
+#: Smallest number of bytes that is worth a partition.
 LEAST_BYTES = 1 << 20
 
 
 class Range(NamedTuple):
-    """Rows of one file, which had a size and a time of change when the fit began."""
+    """Rows start … stop − 1 of a file of a known size and time of its last change."""
 
     path: str
     size: int
-    changed_ns: int
+    changed_at: int
     start: int
     stop: int
+    first: int
 
     @property
     def name(self) -> str:
@@ -49,41 +50,55 @@ class Range(NamedTuple):
         return f"{self.path}, rows {self.start} to {self.stop - 1}"
 
 
-def source_of_files(client: Client, paths: Sequence[str]) -> DaskSource:
-    """Source of the rows of some converted files."""
-    files = ConvertedFiles([os.path.abspath(path) for path in paths]).files
-    wanted = PARTS_PER_WORKER * max(len(client.nthreads()), 1)
-    total = sum(file.file.size for file in files)
-    part_bytes = max(LEAST_BYTES, min(PART_BYTES, total // wanted))
-    ranges = [one for file in files for one in _ranges(file, part_bytes)]
-    rows = [delayed(read_range, pure=False)(one) for one in ranges]
+def source_of_files(client: Client, paths: Sequence[str], partition_bytes: int | None = None) -> DaskSource:
+    """Source of the rows of converted files, whose paths must be valid on all workers."""
+    converted = ConvertedFiles([os.path.abspath(path) for path in paths])
+    files, first = [(file, _state(file.path)) for file in converted.files], converted.files[0]
+    total = sum(_bytes(file) for file, _ in files)
+    wanted = partition_bytes or max(LEAST_BYTES, min(MOST_BYTES, total // FEW_PARTITIONS))
+    ranges = []
+    begin = 0
+    for file, state in files:
+        start = 0
+        while start < file.n:
+            with explained(file.path):
+                stop = file.block_end(start, wanted)
+            ranges.append(Range(file.path, *state, start, stop, begin))
+            begin, start = begin + stop - start, stop
+    rows = [delayed(read_range, pure=False)(tuple(one)) for one in ranges]
     sizes = [float(one.stop - one.start) for one in ranges]
-    first = files[0]
     return DaskSource(
         client, persisted(client, rows, sizes), [one.name for one in ranges], feature_names=first.feature_names,
         class_names=first.class_names, schema=first.schema, is_finite=True,
     )  # fmt: skip
 
 
-def _ranges(file: LayoutFile, part_bytes: int) -> list[Range]:
-    status = os.stat(file.path)
-    found, start = [], 0
-    while start < file.n:
-        with explained(file.path):
-            stop = file.block_end(start, part_bytes)
-        found.append(Range(file.path, status.st_size, status.st_mtime_ns, start, stop))
-        start = stop
-    return found
+def read_range(given: tuple[str, int, int, int, int, int]) -> RawRows:
+    """Task: read some rows of a file; refuses a file that is not the one that the client saw."""
+    one = Range(*given)
+    with named(one.name):
+        expected = one.size, one.changed_at
+        if _state(one.path) != expected:
+            raise changed(one.path)
+        with explained(one.path):
+            file = LayoutFile(one.path, mapped=False)
+            data = file.rows(one.start, one.stop)
+            check_sparse(data, one.path)
+            file.check_twins(one.start, one.stop + 1)
+        if _state(one.path) != expected:
+            raise changed(one.path)
+        return RawRows(aligned(data.X), data.y, data.weights, None, one.first)
 
 
-def read_range(rows: Range) -> RawRows:
-    """Task: read some rows of a file, and check what kernels trust."""
-    with explained(rows.path):
-        file = LayoutFile(rows.path, mapped=False)
-        data = file.rows(rows.start, rows.stop)
-        status = os.stat(rows.path)
-        if (status.st_size, status.st_mtime_ns) != (rows.size, rows.changed_ns):
-            raise changed(rows.path)
-        file.check_twins(rows.start, rows.stop + 1)
-    check_sparse(data, rows.path, ascending=True)
-    return RawRows(aligned(data.X), data.y, data.weights)
+def _state(path: str) -> tuple[int, int]:
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise cannot_read(path, error) from error
+    return status.st_size, status.st_mtime_ns
+
+
+def _bytes(file: LayoutFile) -> int:
+    """Number of bytes of X, without row offsets."""
+    indices = 0 if file.indices is None else file.indices.dtype.itemsize
+    return len(file.values) * (file.values.dtype.itemsize + indices)

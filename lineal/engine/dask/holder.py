@@ -72,7 +72,7 @@ class Request(NamedTuple):
     live_states: frozenset[str]
     live_variants: frozenset[int]
     threads: int | None
-    change: Change | None
+    change: int | None
     float_errors: dict[str, Any]
     first_of_all: tuple[Callable[[], Any], ...] = ()
 
@@ -80,12 +80,14 @@ class Request(NamedTuple):
 class Recipe(NamedTuple):
     """What it takes to make blocks from partitions: how labels become targets, and row weights by variant.
 
-    `weights` has one array per partition and variant with given weights; `dtype` is that of X.
+    `weights` has one array per partition and variant with given weights; `dtype` is that of X. `change` is how their
+    features are changed afterwards.
     """
 
     encode: Encode
     weights: dict[tuple[int, int], np.ndarray]
     dtype: np.dtype[Any]
+    change: Change | None = None
 
 
 class NeedsMore(Exception):
@@ -132,7 +134,7 @@ class Rows:
 def made_rows(raw: RawRows, placed: Placed, recipe: Recipe) -> Rows:
     """Rows of a partition with their targets; an error names the partition."""
     try:
-        raw = RawRows(*map(aligned, raw[:4]), first=raw.first)
+        raw = RawRows(*map(aligned, raw[:4]), raw.first)
         X = raw.X
         if X.shape[0] == 0 and X.dtype != recipe.dtype:
             X = X.astype(recipe.dtype)
@@ -168,6 +170,7 @@ class Holder:
         self.lock = threading.Lock()
         self.rows: dict[int, Rows] = {}
         self.weights: dict[tuple[int, int], np.ndarray] = {}
+        self.change: Change | None = None
         self.pieces: dict[tuple[str, int, int], tuple[int, Piece]] = {}
         self.last_use: dict[int, int] = {}
         self.n_tasks = 0
@@ -194,6 +197,7 @@ class Holder:
         missing = [position for position, placed in enumerate(mine) if placed.number not in self.rows]
         if recipe is not None:
             self.weights.update(aligned(recipe.weights))
+            self.change = recipe.change or self.change
         if missing and (recipe is None or not parts):
             raise NeedsMore
         for position in missing:
@@ -203,6 +207,8 @@ class Holder:
 
     def check_states(self, request: Request, mine: Sequence[Placed], script: Script | None) -> None:
         """Make sure that all pieces are there or can be made, before a step changes any of them."""
+        if request.change is not None and (self.change is None or self.change.number != request.change):
+            raise NeedsMore
         variants = {request.variant} | (set() if script is None else script.variants)
         if any((v, placed.number) not in self.weights for v in variants - {GIVEN_BY_PARTITIONS} for placed in mine):
             raise NeedsMore
@@ -225,7 +231,8 @@ class Holder:
         if variant != GIVEN_BY_PARTITIONS:
             weights = self.weights[variant, placed.number]
         is_usual = request.block_rows == request.usual_rows
-        return rows.blocks(request.block_rows, weights, threads, placed.first_row, is_usual, request.change)
+        change = None if request.change is None else self.change
+        return rows.blocks(request.block_rows, weights, threads, placed.first_row, is_usual, change)
 
     def run(
         self, request: Request, placed: Placed, arguments: tuple[Any, ...], script: Script | None,
@@ -270,7 +277,7 @@ class Holder:
             assert script is not None
             positions = [position for position, use in enumerate(request.uses) if not use.is_cut]
             places = dict(zip(positions, script.wanted, strict=True))
-            wanted = [place for position in missing if (place := places[position]) is not None]
+            wanted = [known for position in missing if (known := places[position]) is not None]
             made = self._replay(request, placed, local, script, wanted, threads)
             for position, piece in zip(missing, made, strict=True):
                 found[position] = piece

@@ -38,10 +38,12 @@ def new_version() -> int:
 class Origin:
     """A version that `rebuild` computes from arguments; without arguments its pieces are empty."""
 
-    kept_bytes = kept_steps = 0
+    kept_bytes: int = 0
+    kept_steps: int = 0
 
     def __init__(self, rebuild: Any, arguments: tuple[Any, ...]) -> None:
-        self.version, self.rebuild, self.arguments = new_version(), rebuild, arguments
+        self.version: int = new_version()
+        self.rebuild, self.arguments = rebuild, arguments
         self._is_frozen = False
 
     def freeze(self) -> None:
@@ -84,9 +86,9 @@ class After:
     def __init__(self, event: Event, position: int, version: int | None = None) -> None:
         before = event.befores[position]
         self.event, self.position = event, position
-        self.version = before.version if version is None else version
-        self.kept_steps = before.kept_steps + 1
-        self.kept_bytes = before.kept_bytes + nbytes(event.arguments)
+        self.version: int = before.version if version is None else version
+        self.kept_steps: int = before.kept_steps + 1
+        self.kept_bytes: int = before.kept_bytes + nbytes(event.arguments)
 
     @property
     def is_too_long(self) -> bool:

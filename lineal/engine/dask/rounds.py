@@ -22,7 +22,7 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.task_spec import Task, TaskRef
 from distributed import Client, Future
 
-from lineal.engine.dask.holder import Placed, Recipe, Request
+from lineal.engine.dask.holder import Change, Placed, Recipe, Request
 from lineal.engine.dask.lineage import GIVEN_BY_PARTITIONS, Node, Variant, Writer
 from lineal.engine.dask.parcels import is_small
 from lineal.engine.dask.plan import planned
@@ -76,6 +76,7 @@ class Pass(NamedTuple):
     holders: tuple[dict[int, str] | None, ...]
     cuts: tuple[np.ndarray, ...]
     variant: Variant
+    change: Change | None = None
 
 
 class WorkerGone(Exception):
@@ -112,6 +113,7 @@ class Rounds:
         self._owners: list[str | None] = [None] * len(self.parts)
         self._made: dict[int, str] = {}
         self._weighted: dict[tuple[int, int], str] = {}
+        self._changes: dict[str, int] = {}
         self._workers: frozenset[str] = frozenset()
         self._getting_ready: dict[str, Future] = {}
         self._looked = -float("inf")
@@ -243,7 +245,7 @@ class Rounds:
                 nodes = {share.number: self._tasks_of(work, share, is_retry) for share in pending}
                 tasks, sent = await self._prepare(work, pending, nodes)
                 futures += sent
-                keys.update({share.number: tasks[share.number].key for share in pending})
+                keys.update({share.number: str(tasks[share.number].key) for share in pending})
                 final, submitted = await self._submit(tasks, shares, keys)
                 futures += submitted
                 result = await self._result(final)
@@ -289,7 +291,7 @@ class Rounds:
         scripts = dict(zip([share.number for share in users], outbox.to_each_of(script, users), strict=True))
         recipes, cuts = {}, {}
         for share in pending:
-            recipe = self._recipe(share, needs[share.number], variants)
+            recipe = self._recipe(share, needs[share.number], variants, work.change)
             recipes[share.number] = outbox.to_one(recipe, share.address)
             slices = tuple(
                 tuple(array[placed.first_row : placed.first_row + placed.n_rows] for array in work.cuts)
@@ -308,7 +310,9 @@ class Rounds:
             )  # fmt: skip
         return tasks, sent
 
-    def _recipe(self, share: Share, needs: _Needs, variants: dict[int, Variant]) -> Recipe | None:
+    def _recipe(
+        self, share: Share, needs: _Needs, variants: dict[int, Variant], change: Change | None
+    ) -> Recipe | None:
         weights = {}
         for number, variant in variants.items():
             if number == GIVEN_BY_PARTITIONS or variant.weights is None:
@@ -317,9 +321,10 @@ class Rounds:
                 if needs.everything or self._weighted.get((number, placed.number)) != share.address:
                     rows = slice(placed.first_row, placed.first_row + placed.n_rows)
                     weights[number, placed.number] = np.asarray(variant.weights[rows])
-        if not needs.rows and not weights:
+        is_known = change is None or (self._changes.get(share.address) == change.number and not needs.everything)
+        if not needs.rows and not weights and is_known:
             return None
-        return Recipe(self.encode, weights, self.dtype)
+        return Recipe(self.encode, weights, self.dtype, None if is_known else change)
 
     async def _submit(
         self, tasks: dict[int, Task], shares: Sequence[Share], keys: dict[int, str]
@@ -330,8 +335,9 @@ class Rounds:
 
         def add(task: Task, address: str, on: set[str]) -> None:
             notes = {"workers": [address], "allow_other_workers": True, "retries": RETRIES}
-            layers[task.key] = MaterializedLayer({task.key: task}, annotations=notes)
-            depends[task.key] = on
+            key = str(task.key)
+            layers[key] = MaterializedLayer({key: task}, annotations=notes)
+            depends[key] = on
 
         addresses = {share.number: share.address for share in shares}
         for number, task in tasks.items():
@@ -345,7 +351,7 @@ class Rounds:
                     own = [key for key, _ in group]
                     task = Task(f"lineal-join-{uuid.uuid4().hex}", join_shares, *map(TaskRef, own))
                     add(task, group[0][1], {key for key in own if key in layers})
-                    group = [(task.key, group[0][1])]
+                    group = [(str(task.key), group[0][1])]
                 joined.append(group[0])
             level = joined
         graph = HighLevelGraph(layers, depends)
@@ -401,6 +407,8 @@ class Rounds:
             share = shares[report.share]
             if report.address != share.address:
                 self._looked = -float("inf")  # it ran elsewhere: plan anew
+            if work.change is not None:
+                self._changes[report.address] = work.change.number
             self.n_made += report.n_made
             self.n_rebuilt += report.n_rebuilt
             for placed in share.mine:

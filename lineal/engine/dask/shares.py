@@ -228,13 +228,6 @@ def named(name: str) -> Iterator[None]:
         raise DataError(text if text.startswith(name) else f"{name}: {text}") from None
 
 
-def first_rows(rows: RawRows, count: int) -> RawRows:
-    """A few rows of a partition."""
-    return RawRows(
-        rows.X[:count], rows.y[:count], *(None if part is None else part[:count] for part in rows[2:4]), first=0
-    )
-
-
 def get_ready(warm_up: Sequence[Callable[[], Any]]) -> str:
     """Run what loads kernels; returns the address of the worker."""
     for run in warm_up:

@@ -83,18 +83,18 @@ class DaskSource:
                 raise
             except Exception as error:
                 failure = error.with_traceback(None)
-                self._check_parts()
+                await self._check_parts()
             finally:
                 for future in futures:
                     future.release()
         raise ClusterError(f"the partitions cannot be computed: {type(failure).__name__}: {failure}") from failure
 
-    def _check_parts(self) -> None:
+    async def _check_parts(self) -> None:
         """Raise the error of a partition that cannot be computed, with its name."""
         for name, part in zip(self.names, self.parts, strict=True):
             if part.status == "error":
-                error = part.exception() if not self.client.asynchronous else None
-                raise DataError(f"{name} cannot be computed: {error!r}" if error else f"{name} cannot be computed")
+                error = await part.exception()
+                raise DataError(f"{name} cannot be computed: {type(error).__name__}: {error}") from error
 
     def engine(self, encode: Encode, n_columns: int, threads: int) -> DaskEngine:
         """The rows with their targets, for solvers."""
