@@ -189,10 +189,13 @@ class DaskEngine:
     def warm_up(self, function: Callable[[], Any]) -> None:
         """Run a function on all workers now, and on those that come later before they get rows.
 
-        It loads kernels, which takes seconds in a new process. The function can be pickled.
+        It loads kernels, which takes seconds in a new process. The function can be pickled. One worker per machine
+        runs it first: it compiles what no cache on the disk has, and the others load that. Workers that compile side
+        by side could get machine code that rounds differently.
         """
         rounds = self.family.rounds
         rounds.warm_up = (*rounds.warm_up, function)
+        rounds.warm_machines()
         self._run("update", _nothing, (), (), self._usual_rows, (function,))
 
     def notify(self, tell: Callable[[str], None] | None) -> None:

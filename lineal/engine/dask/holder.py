@@ -134,8 +134,8 @@ class Rows:
 def made_rows(raw: RawRows, placed: Placed, recipe: Recipe) -> Rows:
     """Rows of a partition with their targets; an error names the partition."""
     try:
-        raw = RawRows(*map(aligned, raw[:4]), raw.first)
-        X = raw.X
+        X, y, given, offsets = map(aligned, raw[:4])
+        raw = RawRows(X, y, given, offsets, raw.first)
         if X.shape[0] == 0 and X.dtype != recipe.dtype:
             X = X.astype(recipe.dtype)
         if X.shape[0] != placed.n_rows:
