@@ -63,7 +63,7 @@ def _by_speed(objective: Any, tol: float) -> list[str]:
     Dual coordinate descent is fastest on sparse rows with many features, unless α is so small that rows undo each
     other's updates, or the tolerance is very small. With few features, a pass over the rows is expensive compared to
     the Hessian. For dense rows, methods that use BLAS are fastest. For rows in files, the number of passes over the
-    file decides, and dual coordinate descent needs 2 to 4 times fewer than L-BFGS where this rule chooses it.
+    file decides, and dual coordinate descent needs 1.4 to 4 times fewer than L-BFGS where this rule chooses it.
     """
     loss, regulariser, engine = objective.loss, objective.regulariser, objective.engine
     if not regulariser.penalty.is_smooth:
