@@ -16,7 +16,7 @@ import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -39,8 +39,14 @@ from lineal.system import memory
 
 T = TypeVar("T")
 
-#: Bytes of X in a block, if the budget allows: large enough that reading is efficient.
+#: Most bytes of X that are read at once.
 BLOCK_BYTES = 32 << 20
+
+#: Bytes of X in a block of a sum over all rows: few enough that what is read stays in the CPU cache until it is used.
+PASS_BYTES = 8 << 20
+
+#: A block has at least so many times the bytes of a gradient, because each block adds one to the sum.
+GRADIENTS_PER_BLOCK = 8
 
 #: Part of the budget that one block of X may take; there are three of them.
 BLOCKS_PER_BUDGET = 16
@@ -104,10 +110,13 @@ class FileSource(ConvertedFiles):
                 f"without them; use at least {-(-(least + own) // 10**6)}MB"
             )
         most = rows_per_block(file.d, file.values.dtype.itemsize, not file.is_sparse, n_columns)
-        spans = tuple(self.spans(self.block_bytes(), max(1, min(most, self.score_bytes(n_columns) // (8 * n_columns)))))
+        rows = max(1, min(most, self.score_bytes(n_columns) // (8 * n_columns)))
+        block_bytes = min(self.block_bytes(), max(PASS_BYTES, GRADIENTS_PER_BLOCK * 8 * file.d * n_columns))
+        spans = tuple(self.spans(block_bytes, rows))
         room = (self.left - needed) // 2
         labels = LABEL_BYTES * self.n_rows if self.keeps_labels else 0
-        return FileEngine(self, encode, spans, n_columns, threads, ScratchCache(Scratch(room - labels)), room)
+        cache = ScratchCache(Scratch(room - labels))
+        return FileEngine(self, encode, spans, n_columns, threads, cache, room, Load(self.block_bytes(), rows))
 
     def _is_enough(self, left: int, n_columns: int) -> bool:
         """Whether blocks, and the least that a solver needs for parameters, fit into so many bytes."""
@@ -137,6 +146,13 @@ def _left(memory_budget: int | None) -> int:
     return memory_budget - (memory.own_memory() or 0)
 
 
+class Load(NamedTuple):
+    """Most bytes of X, and most rows, that are in memory at once for a method that visits rows in random order."""
+
+    nbytes: int
+    rows: int
+
+
 @dataclass(frozen=True, eq=False)
 class FileEngine(Streamed):
     """Engine whose rows are read from files for every pass.
@@ -148,6 +164,7 @@ class FileEngine(Streamed):
     spans : the rows of each block.
     cache : row state.
     parameter_bytes : number of bytes that a solver may use for its parameters.
+    load : how much `visit` reads at once.
     weights : (n,) weights that replace those of the files, or None.
     change : function that changes the features of every block, or None.
     labels : targets and weights by block, where they are kept.
@@ -160,6 +177,7 @@ class FileEngine(Streamed):
     threads: int
     cache: ScratchCache
     parameter_bytes: int
+    load: Load
     weights: np.ndarray | None = None
     change: Callable[[Design], Design] | None = None
     labels: dict[Span, Labelled] = field(default_factory=dict, repr=False)
@@ -208,7 +226,7 @@ class FileEngine(Streamed):
 
     def runs(self, per_block: int) -> list[Span]:
         """All rows in order, cut into runs, of which at least `per_block` fit into a block if its rows are small."""
-        size, most = self._load_bytes // per_block, max(1, self._load_rows // per_block)
+        size, most = self.load.nbytes // per_block, max(1, self.load.rows // per_block)
         runs = []
         for span in self.spans:
             start = span.start
@@ -228,18 +246,10 @@ class FileEngine(Streamed):
             size = self.source.span_bytes(run)
             if size > left_bytes or run.n > left_rows:
                 loads.append([])
-                left_bytes, left_rows = self._load_bytes, self._load_rows
+                left_bytes, left_rows = self.load
             loads[-1].append(run)
             left_bytes, left_rows = left_bytes - size, left_rows - run.n
         return loads
-
-    @functools.cached_property
-    def _load_bytes(self) -> int:
-        return max((self.source.span_bytes(span) for span in self.spans), default=0)
-
-    @functools.cached_property
-    def _load_rows(self) -> int:
-        return max((span.n for span in self.spans), default=0)
 
     def visit(self, loads: Iterable[Sequence[Span]]) -> Iterator[Block]:
         """One block per load, with the rows of its runs; each one is valid until the next one is requested."""
