@@ -11,28 +11,29 @@ budget is for the whole process, without pages of files.
 
 from __future__ import annotations
 
+import bisect
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from lineal.data.ahead import ahead
 from lineal.data.binary.checks import check_sparse
-from lineal.data.binary.file import LayoutFile, Room
+from lineal.data.binary.file import Room
 from lineal.data.binary.layout import explained
-from lineal.data.dataset import Dataset
-from lineal.data.source import Unchanged
+from lineal.data.source import changed
 from lineal.design import Design
 from lineal.design.csr import CSR
 from lineal.design.dense import Dense
 from lineal.engine.base import Block
-from lineal.engine.in_process import InProcess
+from lineal.engine.converted import ConvertedFiles
 from lineal.engine.local import SCORE_BYTES, rows_per_block
 from lineal.engine.scratch import Scratch, ScratchCache
 from lineal.engine.source import Encode, Labelled, RawRows
+from lineal.engine.streamed import Span, Streamed
 from lineal.errors import DataError
 from lineal.system import memory
 
@@ -57,21 +58,7 @@ LEAST_ARRAYS = 8
 LABEL_BYTES = 12
 
 
-class Span(NamedTuple):
-    """Consecutive rows of one file; `first` is the number of the first one among all rows."""
-
-    file: int
-    start: int
-    stop: int
-    first: int
-
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        return self.stop - self.start
-
-
-class FileSource:
+class FileSource(ConvertedFiles):
     """Converted files as a source of rows (see `lineal.engine.source.Source`).
 
     `memory_budget` is the number of bytes that this process may use; None means half of what is available.
@@ -80,44 +67,8 @@ class FileSource:
     is_finite = True  # it was checked when the files were written
 
     def __init__(self, paths: Sequence[str], memory_budget: int | None = None) -> None:
-        self.paths = list(paths)
-        if not self.paths:
-            raise DataError("there are no files to train on")
+        super().__init__(paths)
         self.left = _left(memory_budget)
-        self.files, self.watches = [], []
-        for path in self.paths:
-            self.watches.append(Unchanged([path]))
-            with explained(path):
-                self.files.append(LayoutFile(path, mapped=False))
-        first = self.files[0]
-        for file in self.files[1:]:
-            for what in ("d", "is_sparse", "feature_names", "class_names"):
-                if getattr(file, what) != getattr(first, what):
-                    shown = {"d": "number of columns", "is_sparse": "layout (sparse or dense)"}.get(what, what)
-                    values = f" ({file.d} and {first.d})" if what == "d" else ""
-                    raise DataError(f"{file.path} and {first.path} differ in their {shown}{values}: convert them alike")
-            if (file.weight is None) != (first.weight is None) or (file.label is None) != (first.label is None):
-                raise DataError(f"only one of {file.path} and {first.path} has labels or weights: convert them alike")
-
-    @property
-    def feature_names(self) -> list[str] | None:
-        """Names of the columns of X, if they have any."""
-        return self.files[0].feature_names
-
-    @property
-    def class_names(self) -> list[Any] | None:
-        """Names of the columns of an indicator matrix, if they have any."""
-        return self.files[0].class_names
-
-    @property
-    def schema(self) -> Any:
-        """How columns were made."""
-        return self.files[0].schema
-
-    @property
-    def nbytes(self) -> int:
-        """Number of bytes of X in all files."""
-        return sum(_entry_bytes(file) for file in self.files)
 
     def survey(self, step: Callable[[RawRows], T]) -> list[tuple[str, T]]:
         """Results of a step on every block; checks row offsets and column indices, which kernels trust."""
@@ -140,33 +91,6 @@ class FileSource:
         left = self.left if left is None else left
         row = 0 if self.files[0].is_sparse else self.files[0].d * self.files[0].values.dtype.itemsize
         return max(row, LEAST_BLOCK, min(BLOCK_BYTES, left // BLOCKS_PER_BUDGET))
-
-    def spans(self, block_bytes: int, most_rows: int = 1 << 62) -> Iterator[Span]:
-        """Blocks of at most that many bytes of X and rows, but at least one row."""
-        first = 0
-        for number, file in enumerate(self.files):
-            start = 0
-            while start < file.n:
-                with explained(file.path):
-                    stop = min(file.block_end(start, block_bytes), start + most_rows)
-                yield Span(number, start, stop, first)
-                first, start = first + stop - start, stop
-
-    def read(self, span: Span, room: Room) -> Dataset:
-        """Features and labels of some rows; the features are in `room`."""
-        return replace(self.labels(span), X=self.matrix(span, room))
-
-    def matrix(self, span: Span, room: Room) -> Any:
-        """Features of some rows, read into `room`; an error if the file has changed since it was opened."""
-        with explained(self.paths[span.file]):
-            X = self.files[span.file].matrix(span.start, span.stop, room)
-        self.watches[span.file].check()
-        return X
-
-    def labels(self, span: Span) -> Dataset:
-        """Labels and weights of some rows."""
-        with explained(self.paths[span.file]):
-            return self.files[span.file].labels(span.start, span.stop)
 
     def engine(self, encode: Encode, n_columns: int, threads: int) -> FileEngine:
         """The rows with their targets, for solvers."""
@@ -200,11 +124,6 @@ class FileSource:
         return 3 * self.block_bytes(left) + SCORE_ARRAYS * self.score_bytes(n_columns, left)
 
     @property
-    def n_rows(self) -> int:
-        """Number of rows of all files."""
-        return sum(file.n for file in self.files)
-
-    @property
     def keeps_labels(self) -> bool:
         """Whether targets and weights fit in the budget; otherwise labels are read and encoded for every pass."""
         return 4 * LABEL_BYTES * self.n_rows <= self.left
@@ -218,15 +137,8 @@ def _left(memory_budget: int | None) -> int:
     return memory_budget - (memory.own_memory() or 0)
 
 
-def _entry_bytes(file: LayoutFile) -> int:
-    size = len(file.values) * file.values.dtype.itemsize
-    if file.indices is not None and file.offsets is not None:
-        size += len(file.indices) * file.indices.dtype.itemsize + len(file.offsets) * file.offsets.dtype.itemsize
-    return size
-
-
 @dataclass(frozen=True, eq=False)
-class FileEngine(InProcess):
+class FileEngine(Streamed):
     """Engine whose rows are read from files for every pass.
 
     Attributes
@@ -294,10 +206,49 @@ class FileEngine(InProcess):
         """An engine with the same rows in other coordinates: every block is changed when it has been read."""
         return replace(self, change=change)
 
+    def runs(self, per_block: int) -> list[Span]:
+        """All rows in order, cut into runs, of which at least `per_block` fit into a block if its rows are small."""
+        size, most = self._load_bytes // per_block, max(1, self._load_rows // per_block)
+        runs = []
+        for span in self.spans:
+            start = span.start
+            while start < span.stop:
+                with explained(self.source.paths[span.file]):
+                    end = self.source.files[span.file].block_end(start, size)
+                stop = min(end, start + most, span.stop)
+                runs.append(Span(span.file, start, stop, span.first + start - span.start))
+                start = stop
+        return runs
+
+    def loads(self, runs: Iterable[Span]) -> list[list[Span]]:
+        """Runs in the given order, put together into as few loads as the memory of one block allows."""
+        loads: list[list[Span]] = []
+        left_bytes = left_rows = 0
+        for run in runs:
+            size = self.source.span_bytes(run)
+            if size > left_bytes or run.n > left_rows:
+                loads.append([])
+                left_bytes, left_rows = self._load_bytes, self._load_rows
+            loads[-1].append(run)
+            left_bytes, left_rows = left_bytes - size, left_rows - run.n
+        return loads
+
+    @functools.cached_property
+    def _load_bytes(self) -> int:
+        return max((self.source.span_bytes(span) for span in self.spans), default=0)
+
+    @functools.cached_property
+    def _load_rows(self) -> int:
+        return max((span.n for span in self.spans), default=0)
+
+    def visit(self, loads: Iterable[Sequence[Span]]) -> Iterator[Block]:
+        """One block per load, with the rows of its runs; each one is valid until the next one is requested."""
+        return ahead(self._read(loads), depth=1)
+
     def blocks(self, at_least: int = 1) -> Iterator[Block]:
         """All blocks in order; each one is valid until the next one is requested."""
         spans = self.spans if at_least <= 1 else self._larger(at_least)
-        return ahead(self._read(spans), depth=1)
+        return ahead(self._read([span] for span in spans), depth=1)
 
     def _larger(self, at_least: int) -> tuple[Span, ...]:
         """Blocks of at least that many rows, as far as the budget allows and files are long enough."""
@@ -313,40 +264,66 @@ class FileEngine(InProcess):
                 joined.append(span)
         return tuple(joined)
 
-    def _read(self, spans: Sequence[Span]) -> Iterator[Block]:
+    def _read(self, loads: Iterable[Sequence[Span]]) -> Iterator[Block]:
         # One block is in use, one waits and one is being read: its memory was that of the block before those.
         rooms = [Room() for _ in range(3)]
-        for number, span in enumerate(spans):
-            labelled = self._labelled(span)
-            X = self._design(span, rooms[number % len(rooms)])  # also checks that the file is still the same
+        for number, load in enumerate(loads):
+            parts = [self._labelled(run) for run in load]
+            X = self._design(load, rooms[number % len(rooms)])  # also checks that the files are still the same
             if self.change is not None:
                 X = self.change(X)
-            weights = labelled.weights if self.weights is None else self.weights[span.first : span.first + span.n]
-            yield Block(X, labelled.targets, weights, labelled.offsets, self.threads, span.first)
+            first, *others = parts
+            targets, weights, offsets = first
+            if others:
+                targets = targets.joined([part.targets for part in others])
+                weights = np.concatenate([part.weights for part in parts])
+                offsets = None if offsets is None else np.concatenate([part.offsets for part in parts])
+            yield Block(X, targets, weights, offsets, self.threads, load[0].first)
 
-    def _design(self, span: Span, room: Room) -> Design:
+    def _design(self, load: Sequence[Span], room: Room) -> Design:
         """Features of some rows; indices were checked by the survey, and are compared with the width again."""
-        X, d = self.source.matrix(span, room), self.shape[1]
+        X, d = self.source.matrix(load, room), self.shape[1]
         if self.is_dense:
             return Design(Dense(X), X.shape, X.dtype)
         unsigned = X.indices.view(np.uint32 if X.indices.itemsize == 4 else np.uint64)
         if unsigned.max(initial=0) >= d or (X.indptr[1:] < X.indptr[:-1]).any():
-            raise DataError(f"{self.source.paths[span.file]} changed while it was read")
+            raise changed(self.source.paths[load[0].file])
         return Design(CSR(X.data, X.indices, X.indptr, d), X.shape, X.dtype)
 
-    def _labelled(self, span: Span) -> Labelled:
+    def _labelled(self, run: Span) -> Labelled:
         """Targets and weights of some rows."""
-        if span in self.labels:
-            return self.labels[span]
-        path, data = self.source.paths[span.file], self.source.labels(span)
+        labelled = self._known_labels(run) or self._encoded(run)
+        if self.weights is not None:
+            return labelled._replace(weights=self.weights[run.first : run.first + run.n])
+        return labelled
+
+    def _known_labels(self, run: Span) -> Labelled | None:
+        """Targets and weights that are kept, of the block that has the rows."""
+        span = self.spans[bisect.bisect_right(self._firsts, run.first) - 1]
+        known = self.labels.get(span)
+        if known is None or run == span:
+            return known
+        start, stop = run.first - span.first, run.first - span.first + run.n
+        if stop > span.n:
+            return None
+        offsets = None if known.offsets is None else known.offsets[start:stop]
+        return Labelled(known.targets.rows(start, stop), known.weights[start:stop], offsets)
+
+    def _encoded(self, run: Span) -> Labelled:
+        """Targets and weights, from the labels in the file; kept for whole blocks if there is room."""
+        path, data = self.source.paths[run.file], self.source.labels(run)
         check_sparse(data, path)
         try:
-            labelled = self.encode(RawRows(None, data.y, data.weights, None, span.first))
+            labelled = self.encode(RawRows(None, data.y, data.weights, None, run.first))
         except DataError as error:
             raise DataError(f"{path}: {error}") from None
-        if self.source.keeps_labels and span in self._own_spans:
-            self.labels[span] = labelled
+        if self.source.keeps_labels and run in self._own_spans:
+            self.labels[run] = labelled
         return labelled
+
+    @functools.cached_property
+    def _firsts(self) -> list[int]:
+        return [span.first for span in self.spans]
 
     @functools.cached_property
     def _own_spans(self) -> frozenset[Span]:

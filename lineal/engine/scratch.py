@@ -52,6 +52,14 @@ class Scratch:
 
     def put(self, piece: Piece) -> Kept | None:
         """Keep a piece; None if there is no room for it, neither in memory nor on the disk."""
+        try:
+            return self.keep(piece)
+        except OSError as error:
+            self._warn(error)
+            return None
+
+    def keep(self, piece: Piece) -> Kept:
+        """Keep a piece that cannot be computed again; an OSError if there is no room for it."""
         size = _bytes_of(piece)
         if size <= self.left:
             self.left -= size
@@ -60,10 +68,9 @@ class Scratch:
         try:
             for name, array in piece.items():
                 places[name] = self._write(np.asarray(array, order="C"))
-        except OSError as error:
+        except OSError:
             self._release(places)
-            self._warn(error)
-            return None
+            raise
         return places
 
     def get(self, kept: Kept) -> Piece:

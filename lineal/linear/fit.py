@@ -25,6 +25,7 @@ from lineal.linear import calibration, thresholds
 from lineal.linear.held_out import fold_numbers, held_out_scores
 from lineal.linear.model import Model
 from lineal.linear.options import FBR, TrainOptions
+from lineal.linear.warm import WarmUp
 from lineal.penalties.regulariser import Regulariser
 from lineal.problem.checkpoint import Checkpoint, checkpoint_of
 from lineal.problem.encoder import EncodedElsewhere, gathered_weights, survey_of
@@ -35,7 +36,6 @@ from lineal.problem.progress import Progress
 from lineal.problem.row_weights import row_weights
 from lineal.problem.solution import Solution
 from lineal.problem.targets import Encoded, encode
-from lineal.problem.warm import WarmUp
 from lineal.system import memory
 
 
@@ -277,8 +277,12 @@ def prepare_source(source: Source, options: TrainOptions) -> Problem:
     encoder = survey.encoder(columns, options.class_weight)
     engine = source.engine(encoder, columns.n_columns, thread_count(options.n_jobs))
     _check_parameters(engine)
-    engine.warm_up(WarmUp.of(engine, loss, columns))
-    return problem_on(engine, EncodedElsewhere(engine, columns), options)
+    problem = problem_on(engine, EncodedElsewhere(engine, columns), options)
+    solver = solvers.pick(options.solver, problem.objective, options.tol).name
+    (_, d), k = engine.shape, columns.n_columns
+    used = replace(options, solver=solver)
+    engine.warm_up(WarmUp(used, k, columns.is_multilabel, d, engine.dtype, engine.is_dense))
+    return problem
 
 
 def _check_parameters(engine: Engine) -> None:
@@ -299,11 +303,15 @@ def assemble(
 
 def problem_on(engine: Engine, encoded: Encoded, options: TrainOptions) -> Problem:
     """The problem of rows that an engine holds, with these labels, by options that were checked."""
+    return Problem(objective_on(engine, options), encoded, options)
+
+
+def objective_on(engine: Engine, options: TrainOptions) -> Objective:
+    """The objective on rows that an engine holds, by options that were checked."""
     regulariser = Regulariser(
         options.get_penalty(), options.alpha, engine.shape[1], options.penalty_factors, options.feature_groups
     )
-    objective = Objective(engine, losses.get(options.loss), regulariser, bool(options.fit_intercept))
-    return Problem(objective, encoded, options)
+    return Objective(engine, losses.get(options.loss), regulariser, bool(options.fit_intercept))
 
 
 def blas_threads(problem: Problem) -> AbstractContextManager[Any]:

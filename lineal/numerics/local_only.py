@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lineal.engine.local import LocalEngine
+from lineal.engine.streamed import Streamed
 from lineal.errors import OptionError
 from lineal.problem.objective import Objective
 
@@ -16,6 +17,8 @@ def local_rows(solver: str, objective: Objective) -> LocalEngine:
         return engine
     loss, penalty = objective.loss, objective.regulariser.penalty
     others = solvers_anywhere(loss, penalty)
+    if isinstance(engine, Streamed) and penalty.is_smooth and loss.dual_curvature is not None:
+        others = ["dual_cd", *others]
     advice = f"use solver={' or '.join(map(repr, others))}"
     if not others:
         smooth = "multiclass_squared_hinge" if loss.is_direct else "squared_hinge"

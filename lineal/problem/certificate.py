@@ -50,8 +50,7 @@ def certify(objective: Objective, theta: np.ndarray, tol: float, dual_point: Any
     if not objective.has_gap:
         return _violation(objective, theta)
     if dual_point is not None:
-        primal = objective.value(theta, np.float64)
-        dual = dual_value(objective, dual_point, W, b, primal)
+        primal, dual = primal_and_dual(objective, dual_point, W, b)
         if math.isfinite(dual):
             return Certificate.of_gap(primal, dual)
     scores = scores_of(objective, W)
@@ -99,15 +98,15 @@ def primal_and_bound(
     repair = _repair(objective, balance)
     if repair is None:
         return math.nan, DualBound(-math.inf, None, 0.0)
-    sums, bound = _dual_bound(objective, sums_of, repair, W, b, None)
+    sums, bound = _dual_bound(objective, sums_of, repair, W, b)
     return sums.primal + objective.regulariser.value(W), bound
 
 
-def dual_value(objective: Objective, U: Any, W: np.ndarray, b: np.ndarray, primal: float) -> float:
-    """Dual objective of given dual variables, adjusted for the intercept; −∞ if they are infeasible.
+def primal_and_dual(objective: Objective, U: Any, W: np.ndarray, b: np.ndarray) -> tuple[float, float]:
+    """Objective F(W, b), and the dual objective of given dual variables, adjusted for the intercept.
 
-    W and b are the solution that belongs to them and `primal` is its objective: they determine the bound of the
-    rounding errors.
+    The dual objective is −∞ if the dual variables are infeasible. W and b are the solution that belongs to them: they
+    determine the bound of the rounding errors.
     """
     loss, engine, states = objective.loss, objective.engine, (objective.engine.cut(U),)
 
@@ -115,10 +114,14 @@ def dual_value(objective: Objective, U: Any, W: np.ndarray, b: np.ndarray, prima
         return engine.sum(steps.GivenBalance(loss), references, states=states)[0]
 
     def sums_of(repair: np.ndarray, scale: float) -> DualSums:
-        return DualSums(*engine.sum(steps.GivenDual(loss), repair, scale, states=states))
+        sums = DualSums(*engine.sum(steps.GivenDual(loss), W, b, repair, scale, states=states))
+        return sums._replace(primal=float(sums.primal) + penalty)
 
-    repair = _repair(objective, balance)
-    return -math.inf if repair is None else _dual_bound(objective, sums_of, repair, W, b, primal)[1].value
+    penalty, repair = objective.regulariser.value(W), _repair(objective, balance)
+    if repair is None:
+        return math.nan, -math.inf
+    sums, bound = _dual_bound(objective, sums_of, repair, W, b)
+    return sums.primal, bound.value
 
 
 def _repair(objective: Objective, balance: Callable[[np.ndarray], np.ndarray]) -> np.ndarray | None:
@@ -140,34 +143,31 @@ def _dual_bound(
     repair: np.ndarray,
     W: np.ndarray,
     b: np.ndarray,
-    primal: float | None,
 ) -> tuple[DualSums, DualBound]:
     """Sums over rows of an adjusted dual point, and the lower bound of the minimum that it gives."""
     sums = sums_of(repair, 1.0)
     if objective.regulariser.is_radial and not objective.fit_intercept:
-        conjugate = _radial_conjugate(objective, W, sums, sums.primal if primal is None else primal)
+        conjugate = _radial_conjugate(objective, W, sums)
         return sums, DualBound(sums.dual - conjugate, None, 1.0)
-    slack, correlation = _rounding(objective, W, b, sums, sums.primal if primal is None else primal)
+    slack, correlation = _rounding(objective, W, b, sums)
     scale = objective.regulariser.dual_scale(correlation)
     dual = sums.dual if scale == 1.0 else sums_of(repair, scale).dual
     conjugate = objective.regulariser.conjugate(correlation, scale)
     return sums, DualBound(dual - slack - conjugate, correlation, scale)
 
 
-def _radial_conjugate(objective: Objective, W: np.ndarray, sums: DualSums, primal: float) -> float:
+def _radial_conjugate(objective: Objective, W: np.ndarray, sums: DualSums) -> float:
     """Conjugate (αΩ)*(C) of a penalty that depends only on norms, plus a bound of all rounding errors.
 
     Only the total error of C is then needed, (Σ s|x||u|)² ≤ Σ s‖x‖² · Σ s u², and a pass over the rows gives that
     without sums per column.
     """
     sizes = math.sqrt(objective.mean_square * float(sums.squares.sum()))
-    slack = ROUNDING * (abs(sums.dual) + primal + sizes * norm2(W.reshape(-1)))
+    slack = ROUNDING * (abs(sums.dual) + sums.primal + sizes * norm2(W.reshape(-1)))
     return objective.regulariser.radial_conjugate(norm2(sums.correlation.reshape(-1)) + ROUNDING * sizes) + slack
 
 
-def _rounding(
-    objective: Objective, W: np.ndarray, b: np.ndarray, sums: DualSums, primal: float
-) -> tuple[float, np.ndarray]:
+def _rounding(objective: Objective, W: np.ndarray, b: np.ndarray, sums: DualSums) -> tuple[float, np.ndarray]:
     """Bounds of the rounding errors: of the two sums, and −C moved away from zero by its own error.
 
     The balance Σ s u is zero only up to rounding. It is subtracted from C as if it were spread over all rows,
@@ -184,7 +184,7 @@ def _rounding(
     ]
     spread = np.sum(pool.run(tasks, objective.engine.threads), axis=0) if tasks else np.zeros((2, len(b)))
     rest = float(np.abs(shift) @ np.abs(b + spread[1]))
-    slack = ROUNDING * (abs(sums.dual) + primal + float((spread[0] + np.abs(b)) @ dual_size)) + rest
+    slack = ROUNDING * (abs(sums.dual) + sums.primal + float((spread[0] + np.abs(b)) @ dual_size)) + rest
     return slack, bound
 
 

@@ -26,7 +26,7 @@ from lineal.engine.source import Labelled, RawRows, Source
 from lineal.errors import DataError, OptionError
 from lineal.problem.labels import LabelColumns, LabelPart, LabelSummary
 from lineal.problem.row_weights import check_class_sums, checked_total, checked_weights, class_factors
-from lineal.problem.targets import Encoded, LabelSets, OneLabel, class_numbers, targets_of
+from lineal.problem.targets import Encoded, OneLabel, class_numbers, targets_of
 
 
 @dataclass(frozen=True)
@@ -230,11 +230,8 @@ class EncodedElsewhere(Encoded):
     @cached_property
     def targets(self) -> Any:
         """Targets of all rows: 4 bytes per row, and per label of a label set."""
-        parts = self.engine.gather(_targets)
-        if not self.is_multilabel:
-            return OneLabel(np.concatenate([part.columns for part in parts]))
-        lengths = np.concatenate([np.diff(part.starts) for part in parts])
-        return LabelSets(np.concatenate([part.columns for part in parts]), np.append(0, np.cumsum(lengths)))
+        first, *others = self.engine.gather(_targets)
+        return first.joined(others)
 
     @property
     def n_rows(self) -> int:

@@ -59,21 +59,25 @@ class Objective:
         return theta[:d], theta[d] if self.fit_intercept else np.zeros(theta.shape[1], theta.dtype)
 
     def with_alpha(self, alpha: float) -> Objective:
-        """Objective with another strength of the penalty; moments that are already computed are kept."""
+        """Objective with another strength of the penalty; sums that are already computed are kept."""
         return self._with_moments(replace(self, regulariser=self.regulariser.with_alpha(alpha)))
 
     def with_threads(self, threads: int) -> Objective:
-        """Objective with this many threads for sums over rows; moments that are already computed are kept."""
+        """Objective with this many threads for sums over rows; sums that are already computed are kept."""
         return self._with_moments(replace(self, engine=self.engine.with_threads(threads)))
 
     def _with_moments(self, other: Objective) -> Objective:
-        for known in ("moments", "mean_square"):
+        for known in ("moments", "mean_square", "_class_weights"):
             if known in self.__dict__:
                 other.__dict__[known] = self.__dict__[known]
         return other
 
     def class_weights(self) -> np.ndarray:
         """Total row weight per label column."""
+        return self._class_weights
+
+    @cached_property
+    def _class_weights(self) -> np.ndarray:
         return self.engine.sum(steps.LabelWeights(self.engine.n_columns))[0]
 
     def start(self, dtype: Any = None) -> np.ndarray:

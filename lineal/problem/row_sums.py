@@ -30,7 +30,7 @@ class DualSums(NamedTuple):
 
     Attributes
     ----------
-    primal : Σ s·ℓ if u are the gradients at some scores; zero for dual points that a solver provides.
+    primal : Σ s·ℓ at the scores that belong to u.
     dual : Σ s(u·o − ℓ*(u)).
     correlation : C = Σ s·x·u', (d, k).
     balance : Σ s·u, (k,).
@@ -95,7 +95,7 @@ def duals_at(loss: Any, block: Block, Z: np.ndarray, repair: np.ndarray, scale: 
 
 
 def duals_of(loss: Any, block: Block, given: np.ndarray, repair: np.ndarray, scale: float) -> DualSums:
-    """Dual sums of given dual points, adjusted to a feasible point; `primal` is zero."""
+    """Dual sums of given dual points, adjusted to a feasible point; `primal` is not known here, and zero."""
     U = np.empty(given.shape)
     return _dual_sums(block, U, partial(_duals_of, loss, block.targets, block.weights, given, repair, scale, U))
 

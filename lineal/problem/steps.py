@@ -175,9 +175,12 @@ class GivenBalance:
 
 @dataclass(frozen=True)
 class GivenDual:
-    """Step: `DualSums` of an adjusted dual point that a solver provides."""
+    """Step: `DualSums` of an adjusted dual point that a solver provides, with the losses at its parameters W and b."""
 
     loss: Any
 
-    def __call__(self, block: Block, point: Piece, repair: np.ndarray, scale: float) -> DualSums:
-        return row_sums.duals_of(self.loss, block, point["rows"], repair, scale)
+    def __call__(
+        self, block: Block, point: Piece, W: np.ndarray, b: np.ndarray, repair: np.ndarray, scale: float
+    ) -> DualSums:
+        primal = row_sums.values(self.loss, block, row_sums.scores(block, W, b, np.float64))
+        return row_sums.duals_of(self.loss, block, point["rows"], repair, scale)._replace(primal=primal)

@@ -30,6 +30,10 @@ class OneLabel(NamedTuple):
         """Targets of rows start … stop − 1, without copying labels."""
         return OneLabel(self.columns[start:stop])
 
+    def joined(self, others):
+        """These targets, and below them the others, which are of the same kind."""
+        return OneLabel(np.concatenate([self.columns, *(other.columns for other in others)]))
+
 
 @protocol
 class LabelSets(NamedTuple):
@@ -46,6 +50,12 @@ class LabelSets(NamedTuple):
         """Targets of rows start … stop − 1, without copying labels."""
         starts = self.starts[start : stop + 1]
         return LabelSets(self.columns[starts[0] : starts[-1]], starts - starts[0])
+
+    def joined(self, others):
+        """These targets, and below them the others, which are of the same kind."""
+        parts = [self, *others]
+        lengths = np.concatenate([np.diff(part.starts) for part in parts])
+        return LabelSets(np.concatenate([part.columns for part in parts]), np.append(0, np.cumsum(lengths)))
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,9 @@ class DualOptions(SolverOptions):
     """Options of dual coordinate descent."""
 
     shrinking: bool = option(True, "skip rows whose dual variables stay at their bounds, and check them at the end")
+    inner_passes: int | None = option(
+        None, "for rows in files: number of passes over a block of rows before the next one is loaded; None: 3"
+    )
 
 
 @dataclass(frozen=True)

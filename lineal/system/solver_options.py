@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -24,7 +25,7 @@ def choice(default: str | None, known: Iterable[str], text: str) -> Any:
 
 @dataclass(frozen=True)
 class SolverOptions(Options):
-    """Base of the options of a solver: a frozen dataclass whose fields are names, flags or positive numbers."""
+    """Base of the options of a solver: a frozen dataclass whose fields are names, flags or positive (whole) numbers."""
 
     @staticmethod
     def of(options: type[SolverOptions] | None, solver: str, values: Mapping[str, Any]) -> SolverOptions | None:
@@ -51,6 +52,8 @@ class SolverOptions(Options):
                     raise unknown_value(entry.name, value, entry.metadata["choices"])
             elif kind is bool:
                 self.need_flags(entry.name)
+            elif kind is int:
+                self.need(entry.name, lambda v: operator.index(v) > 0, "a positive whole number")
             else:
                 self.need(entry.name, lambda v: 0.0 < v < math.inf, "a positive number")
         return self
@@ -78,9 +81,9 @@ def _value(text: str, kind: Any, optional: bool) -> Any:
         return None
     if kind is bool:
         return True if text.lower() in YES else False if text.lower() in NO else text
-    if kind is float:
+    if kind in (int, float):
         try:
-            return float(text)
+            return kind(text)
         except ValueError:
             return text
     return text

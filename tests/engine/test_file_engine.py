@@ -270,8 +270,13 @@ def test_a_step_that_fails_halfway_leaves_no_wrong_state(room, tmp_path, monkeyp
 class Overwriting(FileEngine):
     """An engine that overwrites the features of a block as soon as the next one is requested."""
 
+    def visit(self, loads):
+        for block in self._read(loads):
+            yield block
+            _overwrite(block)
+
     def blocks(self, at_least=1):
-        for block in self._read(self.spans if at_least <= 1 else self._larger(at_least)):
+        for block in self._read([span] for span in (self.spans if at_least <= 1 else self._larger(at_least))):
             yield block
             _overwrite(block)
 
@@ -287,7 +292,7 @@ def _overwrite(block) -> None:
 
 
 @pytest.mark.parametrize("layout", ["dense", "csr"])
-@pytest.mark.parametrize("name", ANYWHERE)
+@pytest.mark.parametrize("name", [*ANYWHERE, "dual_cd"])
 def test_nothing_keeps_the_memory_of_a_finished_block(name, layout, tmp_path, monkeypatch):
     X, y = rows(layout, np.float64)
     options = TrainOptions(loss="softmax", alpha=0.01)

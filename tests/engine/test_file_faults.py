@@ -15,7 +15,7 @@ from lineal.data.binary.layout import write_layout
 from lineal.data.dataset import Dataset
 from lineal.engine import file as file_engine
 from lineal.engine.file import FileSource
-from lineal.errors import DataError
+from lineal.errors import DataError, OptionError
 from lineal.linear.fit import fit_problem, prepare_source
 from lineal.linear.options import TrainOptions
 from lineal.system import memory
@@ -59,13 +59,13 @@ CHANGES = (_cut, _empty, _overwrite, _append, _replace)
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("which", [0, 1])
-def test_a_file_that_changes_during_a_fit_is_named(change, which, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("which", "solver"), [(0, "newton"), (1, "newton"), (1, "dual_cd")])
+def test_a_file_that_changes_during_a_fit_is_named(change, which, solver, tmp_path, monkeypatch):
     X, y = rows()
     cut_into(monkeypatch, X, 5)
     paths = write_files(tmp_path, X, y, parts=2)
     os.utime(paths[which], (1, 1))  # whatever the resolution of the clock, a change is later
-    problem = problem_in(paths, TrainOptions(alpha=1e-3, tol=1e-12, solver="newton"))
+    problem = problem_in(paths, TrainOptions(alpha=1e-3, tol=1e-12, solver=solver))
 
     def callback(snapshot):
         if snapshot.iteration == 1:
@@ -111,6 +111,14 @@ def test_changes_that_hide_their_time_harm_nobody(column, kind, tmp_path, monkey
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     with pytest.raises(DataError, match=re.escape(path)):
         fit_problem(problem)
+
+
+def test_solvers_that_need_rows_here_name_one_for_files(tmp_path):
+    X, y = rows()
+    (path,) = write_files(tmp_path, X, y)
+    options = TrainOptions(loss="hinge", solver="fobos")
+    with pytest.raises(OptionError, match="FileEngine holds them elsewhere: use solver='dual_cd'"):
+        fit_problem(problem_in([path], options))
 
 
 # --- files that disagree

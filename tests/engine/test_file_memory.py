@@ -96,7 +96,7 @@ def rows(n: int, layout: str, seed: int):
 
 @pytest.mark.parametrize("parts", [1, 12])
 @pytest.mark.parametrize("layout", ["dense", "csr"])
-@pytest.mark.parametrize("solver", ["newton", "lbfgs"])
+@pytest.mark.parametrize("solver", ["newton", "lbfgs", "dual_cd"])
 def test_training_stays_within_the_budget(solver, layout, parts, tmp_path):
     per_part = (400_000 if layout == "dense" else 640_000) // parts
     paths = []

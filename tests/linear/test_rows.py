@@ -266,7 +266,8 @@ def test_partitions_that_disagree_are_named_before_training(client, rows, change
         linear().fit([delayed(X[:120]), delayed(other)], [delayed(y[:120]), delayed(labels)])
 
 
-def test_without_a_client_or_dask_the_error_says_what_to_do(rows, folder, monkeypatch):
+def test_without_a_client_or_dask_the_error_says_what_to_do(folder, monkeypatch):
+    monkeypatch.setattr("lineal.engine.dask.cluster.active_client", lambda: None)
     with pytest.raises(OptionError, match="there is no active Dask client"):
         linear(engine="dask").fit(folder)
     monkeypatch.setitem(sys.modules, "distributed", None)

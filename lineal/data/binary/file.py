@@ -53,9 +53,13 @@ class Vector:
             return self._loaded[first:last]
         count = max(last - first, 0)
         values = np.empty(count, self.dtype) if room is None else room.take(count, self.dtype)
-        self._file.read_into(values.view(np.uint8), self._start + first * self.dtype.itemsize)
+        self.read_into(values, first)
         values.flags.writeable = False
         return values
+
+    def read_into(self, out: np.ndarray, first: int) -> None:
+        """Fill an array of the same type with the numbers from `first` on."""
+        self._file.read_into(out.view(np.uint8), self._start + first * self.dtype.itemsize)
 
     def whole(self) -> np.ndarray:
         """All numbers, read-only."""
@@ -289,6 +293,13 @@ class LayoutFile:
         offsets, entries = _shifted(self.offsets, start, stop, len(self.values), self.path)
         values, indices = self.values.part(*entries, for_values), self.indices.part(*entries, for_indices)
         return csr_of_parts(values, indices, offsets, (stop - start, self.d))
+
+    def entries(self, start: int, stop: int) -> tuple[np.ndarray | None, int, int]:
+        """Offsets of some sparse rows, counted from 0 (None for dense rows), and the span of their entries."""
+        if self.offsets is None or self.indices is None:
+            return None, start * self.d, stop * self.d
+        offsets, (first, last) = _shifted(self.offsets, start, stop, len(self.values), self.path)
+        return offsets, first, last
 
     def labels(self, start: int, stop: int) -> Dataset:
         """Labels, weights and query ids of some rows, without their features: X is None."""

@@ -25,6 +25,7 @@ from distributed import Client
 from lineal.design import Design
 from lineal.engine.dask.holder import Change, Request, StateUse
 from lineal.engine.dask.lineage import After, Event, Node, Origin, Variant, new_version
+from lineal.engine.dask.parcels import aligned
 from lineal.engine.dask.rounds import Pass, Rounds
 from lineal.engine.dask.shares import Result, drop
 from lineal.engine.local import rows_per_block
@@ -173,7 +174,7 @@ class DaskEngine:
     def gather(self, step: Any, *arguments: Any, states: States = ()) -> list[Any]:
         """Results of a step, one per block, in order."""
         results = self._run("gather", step, arguments, states, self._usual_rows).results
-        return [results[number] for number in sorted(results)]
+        return [aligned(results[number]) for number in sorted(results)]
 
     def state(self, rebuild: Any, *arguments: Any, max_bytes: float = math.inf) -> RowState:
         """Row state that `rebuild(block, *arguments)` computes, kept up to `max_bytes` for all rows together."""
@@ -188,10 +189,13 @@ class DaskEngine:
     def warm_up(self, function: Callable[[], Any]) -> None:
         """Run a function on all workers now, and on those that come later before they get rows.
 
-        It loads kernels, which takes seconds in a new process. The function can be pickled.
+        It loads kernels, which takes seconds in a new process. The function can be pickled. One worker per machine
+        runs it first: it compiles what no cache on the disk has, and the others load that. Workers that compile side
+        by side could get machine code that rounds differently.
         """
         rounds = self.family.rounds
         rounds.warm_up = (*rounds.warm_up, function)
+        rounds.warm_machines()
         self._run("update", _nothing, (), (), self._usual_rows, (function,))
 
     def notify(self, tell: Callable[[str], None] | None) -> None:
@@ -278,8 +282,8 @@ def _float_errors() -> dict[str, Any]:
 
 
 def _writable(term: Any) -> Any:
-    """A sum that solvers can change in place: what arrives can be read-only memory."""
-    return term.copy() if isinstance(term, np.ndarray) and not term.flags.writeable else term
+    """A sum that solvers can change in place: what arrives can be read-only memory, or unaligned (see `aligned`)."""
+    return aligned(term.copy() if isinstance(term, np.ndarray) and not term.flags.writeable else term)
 
 
 def _drop_soon(client: Any, engine: str) -> None:

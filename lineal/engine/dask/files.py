@@ -17,11 +17,12 @@ from lineal.data.binary.checks import check_sparse
 from lineal.data.binary.file import LayoutFile
 from lineal.data.binary.layout import explained
 from lineal.data.source import cannot_read, changed
+from lineal.engine.converted import ConvertedFiles
 from lineal.engine.dask.collections import persisted
+from lineal.engine.dask.parcels import aligned
 from lineal.engine.dask.shares import named
 from lineal.engine.dask.source import DaskSource
 from lineal.engine.source import RawRows
-from lineal.errors import DataError
 
 #: Largest number of bytes of a partition.
 MOST_BYTES = 128 << 20
@@ -51,19 +52,8 @@ class Range(NamedTuple):
 
 def source_of_files(client: Client, paths: Sequence[str], partition_bytes: int | None = None) -> DaskSource:
     """Source of the rows of converted files, whose paths must be valid on all workers."""
-    paths = [os.path.abspath(path) for path in paths]
-    files = []
-    for path in paths:
-        with explained(path):
-            files.append((LayoutFile(path, mapped=False), _state(path)))
-    first = files[0][0]
-    for file, _ in files[1:]:
-        for attribute, what in (
-            ("d", "number of columns"), ("is_sparse", "layout"), ("feature_names", "names of columns"),
-            ("class_names", "names of labels"),
-        ):  # fmt: skip
-            if getattr(file, attribute) != getattr(first, attribute):
-                raise DataError(f"{file.path} and {first.path} differ in their {what}: convert them alike")
+    converted = ConvertedFiles([os.path.abspath(path) for path in paths])
+    files, first = [(file, _state(file.path)) for file in converted.files], converted.files[0]
     total = sum(_bytes(file) for file, _ in files)
     wanted = partition_bytes or max(LEAST_BYTES, min(MOST_BYTES, total // FEW_PARTITIONS))
     ranges = []
@@ -97,7 +87,7 @@ def read_range(given: tuple[str, int, int, int, int, int]) -> RawRows:
             file.check_twins(one.start, one.stop + 1)
         if _state(one.path) != expected:
             raise changed(one.path)
-        return RawRows(data.X, data.y, data.weights, None, one.first)
+        return RawRows(aligned(data.X), data.y, data.weights, None, one.first)
 
 
 def _state(path: str) -> tuple[int, int]:

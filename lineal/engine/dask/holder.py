@@ -18,6 +18,7 @@ from scipy import sparse
 from lineal.design import Design, wrap
 from lineal.engine.base import Block
 from lineal.engine.dask.lineage import GIVEN_BY_PARTITIONS, Place, Script, Start
+from lineal.engine.dask.parcels import aligned
 from lineal.engine.source import Encode, RawRows
 from lineal.engine.state import Piece, cut_rows
 from lineal.errors import DataError, LinealError
@@ -133,7 +134,8 @@ class Rows:
 def made_rows(raw: RawRows, placed: Placed, recipe: Recipe) -> Rows:
     """Rows of a partition with their targets; an error names the partition."""
     try:
-        X = raw.X
+        X, y, given, offsets = map(aligned, raw[:4])
+        raw = RawRows(X, y, given, offsets, raw.first)
         if X.shape[0] == 0 and X.dtype != recipe.dtype:
             X = X.astype(recipe.dtype)
         if X.shape[0] != placed.n_rows:
@@ -153,6 +155,12 @@ class Outcome:
     too_large: set[int] = field(default_factory=set)
     grown: set[int] = field(default_factory=set)
     n_rebuilt: int = 0
+
+    def join(self, other: Outcome) -> None:
+        """Add what a step did to the states of other blocks."""
+        self.too_large |= other.too_large
+        self.grown |= other.grown
+        self.n_rebuilt += other.n_rebuilt
 
 
 class Holder:
@@ -188,7 +196,7 @@ class Holder:
         """Make the rows that are not held; returns the number of partitions that were made."""
         missing = [position for position, placed in enumerate(mine) if placed.number not in self.rows]
         if recipe is not None:
-            self.weights.update(recipe.weights)
+            self.weights.update(aligned(recipe.weights))
             self.change = recipe.change or self.change
         if missing and (recipe is None or not parts):
             raise NeedsMore
@@ -297,7 +305,7 @@ class Holder:
             if number not in needed:
                 continue
             if isinstance(entry, Start):
-                block, arguments = block_of(request.variant), entry.arguments
+                block, arguments = block_of(request.variant), aligned(entry.arguments)
                 if entry.rebuild is cut_rows:
                     arguments = (np.asarray(arguments[0][block.first : block.first + block.n]),)
                 pieces = [entry.rebuild(block, *arguments) if arguments else {}]
@@ -307,7 +315,7 @@ class Holder:
                     uses[before] -= 1
                     piece = made[before] if uses[before] else made.pop(before)
                     pieces.append(copy.deepcopy(piece) if changes else dict(piece))
-                entry.step(block_of(entry.variant), *pieces, *entry.arguments)
+                entry.step(block_of(entry.variant), *pieces, *aligned(entry.arguments))
             for position, piece in enumerate(pieces):
                 if uses.get((number, position), 0):
                     made[number, position] = piece
@@ -352,4 +360,4 @@ def usable(X: Any) -> Any:
         if X.dtype.kind not in "biuf":
             raise DataError(f"X is of type {X.dtype}: convert its columns to numbers")
         X = X.astype(np.float32 if X.dtype == np.float16 else np.float64)
-    return X if sparse.issparse(X) else np.ascontiguousarray(X)
+    return X if sparse.issparse(X) else aligned(np.ascontiguousarray(X))

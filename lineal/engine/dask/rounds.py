@@ -134,6 +134,17 @@ class Rounds:
                 raise failed.__cause__ or failed from None
             return result
 
+    def warm_machines(self) -> None:
+        """Run what loads kernels on one worker per machine."""
+        firsts: dict[str, str] = {}
+        for address in sorted(self.client.nthreads()):
+            firsts.setdefault(address.rpartition(":")[0], address)
+        futures = [
+            self.client.submit(get_ready, self.warm_up, workers=[address], pure=False, allow_other_workers=True)
+            for address in firsts.values()
+        ]
+        self.client.gather(futures, errors="skip")
+
     async def _run(self, work: Pass) -> Result:
         failure: Exception | None = None
         for attempt in range(ATTEMPTS):

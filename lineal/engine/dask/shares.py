@@ -12,15 +12,17 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from distributed import get_worker
 
+from lineal.core import threads as pool
 from lineal.core.threads import blas_limit
 from lineal.engine.dask.holder import Holder, NeedsMore, Outcome, Placed, Recipe, Request
 from lineal.engine.dask.lineage import Script
-from lineal.engine.dask.parcels import nbytes
+from lineal.engine.dask.parcels import aligned, nbytes
 from lineal.engine.source import RawRows
 from lineal.engine.tree import Summands, TreeSum
 from lineal.errors import DataError, LinealError
@@ -119,21 +121,26 @@ def run_share(
     holder = _holder(worker.id, request.engine)
     with holder.lock:
         start, outcome = time.perf_counter(), Outcome()
+        arguments, cuts = aligned(arguments), aligned(cuts)
         report = Report(share, worker.id, worker.address, 0.0)
         try:
-            with blas_limit(threads), np.errstate(**request.float_errors):
+            # Partitions run side by side, and BLAS on one thread: its sums depend on how many threads it has.
+            with blas_limit(1), np.errstate(**request.float_errors):
                 for function in request.first_of_all:
                     function()
                 holder.forget(request, mine)
                 n_made = holder.take_rows(mine, recipe, parts)
                 holder.check_states(request, mine, script)
+                inner = max(1, threads // max(len(mine), 1))
+                tasks = [
+                    partial(_run_partition, holder, request, placed, arguments, script, arrays, inner)
+                    for placed, arrays in zip(mine, cuts, strict=True)
+                ]
                 tree, results = TreeSum(), {}
-                for placed, arrays in zip(mine, cuts, strict=True):
-                    for number, result in holder.run(request, placed, arguments, script, arrays, threads, outcome):
-                        if request.mode == "sum":
-                            tree.add(number, result)
-                        elif request.mode == "gather":
-                            results[number] = result
+                for part, found, noted in pool.run(tasks, threads):
+                    tree.join(part)
+                    results.update(found)
+                    outcome.join(noted)
         except NeedsMore:
             return Result((report._replace(needs_more=True),))
         except Exception as error:
@@ -143,6 +150,20 @@ def run_share(
             too_large=frozenset(outcome.too_large), grown=frozenset(outcome.grown),
         )  # fmt: skip
         return Result((report,), tree if request.mode == "sum" else None, results)
+
+
+def _run_partition(
+    holder: Holder, request: Request, placed: Placed, arguments: tuple[Any, ...], script: Script | None,
+    arrays: Sequence[np.ndarray], threads: int,
+) -> tuple[TreeSum, dict[int, Any], Outcome]:  # fmt: skip
+    """Run a step on the blocks of one partition."""
+    tree, results, outcome = TreeSum(), {}, Outcome()
+    for number, result in holder.run(request, placed, arguments, script, arrays, threads, outcome):
+        if request.mode == "sum":
+            tree.add(number, result)
+        elif request.mode == "gather":
+            results[number] = result
+    return tree, results, outcome
 
 
 def join_shares(*shares: Result) -> Result:

@@ -1,9 +1,10 @@
-"""State of dual coordinate descent, and its passes over the rows; `dual_cd.py` explains the method."""
+"""Weights and intercepts of dual coordinate descent, and passes over rows; `dual_cd.py` explains the method."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -11,25 +12,17 @@ import numpy as np
 
 from lineal.core import threads as pool
 from lineal.core.jit import kernel
-from lineal.core.rng import generator, shuffle
-from lineal.design.orders import by_rows
-from lineal.design.products import matmul, row_norms, scale_columns
-from lineal.engine.local import LocalEngine
-from lineal.numerics.local_only import local_rows
-from lineal.numerics.vectors import dot
+from lineal.core.rng import generator
+from lineal.design import Design
 from lineal.problem.loop_state import LoopState, put
-from lineal.problem.objective import Objective, check_finite
+from lineal.problem.objective import Objective
 from lineal.problem.solution import Solution
-from lineal.problem.steps import RowGradients
-from lineal.problem.targets import OneLabel
 from lineal.solvers.dual_cd.column_groups import ColumnGroups
+from lineal.solvers.dual_cd.holders import holder_of
 from lineal.solvers.dual_cd.margin import GROUP_COLUMNS, aligned_zeros, margin_pass, stored_columns
-from lineal.solvers.dual_cd.rows import PassColumns, PassRows
-from lineal.solvers.dual_cd.simplex import KEPT_CLASSES, kept_pass, simplex_pass
-
-#: Lengths of runs of neighbouring rows that are visited together: (number of passes, rows per run); then one row per
-#: run. Neighbours share cache lines, but the last digits converge many times faster in a completely random order.
-RUN_ROWS = ((4, 64), (10, 8))
+from lineal.solvers.dual_cd.row_set import RowSet
+from lineal.solvers.dual_cd.rows import PassColumns
+from lineal.solvers.dual_cd.simplex import kept_pass, simplex_pass
 
 #: Largest number of passes over the kept classes after each pass over all classes. They end if the gain of one is below
 #: this fraction of the gain of the pass over all classes.
@@ -38,20 +31,19 @@ KEPT_PASSES, KEPT_GAIN = 10, 0.1
 #: Rows of W that are changed at a time, which limits the memory of temporary arrays.
 WEIGHT_ROWS = 4096
 
-#: β in units of mean‖x‖²/α. Larger values balance the intercept sooner, and make the updates smaller.
-BALANCE = 0.1
-
 
 class Group:
-    """A group of columns with its own weights, intercepts, dual variables and active rows.
+    """A group of columns with its own weights and intercepts.
 
     `gain` is the gain of the last pass over all classes, and `extra` that of the following passes over kept classes.
+    `total` is the weighted sum Σ s u of all dual variables, and `others` that of rows outside of the current set.
     """
 
-    def __init__(self, first: int, last: int, W: np.ndarray, b: np.ndarray, U: np.ndarray, active: np.ndarray) -> None:
-        self.first, self.last, self.U = first, last, U
-        self.W, self.b, self.M, self.active = W, b.copy(), np.zeros_like(b), active.copy()
-        self.slack, self.gain, self.extra = math.inf, 0.0, 0.0
+    def __init__(self, at: int, first: int, last: int, W: np.ndarray, b: np.ndarray) -> None:
+        self.at, self.first, self.last = at, first, last
+        self.W, self.b, self.M = W, b.copy(), np.zeros_like(b)
+        self.total, self.others = np.zeros(last - first), np.zeros(last - first)
+        self.gain, self.extra = 0.0, 0.0
 
     @property
     def k(self) -> int:
@@ -60,42 +52,51 @@ class Group:
 
     def changing(self) -> dict[str, Any]:
         """What passes change, for a checkpoint."""
-        numbers = {"slack": self.slack, "gain": self.gain, "extra": self.extra}
-        arrays = {"W": self.W, "U": self.U, "b": self.b, "M": self.M, "active": self.active}
-        return {"range": (self.first, self.last), **numbers, **arrays}
+        arrays = {"W": self.W, "b": self.b, "M": self.M, "total": self.total}
+        return {"range": (self.first, self.last), "gain": self.gain, "extra": self.extra, **arrays}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Inverse of `changing`."""
-        for name in ("W", "U", "b", "M"):
+        for name in ("W", "b", "M", "total"):
             put(getattr(self, name), saved[name])
-        self.active, self.slack, self.gain, self.extra = (saved[name] for name in ("active", "slack", "gain", "extra"))
+        self.gain, self.extra = saved["gain"], saved["extra"]
 
 
 class Ascent(LoopState):
-    """Dual variables and weights of all columns, and passes over the rows that improve them."""
+    """Weights of all columns, and passes over the rows that improve the dual variables.
 
-    state_names = ("columns", "kept", "state", "gain", "gained", "passes")
+    `inner_passes` is the number of passes over a set of rows before the next set, for rows in a file.
+    """
+
+    state_names = ("columns", "rows", "state", "gain", "gained", "passes")
 
     def __init__(
-        self, objective: Objective, start: np.ndarray | Solution | None, threads: int, seed: int, shrinking: bool
+        self,
+        objective: Objective,
+        start: np.ndarray | Solution | None,
+        threads: int,
+        seed: int,
+        shrinking: bool,
+        inner_passes: int = 1,
     ) -> None:
-        engine, self.objective = local_rows("dual_cd", objective), objective
-        self.threads, self.shrinking = threads, shrinking
-        strengths = objective.regulariser.strengths if engine.shape[1] else np.array([objective.regulariser.alpha])
-        self.alpha = float(strengths.max())
-        self.stretch = np.sqrt(strengths / self.alpha) if strengths.min() < self.alpha else None
-        X = by_rows(engine.X)
-        self.X = X if self.stretch is None else scale_columns(X, 1.0 / self.stretch)
-        self.by_rows = objective if X is engine.X else replace(objective, engine=replace(engine, X=X))
-        self.rows = self._rows(engine)
-        self.weights, self.active = engine.weights, engine.weights > 0.0
-        k = engine.n_columns
+        self.objective, self.threads, self.shrinking = objective, threads, shrinking
+        k, self.inner_passes = objective.engine.n_columns, inner_passes
         self.ranges = pool.ranges(k, 1 if objective.loss.is_direct else _pieces(k, threads))
-        self.U = self._first_dual_point(start)
-        self.groups = self._first_groups(objective.theta_of(start))
-        keeps = objective.loss.is_direct and objective.loss.has_sparse_duals and k > 2 * KEPT_CLASSES
-        self.kept = np.zeros((self.X.shape[0], 1 + KEPT_CLASSES) if keeps else (0, 0), np.int32)
-        self.state, self.is_sorted = generator(seed), _is_sorted(self.rows.columns, self.rows.starts)
+        self.holder = holder_of(objective, self.ranges, threads, seed)
+        self.geometry = self.holder.geometry
+        self.alpha, self.beta = self.geometry.alpha, self.geometry.beta
+        _, b = objective.split(objective.theta_of(start))
+        self.groups = [
+            Group(at, first, last, self._zeros(last - first), b[first:last])
+            for at, (first, last) in enumerate(self.ranges)
+        ]
+        self.holder.start(self._add, start)
+        for group in self.groups:
+            self._add_centre(group)
+            if self.beta > 0.0:
+                group.M[:] = group.total / self.alpha
+                group.b += (self.geometry.mean_square * group.M.astype(np.float64)).astype(group.b.dtype)
+        self.state = generator(seed)
         self.gain, self.gained, self.passes = math.inf, 0.0, 0
 
     @property
@@ -103,108 +104,81 @@ class Ascent(LoopState):
         """What passes change, by groups of columns."""
         return [group.changing() for group in self.groups]
 
+    @property
+    def rows(self) -> dict[str, Any]:
+        """What passes change per row."""
+        return self.holder.changing()
+
     def restore_part(self, name: str, value: Any) -> None:
         """Restore one of the attributes in `state_names`."""
         if name == "columns":
             self._restore_columns(value)
+        elif name == "rows":
+            self.holder.restore(value)
         else:
             super().restore_part(name, value)
 
     def _restore_columns(self, saved: list[dict[str, Any]]) -> None:
-        """Restore all groups. With another number of threads there are other groups, which begin with all rows."""
+        """Restore all groups, which are others if the number of threads is another one."""
         if [one["range"] for one in saved] == [(group.first, group.last) for group in self.groups]:
             for group, one in zip(self.groups, saved):
                 group.restore(one)
             return
-        for name in ("W", "U", "b", "M"):
+        for name in ("W", "b", "M", "total"):
             parts = [one[name][..., : one["range"][1] - one["range"][0]] for one in saved]
             joined = np.concatenate(parts, axis=-1)
             for group in self.groups:
                 put(getattr(group, name)[..., : group.k], joined[..., group.first : group.last])
 
-    def _rows(self, engine: LocalEngine) -> PassRows:
-        """Labels of the rows and the factors of their updates, after the mean of the rows is subtracted."""
-        weights, squares, dots = engine.weights, row_norms(self.X), np.zeros(self.X.shape[0])
-        self.mean, self.mean_square = np.zeros(self.X.shape[1]), 0.0
-        with np.errstate(over="ignore", invalid="ignore"):
-            if self.objective.fit_intercept:
-                self.mean = self.objective.moments[0][:, 0] / (1.0 if self.stretch is None else self.stretch)
-                self.mean_square = dot(self.mean, self.mean)
-                dots = matmul(self.X, self.mean[:, None], threads=self.threads)[:, 0]
-                squares = np.maximum(squares - 2.0 * dots + self.mean_square, 0.0)
-            spread = dot(weights, squares)
-            self.beta = BALANCE * spread / self.alpha + 1.0 if self.objective.fit_intercept else 0.0
-            scale = self._narrow(weights / self.alpha)
-            shift = self._narrow(weights * (self.beta - dots / self.alpha))
-            tilt = self._narrow(dots - self.mean_square)
-            q = self._narrow(weights * (squares / self.alpha + self.beta))
-        q = np.maximum(q, self.X.dtype.type(1e-12))  # the score of an empty row does not change
-        offsets = np.empty((0, 0), self.X.dtype) if engine.offsets is None else engine.offsets
-        return PassRows(*_labels(engine.targets, self.X.shape[0]), scale, q, shift, tilt, offsets)
-
-    def _narrow(self, numbers: np.ndarray) -> np.ndarray:
-        """The numbers in the precision of X; an error if that overflows."""
-        narrow = numbers.astype(self.X.dtype)
-        check_finite(float(np.abs(narrow).max(initial=0.0)), "the squared norm of a row over α")
-        return narrow
-
-    def _first_dual_point(self, start: np.ndarray | Solution | None) -> ColumnGroups:
-        """Dual variables at the start: those of a solution, the gradients of the loss at given parameters, or zero."""
-        n, k = self.X.shape[0], self.objective.engine.n_columns
-        given = start.dual_point if isinstance(start, Solution) else None
-        if start is None:
-            return ColumnGroups.zeros(n, self.ranges, self.X.dtype)
-        if given is None or given.shape != (n, k):
-            theta = self.objective.split(self.objective.theta_of(start))
-            given = np.concatenate(self.objective.engine.gather(RowGradients(self.objective.loss), *theta))
-        return ColumnGroups.split(given, self.ranges, self.X.dtype)
-
-    def _first_groups(self, theta: np.ndarray) -> list[Group]:
-        """Groups of columns with the weights that belong to the dual variables."""
-        _, b = self.objective.split(theta)
-        groups = [
-            Group(first, last, self._weights(first, last, U), b[first:last], U, self.active)
-            for (first, last), U in zip(self.ranges, self.U.groups)
-        ]
-        for group in groups if self.beta > 0.0 else []:
-            self._balance(group)
-            group.b += (self.mean_square * group.M.astype(np.float64)).astype(group.b.dtype)
-        return groups
-
-    def _weights(self, first: int, last: int, U: np.ndarray) -> np.ndarray:
-        """Weights V − (1/α) X'SU of a range of columns."""
-        centre = self.objective.regulariser.centre
-        k = last - first
+    def _zeros(self, k: int) -> np.ndarray:
         width = k if self.objective.loss.is_direct else stored_columns(k)
-        W = aligned_zeros(self.X.shape[1], width, self.X.dtype)
-        if U.any():
-            _add_rows(self.X.layout, self.rows.scale, U, width, W.reshape(-1))
-        if centre is not None:
-            for start in range(0, len(W), WEIGHT_ROWS):
-                rows = slice(start, start + WEIGHT_ROWS)
-                part = centre[rows, first:last]
-                W[rows, :k] += part if self.stretch is None else part * self.stretch[rows, None]
-        return W
+        return aligned_zeros(self.geometry.mean.shape[0], width, self.objective.engine.dtype)
 
-    def _balance(self, group: Group) -> np.ndarray:
-        """Weighted sum Σ s u of the dual variables of a group; updates its M = (1/α) Σ s u."""
-        total = _weighted_sums(self.weights, group.U)
-        group.M[:] = total / self.alpha
-        return total
+    def _add(self, X: Design, weights: np.ndarray, U: ColumnGroups) -> None:
+        """Subtract (1/α) X'SU of some rows from the weights, and add up their sums Σ s u."""
+        scale = (weights / self.alpha).astype(X.dtype)
+        for group, points in zip(self.groups, U.groups):
+            if points.any():
+                _add_rows(X.layout, scale, points, group.W.shape[1], group.W.reshape(-1))
+            group.total += _weighted_sums(weights, points)
 
-    def run_pass(self) -> None:
-        """Visit every active row of every group once."""
-        order = np.empty(self.X.shape[0], np.int64)
-        _random_order(self.state, self.run_rows, order)
-        pool.run([partial(self._visit, group, order) for group in self.groups], self.threads)
-        self.gain = 0.5 * self.alpha * math.fsum(group.gain for group in self.groups)
-        self.gained += self.gain + 0.5 * self.alpha * math.fsum(group.extra for group in self.groups)
+    def _add_centre(self, group: Group) -> None:
+        """Add the point V towards which the penalty shrinks."""
+        centre, stretch = self.objective.regulariser.centre, self.geometry.stretch
+        if centre is None:
+            return
+        for start in range(0, len(group.W), WEIGHT_ROWS):
+            rows = slice(start, start + WEIGHT_ROWS)
+            part = centre[rows, group.first : group.last]
+            group.W[rows, : group.k] += part if stretch is None else part * stretch[rows, None]
+
+    def run_pass(self, must_end: Callable[[], bool] = lambda: False) -> None:
+        """Visit every active row of every group, set by set; `must_end` can end the pass after a set of rows."""
+        gains: list[float] = []
+        with closing(self.holder.visits()) as visits:
+            for rows in visits:
+                gains.append(self._visit(rows))
+                if must_end():
+                    break
+        self.gain = math.fsum(gains)
         self.passes += 1
 
-    @property
-    def run_rows(self) -> int:
-        """Number of neighbouring rows that the next pass visits together."""
-        return 1 if self.is_sorted else next((rows for until, rows in RUN_ROWS if self.passes < until), 1)
+    def _visit(self, rows: RowSet) -> float:
+        """Passes over one set of rows; returns the gain of the first one, which is what one pass gains."""
+        first, slack, share = 0.0, rows.slack, 1.0
+        if not self.holder.is_one_set:
+            share = float(rows.weights.sum())
+            for group in self.groups:
+                group.others = group.total - _weighted_sums(rows.weights, rows.U.groups[group.at])
+        for inner in range(self.inner_passes):
+            order = rows.shuffled(self.state, self.passes * self.inner_passes + inner)
+            pool.run([partial(self._update, group, rows, order, share) for group in self.groups], self.threads)
+            gain = 0.5 * self.alpha * math.fsum(group.gain for group in self.groups)
+            self.gained += gain + 0.5 * self.alpha * math.fsum(group.extra for group in self.groups)
+            if inner == 0:
+                first, slack = gain, list(rows.slack)
+        rows.slack = slack
+        return first
 
     @property
     def imbalance(self) -> float:
@@ -218,48 +192,52 @@ class Ascent(LoopState):
         """Gain of the last pass, relative to the gain of all passes."""
         return self.gain / self.gained if self.gained > 0.0 else 0.0 if self.passes else math.inf
 
-    def _visit(self, group: Group, order: np.ndarray) -> None:
-        """Update the dual variables of the active rows of a group, then the multiplier of its intercept."""
-        loss, rows = self.objective.loss, order[group.active[order]]
-        slack = group.slack if self.shrinking else math.inf
+    def _update(self, group: Group, rows: RowSet, order: np.ndarray, share: float) -> None:
+        """Update the dual variables of the active rows of a group, then the multiplier of its intercept.
+
+        The multiplier takes the part of its update that the rows have in the weight of all rows.
+        """
+        loss, at, U = self.objective.loss, group.at, rows.U.groups[group.at]
+        visited = order[rows.active[at][order]]
+        slack = rows.slack[at] if self.shrinking else math.inf
         columns = PassColumns(
-            group.W.reshape(-1), group.b, group.M, group.U, group.active, group.first, group.k, group.W.shape[1]
+            group.W.reshape(-1), group.b, group.M, U, rows.active[at], group.first, group.k, group.W.shape[1]
         )
-        given = (loss, loss.dual_curvature, self.X.layout)
+        given = (loss, loss.dual_curvature, rows.X.layout)
         if not loss.is_direct:
-            group.gain, group.slack = margin_pass(*given, rows, self.rows, columns, slack)
+            group.gain, rows.slack[at] = margin_pass(*given, visited, rows.given, columns, slack)
         else:
-            group.gain, group.slack = simplex_pass(*given, rows, self.rows, columns, slack, self.kept)
+            group.gain, rows.slack[at] = simplex_pass(*given, visited, rows.given, columns, slack, rows.kept)
             group.extra = 0.0
-            for _ in range(KEPT_PASSES if len(self.kept) else 0):
-                _random_order(self.state, self.run_rows, order)
-                gain = kept_pass(*given, order, self.rows, columns, self.kept)
+            for _ in range(KEPT_PASSES if len(rows.kept) else 0):
+                order = rows.shuffled(self.state, self.passes)
+                gain = kept_pass(*given, order, rows.given, columns, rows.kept)
                 group.extra += gain
                 if gain < KEPT_GAIN * group.gain:
                     break
         if self.beta > 0.0:
-            group.b -= (self.beta * self._balance(group)).astype(group.b.dtype)
+            group.total = group.others + _weighted_sums(rows.weights, U)
+            group.M[:] = group.total / self.alpha
+            group.b -= (share * self.beta * group.total).astype(group.b.dtype)
 
     def reactivate(self) -> bool:
         """Make all rows active again; returns whether some were inactive."""
-        shrunk = any(np.count_nonzero(group.active) < np.count_nonzero(self.active) for group in self.groups)
-        for group in self.groups:
-            group.active, group.slack = self.active.copy(), math.inf
-        return shrunk
+        return self.holder.reactivate()
 
     def theta(self) -> np.ndarray:
         """Weights and intercepts of all groups, joined."""
-        theta = np.zeros(self.objective.shape, self.X.dtype)
+        mean, stretch = self.geometry.mean, self.geometry.stretch
+        theta = np.zeros(self.objective.shape, self.objective.engine.dtype)
         W, b = self.objective.split(theta)
         for group in self.groups:
             W[:, group.first : group.last] = group.W[:, : group.k]
             if self.beta > 0.0:
                 for start in range(0, len(W), WEIGHT_ROWS):
                     rows = slice(start, start + WEIGHT_ROWS)
-                    W[rows, group.first : group.last] += np.outer(self.mean[rows], group.M)
-                b[group.first : group.last] = group.b - self.mean_square * group.M
-        if self.stretch is not None:
-            W /= self.stretch[:, None].astype(W.dtype)
+                    W[rows, group.first : group.last] += np.outer(mean[rows], group.M)
+                b[group.first : group.last] = group.b - self.geometry.mean_square * group.M
+        if stretch is not None:
+            W /= stretch[:, None].astype(W.dtype)
         return theta
 
 
@@ -267,23 +245,6 @@ def _pieces(k: int, threads: int) -> int:
     """Number of groups of at most GROUP_COLUMNS columns: a multiple of the number of threads."""
     pieces = -(-k // GROUP_COLUMNS)
     return min(k, -(-pieces // threads) * threads)
-
-
-def _labels(targets: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Label columns of all rows, and the position of the first one of each row."""
-    if isinstance(targets, OneLabel):
-        return targets.columns, np.arange(n + 1)
-    return targets.columns, targets.starts
-
-
-def _is_sorted(columns: np.ndarray, starts: np.ndarray) -> bool:
-    """Whether neighbouring rows often have the same label, so that they must not be visited together."""
-    firsts = columns[np.minimum(starts[:-1], max(len(columns) - 1, 0))] if len(columns) else columns
-    if len(firsts) < 2:
-        return False
-    fractions = np.unique(firsts, return_counts=True)[1] / len(firsts)
-    expected, observed = float(fractions @ fractions), float(np.mean(firsts[1:] == firsts[:-1]))
-    return observed > expected + 0.25 * (1.0 - expected)
 
 
 @kernel
@@ -304,19 +265,3 @@ def _add_rows(layout, scale, U, width, W):
         for r in range(U.shape[1]):
             step[r] = -scale[i] * U[i, r]
         layout.row_update(i, step, 0, width, W)
-
-
-@kernel
-def _random_order(state, length, order):
-    """Write a random order of runs of neighbouring rows, with the rows of each run in random order."""
-    n = order.shape[0]
-    runs = np.arange((n + length - 1) // length)
-    shuffle(state, runs)
-    at = 0
-    for position in range(runs.shape[0]):
-        start = runs[position] * length
-        stop = min(start + length, n)
-        for i in range(start, stop):
-            order[at + i - start] = i
-        shuffle(state, order[at : at + stop - start])
-        at += stop - start

@@ -16,9 +16,18 @@ and after every pass its multiplier is updated, b −= β Σ s u. The mean x̄ i
 have to replace the intercept. That changes W by x̄M' with M = (1/α) Σ s u, which is zero at the solution. M is stored
 separately, so that sparse rows stay sparse.
 
+**Rows in files** that are larger than memory: block minimisation (Yu, Hsieh, Chang & Lin 2012, Algorithm 2). In each
+iteration every row is loaded once, in blocks, and `inner_passes` passes over the dual variables of a block, which skip
+rows at their bounds, are made before the next one is loaded. W stays up to date. Each visit begins with all rows of the
+block. After an inner pass the multiplier of the constraint is updated, too, by the fraction that the weight of the
+block has in that of all rows. Unlike in the paper, blocks are not fixed: a block has runs of rows from random places of
+the file, others in every iteration. Fixed blocks of consecutive rows pull W towards what is common in each of them, and
+the gap then decreases ten times more slowly.
+
 Memory: (n, k) dual variables and 5n numbers (21n for Crammer–Singer with many classes), d·k weights twice while groups
 are joined (up to three times if a group of 9 to 15 columns is stored as 16), and a copy of X if it is stored by columns
-(CSC, Fortran order) or its columns have different penalty factors.
+(CSC, Fortran order) or its columns have different penalty factors. For rows in files, n is the number of rows of one
+block; the dual variables of other blocks are in memory as far as the budget allows, and in a temporary file beyond it.
 """
 
 from __future__ import annotations
@@ -27,6 +36,8 @@ from typing import Any
 
 import numpy as np
 
+from lineal.engine.local import LocalEngine
+from lineal.engine.streamed import Streamed
 from lineal.errors import OptionError
 from lineal.numerics.local_only import local_rows
 from lineal.problem.budget import Budget
@@ -42,6 +53,10 @@ from lineal.solvers.options import DualOptions
 #: Passes without gain after which a fit has stalled: only rounding errors are left.
 PATIENCE = 3
 
+#: Default number of passes over a block of a file before the next one is loaded. To a gap of 1e-3, 20newsgroups and
+#: wiki_toxicity in 8 blocks need up to 40 % fewer passes over the file than with one, and hardly more than with 5.
+INNER_PASSES = 3
+
 
 def check(loss: Any, penalty: Any) -> None:
     """Raise an error for a loss without dual updates, and for a penalty other than l2."""
@@ -53,7 +68,8 @@ def check(loss: Any, penalty: Any) -> None:
 
 def check_objective(objective: Objective) -> None:
     """Raise an error for rows in another process, and for weights without a penalty, which make the dual infinite."""
-    local_rows("dual_cd", objective)
+    if not isinstance(objective.engine, Streamed):
+        local_rows("dual_cd", objective)
     if not np.all(objective.regulariser.strengths > 0.0):
         other = "lbfgs or newton" if objective.loss.is_smooth else "fobos"
         raise OptionError(f"dual_cd needs a penalty on every weight, alpha and all factors > 0: use {other}")
@@ -71,8 +87,9 @@ def solve(objective: Objective, budget: Budget, start: Start, options: DualOptio
     The objective costs half a pass. So `history` has it (instead of None) only when the gap was checked or, if there
     are callbacks, after every pass.
     """
+    inner_passes = _inner_passes(objective, options)
     with Monitor(budget) as monitor:
-        ascent = Ascent(objective, start, budget.threads, budget.seed, options.shrinking)
+        ascent = Ascent(objective, start, budget.threads, budget.seed, options.shrinking, inner_passes)
         gap = _Gap(objective, budget.tol)
         iteration = monitor.resume(_Run(ascent, gap))
 
@@ -87,11 +104,23 @@ def solve(objective: Objective, budget: Budget, start: Start, options: DualOptio
             if gap.is_stuck(ascent):
                 status = "stalled"
                 break
-            ascent.run_pass()
+            ascent.run_pass(lambda: monitor.must_end(-1) is not None)
             iteration += 1
             status = record(iteration)
         theta, certificate = gap.last(ascent)
-    return monitor.finish(*objective.split(theta), certificate, status, dual_point=ascent.U)
+    return monitor.finish(*objective.split(theta), certificate, status, dual_point=ascent.holder.U)
+
+
+def _inner_passes(objective: Objective, options: DualOptions) -> int:
+    """Number of passes over a set of rows before the next one."""
+    if isinstance(objective.engine, LocalEngine):
+        if options.inner_passes is not None:
+            raise OptionError(
+                f"inner_passes={options.inner_passes!r} is for rows in files, and these are in memory, where every "
+                "pass is over all rows: leave it out"
+            )
+        return 1
+    return INNER_PASSES if options.inner_passes is None else options.inner_passes
 
 
 class _Run(LoopState):
@@ -126,7 +155,7 @@ class _Gap(LoopState):
 
     def is_reached(self, ascent: Ascent, row: dict[str, float]) -> bool:
         """Whether the certificate meets `tol`; it is computed only if the estimate does, and added to the history."""
-        if ascent.passes == 0 and not ascent.U.any():  # only a warm start can be good enough
+        if ascent.passes == 0 and not ascent.holder.U.any():  # only a warm start can be good enough
             return False
         if ascent.passes > 0 and self.estimate(ascent) > self.tol:
             return False
@@ -152,7 +181,7 @@ class _Gap(LoopState):
 
     def is_stuck(self, ascent: Ascent) -> bool:
         """Whether the last passes gained only rounding errors."""
-        eps = float(np.finfo(ascent.U.dtype).eps)
+        eps = float(np.finfo(ascent.holder.U.dtype).eps)
         if ascent.gain > eps**2 * ascent.gained or ascent.imbalance > eps:  # b changes while Σ s u is not zero
             self.idle = 0
         else:
@@ -165,5 +194,5 @@ class _Gap(LoopState):
         """Parameters θ after the last pass, and their certificate."""
         if self.latest is None or self.latest[0] != ascent.passes:
             theta = ascent.theta()
-            self.latest = (ascent.passes, theta, ascent.by_rows.certificate(theta, self.tol, ascent.U))
+            self.latest = (ascent.passes, theta, ascent.holder.objective.certificate(theta, self.tol, ascent.holder.U))
         return self.latest[1:]

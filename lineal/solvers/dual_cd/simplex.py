@@ -22,6 +22,9 @@ _U = np.uintp
 #: Largest number of classes that are kept per row; rows where p has more are updated by passes over all classes only.
 KEPT_CLASSES = 15
 
+#: Numbers between arrays of one kernel that do not touch.
+APART = 32
+
 #: A class is kept if its score is at most this far below that of the best class.
 NEAR = 0.02
 
@@ -38,8 +41,12 @@ def simplex_pass(loss, curvature, layout, order, rows, group, slack, kept):
     W, b, M, U, active, _, k, _ = group
     k = _U(k)
     flat = U.reshape(-1)
-    z, old, best = np.empty(k, W.dtype), np.empty(k, W.dtype), np.empty(k, W.dtype)
-    work = np.empty((3, k), W.dtype)
+    # Parts of one array at a fixed distance: whether loops use vector instructions, which round differently, can depend
+    # on where their arrays are, and a seed must give the same bits every time.
+    step = k + _U(APART)
+    room = np.empty(_U(3) * step + _U(3) * k, W.dtype)
+    z, old, best = room[:k], room[step : step + k], room[_U(2) * step : _U(2) * step + k]
+    work = room[_U(3) * step :].reshape((np.intp(3), np.intp(k)))
     one, zero, least = W.dtype.type(1.0), W.dtype.type(0.0), W.dtype.type(curvature)
     has_offsets, keeps = offsets.shape[0] > 0, kept.shape[0] > 0
     gain, worst = 0.0, 0.0

@@ -266,9 +266,9 @@ def test_shrinking_leaves_rows_out_and_brings_them_back(name):
     ascent = dual_ascent.Ascent(objective, None, 1, 0, True)
     for _ in range(20):
         ascent.run_pass()
-    assert any(not group.active.all() for group in ascent.groups)
+    assert any(not active.all() for active in ascent.holder.rows.active)
     assert ascent.reactivate()
-    assert all(group.active.all() for group in ascent.groups)
+    assert all(active.all() for active in ascent.holder.rows.active)
     one = dual_cd.solve(objective, tol=1e-4, max_iter=5000)
     other = dual_cd.solve(objective, tol=1e-4, max_iter=5000, shrinking=False)
     assert one.status == other.status == "converged"
@@ -340,6 +340,10 @@ def test_refusals():
         dual_cd.solve(replace(problem(X, y, "hinge", 0.1), engine=object()))
     with pytest.raises(OptionError, match="object holds them elsewhere: use solver='lbfgs' or 'newton'"):
         dual_cd.solve(replace(problem(X, y, "logistic", 0.1), engine=object()))
+    with pytest.raises(OptionError, match="inner_passes=2 is for rows in files"):
+        dual_cd.solve(problem(X, y, "hinge", 0.1), inner_passes=2)
+    with pytest.raises(OptionError, match=r"inner_passes=2.5 is not a positive whole number"):
+        dual_cd.solve(problem(X, y, "hinge", 0.1), inner_passes=2.5)
     with pytest.raises(DataError, match="scale the features"):
         dual_cd.solve(problem((X * 1e30).astype(np.float32), y, "hinge", 0.1))
 
