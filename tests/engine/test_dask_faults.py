@@ -137,7 +137,7 @@ def test_a_worker_that_joins_gets_rows(client, monkeypatch):
         found = solve("newton", there, **options("newton"))
         assert counted.passes == total
         assert len({report.address for report in rounds.recent[-1]}) == 2
-        assert set(growing.run(warm_ups).values()) == {1}
+        assert min(growing.run(warm_ups).values()) >= 1
         same_bits(found, wanted)
 
 
