@@ -124,16 +124,15 @@ def run_share(
         arguments, cuts = aligned(arguments), aligned(cuts)
         report = Report(share, worker.id, worker.address, 0.0)
         try:
-            # Partitions run side by side, and BLAS on one thread: its sums depend on how many threads it has.
+            # Partitions run side by side, each on one thread: some sums depend on how many threads share a block.
             with blas_limit(1), np.errstate(**request.float_errors):
                 for function in request.first_of_all:
                     function()
                 holder.forget(request, mine)
                 n_made = holder.take_rows(mine, recipe, parts)
                 holder.check_states(request, mine, script)
-                inner = max(1, threads // max(len(mine), 1))
                 tasks = [
-                    partial(_run_partition, holder, request, placed, arguments, script, arrays, inner)
+                    partial(_run_partition, holder, request, placed, arguments, script, arrays)
                     for placed, arrays in zip(mine, cuts, strict=True)
                 ]
                 tree, results = TreeSum(), {}
@@ -154,11 +153,11 @@ def run_share(
 
 def _run_partition(
     holder: Holder, request: Request, placed: Placed, arguments: tuple[Any, ...], script: Script | None,
-    arrays: Sequence[np.ndarray], threads: int,
+    arrays: Sequence[np.ndarray],
 ) -> tuple[TreeSum, dict[int, Any], Outcome]:  # fmt: skip
     """Run a step on the blocks of one partition."""
     tree, results, outcome = TreeSum(), {}, Outcome()
-    for number, result in holder.run(request, placed, arguments, script, arrays, threads, outcome):
+    for number, result in holder.run(request, placed, arguments, script, arrays, 1, outcome):
         if request.mode == "sum":
             tree.add(number, result)
         elif request.mode == "gather":
