@@ -36,7 +36,11 @@ def visible_json(document: str) -> str:
 
 def say(message: str) -> None:
     """Write a line to standard error. Other programs may write there, too, so the line names this one."""
-    print(f"lineal: {visible(message)}", file=sys.stderr)
+    line = f"lineal: {visible(message)}"
+    try:
+        print(line, file=sys.stderr)
+    except RuntimeError:  # a second Ctrl-C came while the message about the first one was being written
+        os.write(2, f"{line}\n".encode())
 
 
 def say_error(message: str) -> int:

@@ -25,7 +25,7 @@ from lineal.errors import CheckpointError, LinealError
 from lineal.problem.fingerprint import Fingerprint, differences
 from lineal.problem.loop_state import decode, encode
 from lineal.problem.progress import print_line
-from lineal.system.files import check_writable, whole_file
+from lineal.system.files import check_writable, remove_stale_parts, target_of, whole_file
 from lineal.system.tensor_file import checksum, read_tensors, write_tensors
 
 #: Seconds between two checkpoints, unless the environment variable says otherwise.
@@ -132,7 +132,8 @@ class Checkpoint:
         self._cost = self._last - began
 
     def remove(self) -> None:
-        """Delete the file, after a fit that ended by itself."""
+        """Delete the file, after a fit that ended by itself, and what a killed process has left beside it."""
+        remove_stale_parts(target_of(self.path))
         try:
             os.unlink(self.path)
         except FileNotFoundError:

@@ -188,16 +188,27 @@ def _new_folder(target: str) -> tuple[str, int]:
 
 def _new_name(target: str) -> str:
     """Choose the name of a new part, and remove stale parts of the same target."""
-    folder, name = os.path.split(target)
-    prefix = f".lineal-{hashlib.blake2b(os.fsencode(name), digest_size=6).hexdigest()}-"
-    if fcntl is not None:
-        with suppress(OSError), os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.name.startswith(prefix) and entry.path not in _own_parts:
-                    _remove_stale(entry.path)
-    part = os.path.join(folder, f"{prefix}{uuid.uuid4().hex}.part")
+    remove_stale_parts(target)
+    part = os.path.join(os.path.dirname(target), f"{_prefix(target)}{uuid.uuid4().hex}.part")
     _own_parts.add(part)
     return part
+
+
+def remove_stale_parts(target: str) -> None:
+    """Remove what killed writers of `target` have left beside it."""
+    if fcntl is None:
+        return
+    prefix = _prefix(target)
+    with suppress(OSError), os.scandir(os.path.dirname(target)) as entries:
+        for entry in entries:
+            if entry.name.startswith(prefix) and entry.path not in _own_parts:
+                _remove_stale(entry.path)
+
+
+def _prefix(target: str) -> str:
+    """The beginning of the names of all parts of `target`."""
+    name = os.fsencode(os.path.basename(target))
+    return f".lineal-{hashlib.blake2b(name, digest_size=6).hexdigest()}-"
 
 
 def _hold(part: str, lock: int) -> bool:

@@ -20,6 +20,7 @@ from safetensors.numpy import load_file, save_file
 import lineal
 import lineal.cli.training
 from lineal.cli.app import app
+from lineal.cli.cluster import ClusterOptions
 from lineal.cli.files import role_of
 from lineal.cli.flags import parse_class_weight
 from lineal.data.options import ReadOptions
@@ -397,7 +398,15 @@ def test_every_parameter_that_names_a_file_says_what_it_is_for():
     plain = {"model_type", "classes"}
     fields = {
         field.name
-        for options in (TrainOptions, LeastSquaresOptions, StagewiseOptions, OnlineOptions, PathOptions, ReadOptions)
+        for options in (
+            TrainOptions,
+            LeastSquaresOptions,
+            StagewiseOptions,
+            OnlineOptions,
+            PathOptions,
+            ReadOptions,
+            ClusterOptions,
+        )
         for field in dataclasses.fields(options)
     }
     seen = 0

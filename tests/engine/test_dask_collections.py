@@ -209,7 +209,7 @@ def test_a_file_that_changes_is_refused(client, tmp_path):
     paths = converted(tmp_path)
     objective = objective_of(source_of_files(client, paths))
     before = objective.value(objective.start())
-    with pytest.raises(DataError, match=r"part-0.arrow, rows.* changed"):
+    with pytest.raises(DataError, match=r"part-\d.arrow, rows.* changed"):
         objective_of(_read_again(client, paths, source_of_files))
     assert objective.value(objective.start()) == before
 

@@ -216,7 +216,11 @@ def test_cuts_come_from_rows_held_out():
         part = folds != fold
         Z[~part] = fit(X[part], Y[part], TrainOptions(alpha=1e-2, tol=1e-9))[0].decision_function(X[~part])
     found = held_out_scores(
-        problem.objective.engine, problem.weights, folds, lambda weights: problem.with_weights(weights).solve(), 10**9
+        problem.objective.engine,
+        problem.row_weights(),
+        folds,
+        lambda weights: problem.with_weights(weights).solve(),
+        10**9,
     )
     np.testing.assert_array_equal(found.labels.toarray(), Y)
     np.testing.assert_allclose(found.Z, Z, atol=0.05)

@@ -32,7 +32,7 @@ def test_scikit_learn_checks(estimator, check):
 def test_parameters_are_the_options():
     parameters = inspect.signature(LinearClassifierCV.__init__).parameters
     for entry in (*dataclasses.fields(TrainOptions), *dataclasses.fields(PathOptions)):
-        if entry.name not in ("alpha", "folds", "scoring"):
+        if entry.name not in ("alpha", "checkpoint", "folds", "scoring"):
             assert parameters[entry.name].default == entry.default, entry.name
             assert entry.metadata["help"] in LinearClassifierCV.__doc__
     known = {entry.name for kind in (TrainOptions, PathOptions) for entry in dataclasses.fields(kind)}
