@@ -81,9 +81,9 @@ def test_solutions_are_those_of_local_rows(name, loss, penalty, tmp_path, monkey
     assert_same(minimum(found, name), minimum(wanted, name), loss)
 
 
-@pytest.mark.parametrize("blocks", [1, 3, 7])
+@pytest.mark.parametrize("blocks", [1, pytest.param(3, marks=pytest.mark.slow), 7])
 @pytest.mark.parametrize("parts", [1, 3])
-@pytest.mark.parametrize("layout", ["dense", "csr"])
+@pytest.mark.parametrize("layout", [pytest.param("dense", marks=pytest.mark.slow), "csr"])
 def test_any_blocks_of_any_files_give_the_same_solution(layout, parts, blocks, tmp_path, monkeypatch):
     X, y = rows(layout, np.float64)
     options = TrainOptions(loss="softmax", alpha=0.03, class_weight="balanced")
@@ -97,6 +97,7 @@ def test_any_blocks_of_any_files_give_the_same_solution(layout, parts, blocks, t
         assert_same(minimum(found, name), minimum(prepare(X, y, options), name), "softmax")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["dense", "csr"])
 @pytest.mark.parametrize("name", ANYWHERE)
 def test_float32(name, layout, tmp_path, monkeypatch):
@@ -291,7 +292,7 @@ def _overwrite(block) -> None:
             array.view(np.uint8)[...] = 0 if name == "indices" else 255  # NaN, and indices that are in range
 
 
-@pytest.mark.parametrize("layout", ["dense", "csr"])
+@pytest.mark.parametrize("layout", [pytest.param("dense", marks=pytest.mark.slow), "csr"])
 @pytest.mark.parametrize("name", [*ANYWHERE, "dual_cd"])
 def test_nothing_keeps_the_memory_of_a_finished_block(name, layout, tmp_path, monkeypatch):
     X, y = rows(layout, np.float64)

@@ -121,8 +121,23 @@ FITS = [
 ]
 
 
-@pytest.mark.parametrize("layout", ["dense", "csr"])
-@pytest.mark.parametrize(("name", "loss", "penalty", "options"), FITS, ids=lambda value: str(value))
+#: Fits that `make test` covers, one per algorithm; `make test-all` covers all of them, in both layouts.
+QUICK_FITS = (
+    ("lbfgs", "softmax"), ("newton", "logistic"), ("least_squares", "softmax"), ("fista", "squared_hinge"),
+    ("sparsa", "logistic"), ("block_cd", "logistic"), ("dual_cd", "squared_hinge"), ("fobos", "hinge"),
+)  # fmt: skip
+
+
+def fits():
+    """The fits; what takes long is marked."""
+    for fit in FITS:
+        for layout in ("dense", "csr"):
+            is_quick = layout == "csr" and fit[:2] in QUICK_FITS
+            name = "-".join(map(str, (*fit[:3], layout)))
+            yield pytest.param(*fit, layout, id=name, marks=() if is_quick else pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("name", "loss", "penalty", "options", "layout"), list(fits()))
 def test_a_fit_that_was_killed_ends_with_the_same_bits(tmp_path, name, loss, penalty, options, layout):
     path, objective = tmp_path / "c", problem(loss, penalty, layout)
 

@@ -45,7 +45,7 @@ def assert_same_bits(one, other) -> None:
     assert one.certificate == other.certificate
 
 
-@pytest.mark.parametrize("blocks", [1, 7])
+@pytest.mark.parametrize("blocks", [pytest.param(1, marks=pytest.mark.slow), 7])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("loss", DUAL)
 def test_the_gap_is_met_and_true(loss, fit_intercept, blocks, tmp_path, monkeypatch):
@@ -71,7 +71,7 @@ def test_the_gap_is_met_and_true(loss, fit_intercept, blocks, tmp_path, monkeypa
     assert found.certificate.dual <= wanted.certificate.primal * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("layout", ["dense", "csr"])
+@pytest.mark.parametrize("layout", [pytest.param("dense", marks=pytest.mark.slow), "csr"])
 @pytest.mark.parametrize("loss", ["logistic", "softmax", "squared_hinge"])
 def test_agrees_with_local_fits_and_lbfgs(loss, layout, tmp_path, monkeypatch):
     X, y = rows()
@@ -89,8 +89,8 @@ def test_agrees_with_local_fits_and_lbfgs(loss, layout, tmp_path, monkeypatch):
         np.testing.assert_allclose(found.weights, wanted.weights, atol=1e-4)
 
 
-@pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("fit_intercept", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.parametrize("dtype", [pytest.param(np.float32, marks=pytest.mark.slow), np.float64])
 @pytest.mark.parametrize("loss", DUAL)
 def test_rows_that_fit_into_one_block_are_visited_like_local_rows(loss, dtype, fit_intercept, tmp_path):
     X, y = rows(dtype=dtype)
