@@ -50,7 +50,7 @@ def combinations():
                     solvers.get(name).check(losses.get(loss), penalties.get(penalty))
                 except OptionError:
                     continue
-                is_quick = penalty == "l2" or loss == "softmax"
+                is_quick = loss in ("softmax", "squared_hinge") and penalty in ("l2", "l1/l2")
                 yield pytest.param(name, loss, penalty, marks=() if is_quick else pytest.mark.slow)
 
 
