@@ -112,6 +112,12 @@ class PlainFile:
                 raise changed(self.path)
             done += count
 
+    def will_need(self, start: int, stop: int) -> None:
+        """Ask the system to read a part of the file soon, without waiting for it."""
+        if hasattr(os, "posix_fadvise"):
+            with contextlib.suppress(OSError):
+                os.posix_fadvise(self._number, start, stop - start, os.POSIX_FADV_WILLNEED)
+
     def bytes_at(self, start: int, stop: int) -> bytes:
         """The bytes from `start` to `stop`; meant for small pieces."""
         buffer = np.empty(stop - start, np.uint8)

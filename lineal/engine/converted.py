@@ -68,6 +68,10 @@ class ConvertedFiles:
         """Number of rows of all files."""
         return sum(file.n for file in self.files)
 
+    def will_need(self, span: Span) -> None:
+        """Ask the system to read the features of some rows soon."""
+        self.files[span.file].will_need(span.start, span.stop)
+
     def spans(self, block_bytes: int, most_rows: int = 1 << 62) -> Iterator[Span]:
         """Blocks of at most that many bytes of X and rows, but at least one row."""
         first = 0

@@ -1,8 +1,10 @@
 """Engine for converted files that can be larger than memory.
 
-Every pass reads the files block by block, a block ahead on another thread, into memory that is used again. Nothing is
-mapped: the pages of the files are the system's to keep or to drop, and a file that another process changes ends in an
-error. Targets and row state stay in memory up to the budget, and go to a temporary file beyond it.
+Every pass reads the files block by block into memory that is used again. Each thread reads a block of sparse rows and
+runs the step on it, while the others do the same with other blocks; for dense rows, whose products share all threads,
+another thread reads a block ahead. Nothing is mapped: the pages of the files are the system's to keep or to drop, and a
+file that another process changes ends in an error. Targets and row state stay in memory up to the budget, and go to a
+temporary file beyond it.
 
 Memory: three blocks of X, a few arrays of the scores of one block, 12 bytes per row for targets and weights where the
 budget allows, and row state up to the rest. One half of what blocks leave is for the parameters of the solver. The
@@ -14,12 +16,14 @@ from __future__ import annotations
 import bisect
 import functools
 import itertools
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from lineal.core import threads as pool
 from lineal.data.ahead import ahead
 from lineal.data.binary.checks import check_sparse
 from lineal.data.binary.file import Room
@@ -33,7 +37,9 @@ from lineal.engine.converted import ConvertedFiles
 from lineal.engine.local import SCORE_BYTES, rows_per_block
 from lineal.engine.scratch import Scratch, ScratchCache
 from lineal.engine.source import Encode, Labelled, RawRows
+from lineal.engine.state import States, commit
 from lineal.engine.streamed import Span, Streamed
+from lineal.engine.tree import Summands, TreeSum
 from lineal.errors import DataError
 from lineal.system import memory
 
@@ -111,8 +117,11 @@ class FileSource(ConvertedFiles):
             )
         most = rows_per_block(file.d, file.values.dtype.itemsize, not file.is_sparse, n_columns)
         rows = max(1, min(most, self.score_bytes(n_columns) // (8 * n_columns)))
-        block_bytes = min(self.block_bytes(), max(PASS_BYTES, GRADIENTS_PER_BLOCK * 8 * file.d * n_columns))
-        spans = tuple(self.spans(block_bytes, rows))
+        # All threads together have the room of three blocks, and of the scores of one.
+        block_bytes = min(
+            3 * self.block_bytes() // threads, max(PASS_BYTES, GRADIENTS_PER_BLOCK * 8 * file.d * n_columns)
+        )
+        spans = tuple(self.spans(min(block_bytes, self.block_bytes()), max(1, rows // threads)))
         room = (self.left - needed) // 2
         labels = LABEL_BYTES * self.n_rows if self.keeps_labels else 0
         cache = ScratchCache(Scratch(room - labels))
@@ -260,6 +269,51 @@ class FileEngine(Streamed):
         spans = self.spans if at_least <= 1 else self._larger(at_least)
         return ahead(self._read([span] for span in spans), depth=1)
 
+    def sum(self, step: Any, *arguments: Any, states: States = (), rows: int = 1) -> Summands:
+        """Sum of step(block, *pieces of the states, *arguments) over all blocks (see `TreeSum`)."""
+        if not self._is_side_by_side or rows > 1:
+            return super().sum(step, *arguments, states=states, rows=rows)
+        tree, lock = TreeSum(), threading.Lock()
+
+        def take(number: int, summands: Summands) -> None:
+            with lock:
+                tree.add(number, summands)
+
+        self._run_side_by_side(step, arguments, states, take)
+        return tree.total(len(self.spans))
+
+    def _results(self, step: Any, arguments: tuple[Any, ...], states: States) -> Iterator[Any]:
+        if not self._is_side_by_side:
+            yield from super()._results(step, arguments, states)
+            return
+        results: dict[int, Any] = {}
+        self._run_side_by_side(step, arguments, states, results.__setitem__)
+        yield from (results[number] for number in range(len(self.spans)))
+
+    @property
+    def _is_side_by_side(self) -> bool:
+        """Whether threads run steps on blocks of their own, instead of sharing the work on one block."""
+        return self.threads > 1 and not self.is_dense
+
+    def _run_side_by_side(
+        self, step: Any, arguments: tuple[Any, ...], states: States, take: Callable[[int, Any], None]
+    ) -> None:
+        """Run a step on all blocks; `take` is called with the number of a block and the result, in any order."""
+        uses = [entry.use() for entry in states]
+        numbers = iter(range(len(self.spans)))  # its next() is atomic: every block is taken once
+
+        def work() -> None:
+            room = Room()
+            for number in numbers:
+                if number + self.threads < len(self.spans):
+                    self.source.will_need(self.spans[number + self.threads])
+                block = self._block([self.spans[number]], room, threads=1)
+                block_uses = [use.for_rows(block.first, block.n) for use in uses]
+                take(number, self.cache.run(step, number, block, block_uses, arguments))
+
+        pool.run([work] * self.threads, self.threads)
+        commit(states)
+
     def _larger(self, at_least: int) -> tuple[Span, ...]:
         """Blocks of at least that many rows, as far as the budget allows and files are long enough."""
         bytes_per_row = self.source.nbytes / max(self.shape[0], 1)
@@ -278,17 +332,21 @@ class FileEngine(Streamed):
         # One block is in use, one waits and one is being read: its memory was that of the block before those.
         rooms = [Room() for _ in range(3)]
         for number, load in enumerate(loads):
-            parts = [self._labelled(run) for run in load]
-            X = self._design(load, rooms[number % len(rooms)])  # also checks that the files are still the same
-            if self.change is not None:
-                X = self.change(X)
-            first, *others = parts
-            targets, weights, offsets = first
-            if others:
-                targets = targets.joined([part.targets for part in others])
-                weights = np.concatenate([part.weights for part in parts])
-                offsets = None if offsets is None else np.concatenate([part.offsets for part in parts])
-            yield Block(X, targets, weights, offsets, self.threads, load[0].first)
+            yield self._block(load, rooms[number % len(rooms)], self.threads)
+
+    def _block(self, load: Sequence[Span], room: Room, threads: int) -> Block:
+        """The rows of some runs; the features are in `room`."""
+        parts = [self._labelled(run) for run in load]
+        X = self._design(load, room)  # also checks that the files are still the same
+        if self.change is not None:
+            X = self.change(X)
+        first, *others = parts
+        targets, weights, offsets = first
+        if others:
+            targets = targets.joined([part.targets for part in others])
+            weights = np.concatenate([part.weights for part in parts])
+            offsets = None if offsets is None else np.concatenate([part.offsets for part in parts])
+        return Block(X, targets, weights, offsets, threads, load[0].first)
 
     def _design(self, load: Sequence[Span], room: Room) -> Design:
         """Features of some rows; indices were checked by the survey, and are compared with the width again."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
+import threading
 import warnings
 import weakref
 from typing import Any, NamedTuple
@@ -36,7 +37,7 @@ Kept = Piece | dict[str, Place]
 
 
 class Scratch:
-    """Pieces in memory, up to `max_bytes`, and in a temporary file."""
+    """Pieces in memory, up to `max_bytes`, and in a temporary file. Several threads can use it."""
 
     def __init__(self, max_bytes: int) -> None:
         self.left = max_bytes
@@ -44,6 +45,7 @@ class Scratch:
         self._end = 0
         self._free: dict[int, list[int]] = {}
         self._has_warned = False
+        self._lock = threading.RLock()  # a finalizer can drop a piece while this thread keeps another one
 
     @property
     def file_bytes(self) -> int:
@@ -61,17 +63,18 @@ class Scratch:
     def keep(self, piece: Piece) -> Kept:
         """Keep a piece that cannot be computed again; an OSError if there is no room for it."""
         size = _bytes_of(piece)
-        if size <= self.left:
-            self.left -= size
-            return piece
-        places: dict[str, Place] = {}
-        try:
-            for name, array in piece.items():
-                places[name] = self._write(np.asarray(array, order="C"))
-        except OSError:
-            self._release(places)
-            raise
-        return places
+        with self._lock:
+            if size <= self.left:
+                self.left -= size
+                return piece
+            places: dict[str, Place] = {}
+            try:
+                for name, array in piece.items():
+                    places[name] = self._write(np.asarray(array, order="C"))
+            except OSError:
+                self._release(places)
+                raise
+            return places
 
     def get(self, kept: Kept) -> Piece:
         """The arrays of a piece: those in memory themselves, or new ones."""
@@ -79,8 +82,9 @@ class Scratch:
 
     def drop(self, kept: Kept) -> None:
         """Release the room of a piece."""
-        self.left += _bytes_of(kept)
-        self._release(kept)
+        with self._lock:
+            self.left += _bytes_of(kept)
+            self._release(kept)
 
     def _release(self, kept: Kept) -> None:
         for entry in kept.values():

@@ -61,6 +61,11 @@ class Vector:
         """Fill an array of the same type with the numbers from `first` on."""
         self._file.read_into(out.view(np.uint8), self._start + first * self.dtype.itemsize)
 
+    def will_need(self, first: int, last: int) -> None:
+        """Ask the system to read some of the numbers soon."""
+        start, size = self._start, self.dtype.itemsize
+        self._file.will_need(start + first * size, start + last * size)
+
     def whole(self) -> np.ndarray:
         """All numbers, read-only."""
         if self._view is not None:
@@ -300,6 +305,15 @@ class LayoutFile:
             return None, start * self.d, stop * self.d
         offsets, (first, last) = _shifted(self.offsets, start, stop, len(self.values), self.path)
         return offsets, first, last
+
+    def will_need(self, start: int, stop: int) -> None:
+        """Ask the system to read the features of some rows soon."""
+        if self.offsets is None or self.indices is None:
+            self.values.will_need(start * self.d, stop * self.d)
+            return
+        first, last = (int(self.offsets.part(row, row + 1)[0]) for row in (start, stop))
+        self.values.will_need(first, last)
+        self.indices.will_need(first, last)
 
     def labels(self, start: int, stop: int) -> Dataset:
         """Labels, weights and query ids of some rows, without their features: X is None."""
