@@ -10,6 +10,7 @@ import logging
 import socket
 import sys
 import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -99,18 +100,29 @@ def active_client() -> Client | None:
     if package is None:
         return None
     try:
-        client: Client = package.get_client(timeout=0) if _is_in_task(package) else package.default_client()
+        client: Client = package.get_client(timeout=TIMEOUT) if is_in_task() else package.default_client()
     except (ValueError, OSError, TimeoutError):
         return None
     return client if client.status == "running" else None
 
 
-def _is_in_task(package: Any) -> bool:
+def is_in_task() -> bool:
+    """Whether this thread runs a Dask task."""
+    package = sys.modules.get("distributed")
+    if package is None:
+        return False
     try:
         package.get_worker()
     except ValueError:
         return False
     return True
+
+
+def make_room_for_tasks() -> None:
+    """Let the worker of this thread run further tasks, if this is one: a fit in a task waits for others."""
+    if is_in_task():
+        with suppress(KeyError):  # it has done so before
+            distributed().secede()
 
 
 def _warn_of_plain(address: str) -> None:
