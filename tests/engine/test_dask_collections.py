@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 
 import numpy as np
 import pytest
@@ -264,3 +265,8 @@ def test_local_clusters_listen_on_the_loopback_interface_only(client):
     assert re.match(r"tcp://127\.0\.0\.1:", client.scheduler.address)
     assert all(re.match(r"tcp://127\.0\.0\.1:", address) for address in client.nthreads())
     assert lineal.__version__
+
+
+def test_workers_ignore_the_ctrl_c_of_a_terminal(client):
+    handlers = client.run(signal.getsignal, signal.SIGINT)
+    assert set(handlers.values()) == {signal.SIG_IGN}

@@ -59,7 +59,7 @@ def local_cluster(
             cluster: LocalCluster = package.LocalCluster(
                 n_workers=n_workers, threads_per_worker=threads, processes=True, host="127.0.0.1",
                 dashboard_address=None, worker_dashboard_address=None, memory_limit=memory_limit,
-                silence_logs=logging.CRITICAL,
+                silence_logs=logging.CRITICAL, preload=["lineal.engine.dask.interrupts"],
                 scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
             )  # fmt: skip
     except (OSError, TimeoutError, RuntimeError) as error:
