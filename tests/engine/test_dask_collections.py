@@ -267,6 +267,16 @@ def test_local_clusters_listen_on_the_loopback_interface_only(client):
     assert lineal.__version__
 
 
+def test_workers_drop_what_clients_that_died_have_left(client, monkeypatch):
+    from lineal.engine.dask import engine, shares
+
+    monkeypatch.setattr(engine, "_drop_soon", lambda *given: None)  # as if the client were gone
+    X, y, *_ = arrays()
+    for _ in range(3):
+        lineal.LinearClassifier("softmax", solver="lbfgs").fit(X, y)
+    assert all(len(engines) <= 1 for engines in client.run(shares.held).values())
+
+
 def test_workers_ignore_the_ctrl_c_of_a_terminal(client):
     handlers = client.run(signal.getsignal, signal.SIGINT)
     assert set(handlers.values()) == {signal.SIG_IGN}
