@@ -177,7 +177,7 @@ class Holder:
         self.n_tasks = 0
         self.keys: set[str] = set()
 
-    def is_orphan(self, known: Container[str]) -> bool:
+    def is_orphan(self, known: Container[Any]) -> bool:
         """Whether Dask knows none of the partitions any more: the client is gone, and could not say so."""
         return bool(self.keys) and not any(key in known for key in tuple(self.keys))
 

@@ -87,7 +87,7 @@ _holders: OrderedDict[tuple[str, str], Holder] = OrderedDict()
 _lock = threading.Lock()
 
 
-def _holder(worker: str, engine: str, known: Container[str]) -> Holder:
+def _holder(worker: str, engine: str, known: Container[Any]) -> Holder:
     """What a worker keeps for an engine; several workers can live in one process.
 
     What it kept for engines whose partitions are not among the `known` data of the worker is dropped first.
