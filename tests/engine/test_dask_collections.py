@@ -244,6 +244,18 @@ def test_certificates_are_for_tls():
         connect("tcp://127.0.0.1:8786", tls_cert="cert.pem")
 
 
+def test_certificates_that_cannot_be_used_are_named(tmp_path):
+    from lineal.engine.dask.cluster import connect
+
+    with pytest.raises(OptionError, match=r"cannot read tls_cert .*none\.pem: No such file"):
+        connect("tls://127.0.0.1:9", tls_cert=str(tmp_path / "none.pem"), timeout=0.5)
+    (tmp_path / "damaged.pem").write_text("no certificate")
+    path = str(tmp_path / "damaged.pem")
+    for files in ({}, {"tls_ca_file": path}, {"tls_ca_file": path, "tls_cert": path, "tls_key": path}):
+        with pytest.raises(OptionError, match=r"no encrypted connection to tls://127\.0\.0\.1:9 .*three PEM files"):
+            connect("tls://127.0.0.1:9", timeout=0.5, **files)
+
+
 def test_plain_connections_to_other_machines_are_warned_of(recwarn):
     from lineal.engine.dask.cluster import _warn_of_plain
 

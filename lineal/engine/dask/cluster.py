@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 import socket
+import ssl
 import sys
 import warnings
 from contextlib import suppress
@@ -83,15 +84,36 @@ def connect(
         raise OptionError(f"certificates are for a scheduler at tls://…, not {address}")
     if not is_tls:
         _warn_of_plain(address)
+    _check_readable(given)
     security = package.Security(**given, require_encryption=True) if given else None
     try:
         client: Client = package.Client(address, security=security, timeout=timeout, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
+        if isinstance(error, ssl.SSLError):
+            raise _no_tls(address, error) from error
         raise ClusterError(
             f"cannot reach a Dask scheduler at {address} within {timeout:g} s ({type(error).__name__}: "
             f"{str(error).splitlines()[0] if str(error) else 'no answer'}): check the address and that it runs"
         ) from error
+    except TypeError as error:  # what Dask raises if certificates are missing
+        raise _no_tls(address, error) from error
     return client
+
+
+def _no_tls(address: str, error: Exception) -> OptionError:
+    return OptionError(
+        f"no encrypted connection to {address} ({str(error).splitlines()[0]}): a tls:// scheduler needs tls_ca_file, "
+        "tls_cert and tls_key, three PEM files that suit it"
+    )
+
+
+def _check_readable(files: dict[str, str]) -> None:
+    for name, path in files.items():
+        try:
+            with open(path, "rb"):
+                pass
+        except OSError as error:
+            raise OptionError(f"cannot read {name.replace('client_', '')} {path}: {error.strerror}") from None
 
 
 def active_client() -> Client | None:
