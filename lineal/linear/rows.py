@@ -80,7 +80,7 @@ def _of_files(
 
 def _client() -> Any:
     """The Dask client that is active in this process."""
-    from lineal.engine.dask.cluster import active_client, distributed, make_room_for_tasks
+    from lineal.engine.dask.cluster import active_client, check_workers, distributed, make_room_for_tasks
 
     distributed()
     client = active_client()
@@ -90,6 +90,7 @@ def _client() -> Any:
             "line: --workers N, or --scheduler ADDRESS)"
         )
     make_room_for_tasks()
+    check_workers(client)
     return client
 
 

@@ -13,7 +13,7 @@ from scipy import sparse
 import lineal
 from lineal.data.dataset import Dataset
 from lineal.data.source import expand
-from lineal.errors import DataError, OptionError
+from lineal.errors import ClusterError, DataError, OptionError
 from lineal.linear.rows import rows_of
 
 NAMES = np.array(["ant", "bee", "cat"])
@@ -264,6 +264,32 @@ def test_a_column_of_labels_is_no_label_set(client, rows):
     found = linear().fit(da.from_array(X, chunks=(100, 9)), da.from_array(y[:, None], chunks=(100, 1)))
     assert not found.model_.is_multilabel
     agree(found, linear().fit(X, y), X)
+
+
+def test_clusters_without_workers_or_without_lineal_are_named(rows, monkeypatch):
+    import dask.array as da
+    from distributed import Client
+
+    from lineal.engine.dask import cluster
+    from lineal.engine.dask.source import DaskSource
+
+    X, y = da.from_array(rows[0].toarray(), chunks=(100, 9)), da.from_array(rows[1], chunks=100)
+    monkeypatch.setattr(DaskSource, "patience", 0.2)
+    with Client(processes=False, n_workers=0, dashboard_address=None) as client, client.as_current():
+        with pytest.raises(ClusterError, match="has had no workers"):
+            linear().fit(X, y)
+        client.cluster.scale(1)
+        client.wait_for_workers(1)
+        monkeypatch.setattr(cluster, "__version__", "999")
+        with pytest.raises(ClusterError, match="and this is 999: install the same"):
+            linear().fit(X, y)
+        monkeypatch.setattr("builtins.eval", _without_lineal)
+        with pytest.raises(ClusterError, match=r"cannot import lineal .*: install it where"):
+            cluster.check_workers(client)
+
+
+def _without_lineal(text):
+    raise ModuleNotFoundError("No module named 'lineal'")
 
 
 def test_futures_of_another_cluster_are_named(client, rows):

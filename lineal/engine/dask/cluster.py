@@ -11,10 +11,12 @@ import socket
 import ssl
 import sys
 import warnings
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from lineal import __version__
 from lineal.core.threads import available_cores
 from lineal.errors import ClusterError, DependencyError, OptionError
 
@@ -107,13 +109,31 @@ def _no_tls(address: str, error: Exception) -> OptionError:
     )
 
 
-def _check_readable(files: dict[str, str]) -> None:
+def _check_readable(files: Mapping[str, Any]) -> None:
     for name, path in files.items():
         try:
-            with open(path, "rb"):
+            with open(str(path), "rb"):
                 pass
         except OSError as error:
             raise OptionError(f"cannot read {name.replace('client_', '')} {path}: {error.strerror}") from None
+
+
+def no_workers(client: Client, seconds: float) -> ClusterError:
+    """The error for a cluster that has had no workers for a time."""
+    address = str(client.scheduler.address) if client.scheduler else "an unknown address"
+    return ClusterError(
+        f"the cluster at {address} has had no workers for {seconds:.0f} s: start some with `dask worker {address}`"
+    )
+
+
+def check_workers(client: Client) -> None:
+    """Refuse workers without lineal, or with another version: a task of ours would end them, one after the other."""
+    found = client.run(eval, "__import__('lineal').__version__", on_error="return")
+    for worker, version in found.items():
+        if isinstance(version, ImportError):
+            raise ClusterError(f"worker {worker} cannot import lineal ({version}): install it where the workers run")
+        if isinstance(version, str) and version != __version__:
+            raise ClusterError(f"worker {worker} has lineal {version}, and this is {__version__}: install the same one")
 
 
 def active_client() -> Client | None:
