@@ -44,10 +44,17 @@ def changed(path: str) -> DataError:
     return DataError(f"{path} changed while it was read: wait until nothing writes to it, and read it again")
 
 
-def expand(path: Path | Sequence[Path]) -> list[str]:
-    """The files that a path, a glob, "-" (standard input) or a list of these stands for: at least one.
+def is_path(X: Any) -> bool:
+    """Whether X names files: a path, or a list of paths."""
+    paths = X if isinstance(X, list | tuple) and X else (X,)
+    return all(isinstance(path, str | os.PathLike) for path in paths)
 
-    The files of a glob are sorted; those of a list keep its order.
+
+def expand(path: Path | Sequence[Path]) -> list[str]:
+    """The files that a path, a folder, a glob, "-" (standard input) or a list of these stands for: at least one.
+
+    The files of a folder are those with the ending .arrow. They are sorted, as those of a glob; those of a list keep
+    its order.
     """
     if isinstance(path, list | tuple):
         if not path:
@@ -57,7 +64,7 @@ def expand(path: Path | Sequence[Path]) -> list[str]:
     if text == STDIN or os.path.isfile(text):
         return [text]
     if os.path.isdir(text):
-        raise DataError(f"{text} is a directory: name its files, for example {os.path.join(text, '*')!r}")
+        return _converted_files(text)
     if os.path.exists(text):
         return [text]  # a pipe or a device
     if not glob.has_magic(text):
@@ -66,6 +73,20 @@ def expand(path: Path | Sequence[Path]) -> list[str]:
     if not found:
         raise DataError(f"no file matches {text!r}")
     return found
+
+
+def _converted_files(folder: str) -> list[str]:
+    """The converted files of a folder; as in globs, names that begin with a dot are left out."""
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".arrow") and not name.startswith("."))
+    except OSError as error:
+        raise cannot_read(folder, error) from error
+    if not names:
+        raise DataError(
+            f"the folder {folder} has no .arrow files: convert some, or name its files, for example "
+            f"{os.path.join(folder, '*')!r}"
+        )
+    return [os.path.join(folder, name) for name in names]
 
 
 def is_mapped(path: str, choice: str) -> bool:

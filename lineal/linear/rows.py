@@ -1,7 +1,8 @@
 """Where the rows of a fit are: arrays in this process, files, or a Dask cluster.
 
-`engine="auto"` takes Dask for Dask collections, and for files if a Dask client is active. Other files are read into
-memory if they take at most half of what is available, and streamed by the file engine if they are larger.
+`engine="auto"` takes Dask for Dask collections, and for files if a Dask client is active, though not inside of a Dask
+task. Other files are read into memory if they take at most half of what is available, and streamed by the file engine
+if they are larger.
 """
 
 from __future__ import annotations
@@ -12,17 +13,11 @@ from typing import Any
 
 from lineal.core.inputs import is_lazy
 from lineal.data.dataset import Dataset
-from lineal.data.source import expand
+from lineal.data.source import expand, is_path
 from lineal.engine.choice import check_engine
 from lineal.engine.source import Source
 from lineal.errors import DataError, OptionError
 from lineal.system.memory import available_memory, parse_size
-
-
-def is_path(X: Any) -> bool:
-    """Whether X names files: a path, or a list of paths."""
-    paths = X if isinstance(X, list | tuple) and X else (X,)
-    return all(isinstance(path, str | os.PathLike) for path in paths)
 
 
 def rows_of(
@@ -64,7 +59,7 @@ def _of_files(
     for name, value in (("y", y), ("sample_weight", sample_weight), ("offsets", offsets)):
         if value is not None:
             raise DataError(f"X names a file, so {name} must be None: labels and weights are read from the file")
-    paths = files_of(X)
+    paths = expand(X)
     kind = engine if engine != "auto" else _engine_for(paths, memory_budget)
     if kind == "local":
         from lineal.data.read import read
@@ -85,7 +80,7 @@ def _of_files(
 
 def _client() -> Any:
     """The Dask client that is active in this process."""
-    from lineal.engine.dask.cluster import active_client, distributed
+    from lineal.engine.dask.cluster import active_client, check_workers, distributed, make_room_for_tasks
 
     distributed()
     client = active_client()
@@ -94,20 +89,9 @@ def _client() -> Any:
             "there is no active Dask client: create one with distributed.Client(...) and keep it open (on the command "
             "line: --workers N, or --scheduler ADDRESS)"
         )
+    make_room_for_tasks()
+    check_workers(client)
     return client
-
-
-def files_of(X: Any) -> list[str]:
-    """The files that a path, a folder of Arrow files, a glob or a list of these stands for."""
-    if isinstance(X, list | tuple):
-        return [file for one in X for file in files_of(one)]
-    path = os.path.expanduser(os.fspath(X))
-    if os.path.isdir(path):
-        found = sorted(name for name in os.listdir(path) if name.endswith(".arrow"))
-        if not found:
-            raise DataError(f"the folder {path} has no .arrow files")
-        return [os.path.join(path, name) for name in found]
-    return expand(X)
 
 
 def _engine_for(paths: list[str], memory_budget: Any) -> str:
@@ -117,9 +101,9 @@ def _engine_for(paths: list[str], memory_budget: Any) -> str:
     if not _are_converted(paths):
         return "local"
     if "distributed" in sys.modules:
-        from lineal.engine.dask.cluster import active_client
+        from lineal.engine.dask.cluster import active_client, is_in_task
 
-        if active_client() is not None:
+        if active_client() is not None and not is_in_task():
             return "dask"
     available = available_memory()
     size = sum(os.path.getsize(path) for path in paths)

@@ -16,7 +16,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from lineal.core.inputs import Checked, is_lazy
-from lineal.models.lazy import lazily, lazy_accuracy
+from lineal.data.source import is_path
+from lineal.errors import DataError
+from lineal.models.lazy import lazily, lazy_accuracy, lazy_labels
 from lineal.problem.validation import ScoresChecked, validated, validated_weights
 
 
@@ -71,13 +73,18 @@ class ModelClassifier(ScoresChecked, ClassifierMixin, BaseEstimator):
         model = self._fitted()
         if is_lazy(X):
             return lazily(model, method, X)
-        given = X if isinstance(X, str | os.PathLike) else Checked(self._checked(X))
+        given = X if is_path(X) else Checked(self._checked(X))
         return methodcaller(method, given)(model)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Accuracy; for label sets, the share of rows whose labels are all right. Lazy for Dask collections."""
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Accuracy; for label sets, the share of rows whose labels are all right. Lazy for Dask collections.
+
+        y is left out only for a list of delayed pairs (X, y).
+        """
         if is_lazy(X):
-            return lazy_accuracy(self.predict(X), y, sample_weight)
+            return lazy_accuracy(self.predict(X), lazy_labels(X) if y is None else y, sample_weight)
+        if is_path(X):
+            raise DataError("X names files: score needs arrays; read them with lineal.read, or use `lineal evaluate`")
         return super().score(X, y, sample_weight)
 
     @available_if(_has_probabilities)

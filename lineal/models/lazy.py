@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from lineal.core.inputs import is_lazy
 from lineal.errors import DataError
 
 
@@ -29,7 +30,11 @@ def lazily(model: Any, method: str, X: Any) -> Any:
 
 
 def _of_block(model: Any, block: Any, method: str, empty: np.ndarray) -> np.ndarray:
-    """What a method of the model gives for one partition."""
+    """What a method of the model gives for one partition: a matrix, a tuple (X, y, …), or a list of a bag's blocks."""
+    if isinstance(block, list):
+        return np.concatenate([empty, *(_of_block(model, one, method, empty) for one in block)])
+    if isinstance(block, tuple):
+        block = block[0]
     found: np.ndarray = methodcaller(method, block)(model) if block.shape[0] else empty
     return found
 
@@ -38,7 +43,7 @@ def _blocks(X: Any, model: Any) -> tuple[list[Any], list[float], Any]:
     """The partitions of X as Delayed objects, their numbers of rows (NaN if unknown), and the data type of X."""
     if isinstance(X, list | tuple):
         return list(X), [np.nan] * len(X), model.dtype
-    if hasattr(X, "to_legacy_dataframe") or (hasattr(X, "partitions") and not hasattr(X, "chunks")):
+    if not hasattr(X, "chunks") and hasattr(X, "to_delayed"):  # a table or a bag
         found = list(X.to_delayed())
         return found, [np.nan] * len(found), model.dtype
     if X.ndim != 2:
@@ -51,14 +56,50 @@ def _blocks(X: Any, model: Any) -> tuple[list[Any], list[float], Any]:
     return X.to_delayed().ravel().tolist(), list(X.chunks[0]), model.dtype
 
 
+def lazy_labels(X: Any) -> Any:
+    """The labels of a list of delayed pairs (X, y)."""
+    from dask import delayed
+
+    if not isinstance(X, list | tuple):
+        raise DataError("y is missing: it can be left out only for a list of delayed pairs (X, y)")
+    return [delayed(_labels_of)(block) for block in X]
+
+
+def _labels_of(block: Any) -> np.ndarray:
+    if not isinstance(block, tuple):
+        raise DataError("y is missing: it can be left out only for a list of delayed pairs (X, y)")
+    return np.asarray(block[1])
+
+
+def _array_of(parts: Any) -> Any:
+    """Delayed vectors, or a bag of them, as a Dask array with chunks of unknown sizes."""
+    import dask.array as da
+    from dask import delayed
+
+    parts = parts if isinstance(parts, list | tuple) else parts.to_delayed()
+    arrays = [da.from_delayed(delayed(_vector)(part), (np.nan,), meta=np.empty(0)) for part in parts]
+    return da.concatenate(arrays, allow_unknown_chunksizes=True)
+
+
+def _vector(part: Any) -> np.ndarray:
+    """The labels or weights of one partition; those of a bag are a list of blocks."""
+    is_bag = isinstance(part, list) and bool(part) and np.ndim(part[0]) > 0
+    return np.concatenate(part) if is_bag else np.asarray(part)
+
+
 def lazy_accuracy(predicted: Any, y: Any, sample_weight: Any = None) -> Any:
     """Share of the rows whose labels are all right, as a Dask array without dimensions: float() computes it."""
     import dask.array as da
 
     def as_array(values: Any) -> Any:
-        if hasattr(values, "to_dask_array"):
-            values = values.to_dask_array()
-        return values if isinstance(values, da.Array) else da.from_array(values, chunks=predicted.chunks[0])
+        if is_lazy(values) and not isinstance(values, da.Array):
+            values = values.to_dask_array() if hasattr(values, "to_dask_array") else _array_of(values)
+        if not isinstance(values, da.Array):
+            return da.from_array(np.asarray(values), chunks=predicted.chunks[0])
+        if np.isnan(predicted.chunks[0]).any() and len(values.chunks[0]) == len(predicted.chunks[0]):
+            chunks = predicted.chunks[0], *values.chunks[1:]  # of unknown sizes, as Dask wants them on both sides
+            return da.Array(values.dask, values.name, chunks, meta=values._meta)
+        return values
 
     right = predicted == as_array(y)
     if right.ndim == 2:

@@ -17,6 +17,7 @@ from lineal.core.inputs import Checked, check_frame, checked, checked_sparse, is
 from lineal.core.row_sparse import pick_columns
 from lineal.data.dataset import Dataset
 from lineal.data.schema import Schema
+from lineal.data.source import is_path
 from lineal.errors import DataError, OptionError
 from lineal.models import thresholds as label_cuts
 from lineal.problem.solution import Certificate
@@ -105,7 +106,8 @@ class Predictor(TrainingRecord, abc.ABC):
     def predict(self, X: Any) -> np.ndarray:
         """Labels (n,), or for label sets an (n, k) array of 0 and 1.
 
-        X is an array, a SciPy sparse matrix, a DataFrame, or the path of a file, which is read block by block.
+        X is an array, a SciPy sparse matrix, a DataFrame, or a path, a glob, a folder of converted files or a list of
+        these, which are read block by block.
         """
         return self._collect(X, self.labels_of)
 
@@ -152,7 +154,7 @@ class Predictor(TrainingRecord, abc.ABC):
 
     def batches(self, X: Any) -> Iterator[Any]:
         """The rows of X, in matrices of at most CHUNK_ROWS rows."""
-        if not isinstance(X, np.ndarray) and isinstance(X, (str, os.PathLike)):
+        if not isinstance(X, np.ndarray) and isinstance(X, (str, os.PathLike, list, tuple)) and is_path(X):
             return chain.from_iterable(map(self.batches_of, self.read_blocks(X)))
         return self._cut(self.as_matrix(X))
 

@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from lineal.core.inputs import Checked
+from lineal.data.source import expand, is_path
 from lineal.errors import DataError, OptionError
-from lineal.linear.rows import files_of, is_path
 from lineal.models.estimator import ModelClassifier, column_names
 from lineal.online import interactions
 from lineal.online.fit import array_blocks, fit_online
@@ -139,7 +139,7 @@ class _Online(BaseEstimator):
             raise DataError("X names a file, so y and sample_weight must be None: they are read from the file")
         if self.namespaces is not None:
             raise OptionError("namespaces are for arrays: a file has its own")
-        learner = FileLearner(files_of(X), self._parameters(), {}, Labels(are_numbers=are_numbers))
+        learner = FileLearner(expand(X), self._parameters(), {}, Labels(are_numbers=are_numbers))
         model, trainer, run = learner.fit()
         self.__dict__.pop("feature_names_in_", None)
         if model.feature_names is not None:

@@ -13,12 +13,12 @@ import functools
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from lineal.core.cached import cached_property
 from lineal.core.inputs import checked_numbers
 from lineal.data.dataset import check_finite
 from lineal.engine.base import Block, Engine
@@ -95,7 +95,8 @@ class Summarise:
         is_dense = not sparse.issparse(X)
         return PartSummary(
             shape, X.dtype, is_dense, int(X.size if is_dense else X.nnz), part.summary, WeightSums(largest, sums),
-            rows.weights is not None, None if rows.offsets is None else _two_dimensional(rows.offsets).shape[1],
+            rows.weights is not None,
+            None if rows.offsets is None else _base_scores(rows.offsets, X.dtype, rows.first).shape[1],
         )  # fmt: skip
 
 
@@ -105,9 +106,20 @@ def _labels_of(rows: RawRows) -> Any:
     return rows.y
 
 
-def _two_dimensional(offsets: Any) -> np.ndarray:
-    found = np.asarray(checked_numbers(offsets, "offsets"))
-    return found[:, None] if found.ndim == 1 else found
+def _base_scores(offsets: Any, dtype: Any, first_row: int) -> np.ndarray:
+    """Offsets as a matrix in the precision of X, or an error if they are not finite numbers."""
+    try:
+        with np.errstate(over="ignore"):  # too large for the precision of X: refused below
+            found = np.asarray(checked_numbers(offsets, "offsets"), dtype)
+    except (TypeError, ValueError) as error:
+        raise error if isinstance(error, DataError) else DataError(f"offsets must be numbers: {error}") from None
+    found = found[:, None] if found.ndim == 1 else found
+    if not np.isfinite(found).all():
+        row, column = np.argwhere(~np.isfinite(found))[0]
+        raise DataError(
+            f"offsets of row {first_row + row} have {found[row, column]} in column {column}: they must be finite"
+        )
+    return found
 
 
 @dataclass(frozen=True)
@@ -214,7 +226,7 @@ class RowEncoder:
             weights *= self.factors[class_numbers(targets, self.columns.n_columns)]
         offsets = None
         if rows.offsets is not None:
-            offsets = np.ascontiguousarray(_two_dimensional(rows.offsets), self.dtype)
+            offsets = np.ascontiguousarray(_base_scores(rows.offsets, self.dtype, rows.first))
         return Labelled(targets, weights / self.total, offsets)
 
 

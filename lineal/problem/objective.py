@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from lineal.core.cached import cached_property
 from lineal.engine.base import Engine
 from lineal.engine.state import RowState
 from lineal.errors import DataError

@@ -76,6 +76,14 @@ def test_flags_that_do_not_fit_are_named(folder, tmp_path, flags, message):
     assert not (tmp_path / "m").exists()
 
 
+def test_files_of_a_folder_are_not_overwritten(folder, tmp_path):
+    message = failed("train", folder, "-m", folder / "part-0.arrow", *TRAIN)
+    assert "would overwrite DATA" in message
+    done("train", folder, "-m", tmp_path / "m", *TRAIN, "--quiet")
+    assert "would overwrite DATA" in failed("predict", tmp_path / "m", folder, "-o", folder / "part-1.arrow")
+    assert len(done("predict", tmp_path / "m", folder).stdout.splitlines()) == 300
+
+
 def test_files_that_are_not_converted_are_named(tmp_path):
     (tmp_path / "rows.svm").write_text("1 1:1\n-1 2:1\n")
     message = failed("train", tmp_path / "rows.svm", "-m", tmp_path / "m", "--engine", "file")

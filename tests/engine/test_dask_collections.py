@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 
 import numpy as np
 import pytest
@@ -243,6 +244,18 @@ def test_certificates_are_for_tls():
         connect("tcp://127.0.0.1:8786", tls_cert="cert.pem")
 
 
+def test_certificates_that_cannot_be_used_are_named(tmp_path):
+    from lineal.engine.dask.cluster import connect
+
+    with pytest.raises(OptionError, match=r"cannot read tls_cert .*none\.pem: No such file"):
+        connect("tls://127.0.0.1:9", tls_cert=str(tmp_path / "none.pem"), timeout=0.5)
+    (tmp_path / "damaged.pem").write_text("no certificate")
+    path = str(tmp_path / "damaged.pem")
+    for files in ({}, {"tls_ca_file": path}, {"tls_ca_file": path, "tls_cert": path, "tls_key": path}):
+        with pytest.raises(OptionError, match=r"no encrypted connection to tls://127\.0\.0\.1:9 .*three PEM files"):
+            connect("tls://127.0.0.1:9", timeout=0.5, **files)
+
+
 def test_plain_connections_to_other_machines_are_warned_of(recwarn):
     from lineal.engine.dask.cluster import _warn_of_plain
 
@@ -264,3 +277,18 @@ def test_local_clusters_listen_on_the_loopback_interface_only(client):
     assert re.match(r"tcp://127\.0\.0\.1:", client.scheduler.address)
     assert all(re.match(r"tcp://127\.0\.0\.1:", address) for address in client.nthreads())
     assert lineal.__version__
+
+
+def test_workers_drop_what_clients_that_died_have_left(client, monkeypatch):
+    from lineal.engine.dask import engine, shares
+
+    monkeypatch.setattr(engine, "_drop_soon", lambda *given: None)  # as if the client were gone
+    X, y, *_ = arrays()
+    for _ in range(3):
+        lineal.LinearClassifier("softmax", solver="lbfgs").fit(X, y)
+    assert all(len(engines) <= 1 for engines in client.run(shares.held).values())
+
+
+def test_workers_ignore_the_ctrl_c_of_a_terminal(client):
+    handlers = client.run(signal.getsignal, signal.SIGINT)
+    assert set(handlers.values()) == {signal.SIG_IGN}

@@ -12,8 +12,9 @@ from scipy import sparse
 
 import lineal
 from lineal.data.dataset import Dataset
-from lineal.errors import DataError, OptionError
-from lineal.linear.rows import files_of, rows_of
+from lineal.data.source import expand
+from lineal.errors import ClusterError, DataError, OptionError
+from lineal.linear.rows import rows_of
 
 NAMES = np.array(["ant", "bee", "cat"])
 
@@ -63,7 +64,11 @@ def test_files_can_be_named_in_several_ways(rows, folder):
     for name in (folder / "*.arrow", sorted(folder.glob("*.arrow")), [str(folder)]):
         np.testing.assert_array_equal(linear(engine="file").fit(name).coef_, first.coef_)
     assert first.predict(folder / "part-0.arrow").tolist() == first.predict(X[:60]).tolist()
-    assert files_of(folder) == sorted(str(path) for path in folder.glob("*.arrow"))
+    names = sorted(str(path) for path in folder.glob("*.arrow"))
+    (folder / "._part-0.arrow").write_text("left by an editor")
+    assert expand(folder) == names
+    for name in (folder, names):
+        assert first.predict(name).tolist() == first.predict(X).tolist()
 
 
 def test_names_of_columns_are_those_of_the_files(tmp_path):
@@ -205,6 +210,119 @@ def test_predictions_are_lazy_and_partitioned(client, rows, reference):
     assert float(score) == pytest.approx(reference.score(X, y, weights))
     with pytest.raises(DataError, match="X has 4 features, the model knows 9"):
         reference.predict(dense[:, :4])
+
+
+@pytest.mark.parametrize("kind", ["delayed", "pairs", "bag"])
+def test_all_collections_are_predicted_and_scored(rows, reference, kind):
+    from dask import config, delayed
+
+    X, y, weights = rows
+    DX, Dy = next(parts for name, *parts in collections(X, y) if name == kind)
+    cuts = [(0, 120), (120, 120), (120, 200), (200, 300)]
+    with config.set(scheduler="synchronous"):
+        np.testing.assert_array_equal(reference.predict(DX).compute(), reference.predict(X))
+        np.testing.assert_allclose(reference.predict_proba(DX).compute(), reference.predict_proba(X))
+        assert float(reference.score(DX, Dy)) == pytest.approx(reference.score(X, y))
+        parts = [delayed(weights[start:stop]) for start, stop in cuts]
+        assert float(reference.score(DX, Dy, parts)) == pytest.approx(reference.score(X, y, weights))
+
+
+def test_scores_without_labels_are_refused(rows, reference, folder):
+    _, given, _ = next(iter(collections(*rows[:2])))
+    with pytest.raises(DataError, match="y is missing"):
+        reference.score(given).compute(scheduler="synchronous")
+    with pytest.raises(DataError, match="X names files"):
+        reference.score(folder)
+
+
+def test_fits_inside_of_tasks(client, rows, reference, folder):
+    X, y, _ = rows
+    given = [(X[:120].toarray(), y[:120]), (X[120:].toarray(), y[120:])]
+    futures = [client.submit(fit_in_task, given, pure=False) for _ in range(4)]  # more than the cluster has threads
+    for intercept in client.gather(futures):
+        np.testing.assert_allclose(intercept, reference.intercept_, atol=1e-6)
+    assert client.submit(kind_of_rows, str(folder)).result() == "Dataset"
+
+
+def fit_in_task(given):
+    from dask import delayed
+
+    for _ in range(2):
+        found = linear().fit([delayed(pair) for pair in given])
+    return found.intercept_
+
+
+def kind_of_rows(folder):
+    return type(rows_of(folder, None, "auto", None)).__name__
+
+
+def test_a_column_of_labels_is_no_label_set(client, rows):
+    import dask.array as da
+
+    X, y, _ = rows
+    X, y = X.toarray(), (y == "ant").astype(np.int64)
+    found = linear().fit(da.from_array(X, chunks=(100, 9)), da.from_array(y[:, None], chunks=(100, 1)))
+    assert not found.model_.is_multilabel
+    agree(found, linear().fit(X, y), X)
+
+
+def test_clusters_without_workers_or_without_lineal_are_named(rows, monkeypatch):
+    import dask.array as da
+    from distributed import Client
+
+    from lineal.engine.dask import cluster
+    from lineal.engine.dask.source import DaskSource
+
+    X, y = da.from_array(rows[0].toarray(), chunks=(100, 9)), da.from_array(rows[1], chunks=100)
+    monkeypatch.setattr(DaskSource, "patience", 0.2)
+    with Client(processes=False, n_workers=0, dashboard_address=None) as client, client.as_current():
+        with pytest.raises(ClusterError, match="has had no workers"):
+            linear().fit(X, y)
+        client.cluster.scale(1)
+        client.wait_for_workers(1)
+        monkeypatch.setattr(cluster, "__version__", "999")
+        with pytest.raises(ClusterError, match="and this is 999: install the same"):
+            linear().fit(X, y)
+        monkeypatch.setattr("builtins.eval", _without_lineal)
+        with pytest.raises(ClusterError, match=r"cannot import lineal .*: install it where"):
+            cluster.check_workers(client)
+
+
+def _without_lineal(text):
+    raise ModuleNotFoundError("No module named 'lineal'")
+
+
+def test_futures_of_another_cluster_are_named(client, rows):
+    from distributed import Client
+
+    X, y, _ = rows
+    own = client.scatter([(X, y)], hash=False)
+    with (
+        Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as other,
+        other.as_current(),
+        pytest.raises(DataError, match=r"X has futures of the cluster at tcp.*as_current"),
+    ):
+        linear().fit(own)
+    assert linear().fit(own).status_ == "converged"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda o: np.where(np.arange(200)[:, None] == 7, np.nan, o), "partition 1: offsets of row 7 have nan"),
+        (lambda o: o.astype(str).astype(object) + "x", "partition 1: offsets must be numbers"),
+        (lambda o: o[:-1], "partition 1: X has 200 rows and offsets has 199"),
+    ],
+)
+def test_offsets_that_cannot_be_used_are_named(client, rows, change, message):
+    from dask import delayed
+
+    X, y, _ = rows
+    offsets = np.zeros((300, 3))
+    parts = [delayed(offsets[:100]), delayed(change(offsets[100:]))]
+    blocks, labels = [delayed(X[:100]), delayed(X[100:])], [delayed(y[:100]), delayed(y[100:])]
+    with pytest.raises(DataError, match=message):
+        linear().fit(blocks, labels, offsets=parts)
 
 
 def test_tables_give_names_and_predictions(client, rows):

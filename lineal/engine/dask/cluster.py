@@ -8,11 +8,15 @@ from __future__ import annotations
 import ipaddress
 import logging
 import socket
+import ssl
 import sys
 import warnings
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from lineal import __version__
 from lineal.core.threads import available_cores
 from lineal.errors import ClusterError, DependencyError, OptionError
 
@@ -58,7 +62,7 @@ def local_cluster(
             cluster: LocalCluster = package.LocalCluster(
                 n_workers=n_workers, threads_per_worker=threads, processes=True, host="127.0.0.1",
                 dashboard_address=None, worker_dashboard_address=None, memory_limit=memory_limit,
-                silence_logs=logging.CRITICAL,
+                silence_logs=logging.CRITICAL, preload=["lineal.engine.dask.interrupts"],
                 scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
             )  # fmt: skip
     except (OSError, TimeoutError, RuntimeError) as error:
@@ -82,15 +86,54 @@ def connect(
         raise OptionError(f"certificates are for a scheduler at tls://…, not {address}")
     if not is_tls:
         _warn_of_plain(address)
+    _check_readable(given)
     security = package.Security(**given, require_encryption=True) if given else None
     try:
         client: Client = package.Client(address, security=security, timeout=timeout, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
+        if isinstance(error, ssl.SSLError):
+            raise _no_tls(address, error) from error
         raise ClusterError(
             f"cannot reach a Dask scheduler at {address} within {timeout:g} s ({type(error).__name__}: "
             f"{str(error).splitlines()[0] if str(error) else 'no answer'}): check the address and that it runs"
         ) from error
+    except TypeError as error:  # what Dask raises if certificates are missing
+        raise _no_tls(address, error) from error
     return client
+
+
+def _no_tls(address: str, error: Exception) -> OptionError:
+    return OptionError(
+        f"no encrypted connection to {address} ({str(error).splitlines()[0]}): a tls:// scheduler needs tls_ca_file, "
+        "tls_cert and tls_key, three PEM files that suit it"
+    )
+
+
+def _check_readable(files: Mapping[str, Any]) -> None:
+    for name, path in files.items():
+        try:
+            with open(str(path), "rb"):
+                pass
+        except OSError as error:
+            raise OptionError(f"cannot read {name.replace('client_', '')} {path}: {error.strerror}") from None
+
+
+def no_workers(client: Client, seconds: float) -> ClusterError:
+    """The error for a cluster that has had no workers for a time."""
+    address = str(client.scheduler.address) if client.scheduler else "an unknown address"
+    return ClusterError(
+        f"the cluster at {address} has had no workers for {seconds:.0f} s: start some with `dask worker {address}`"
+    )
+
+
+def check_workers(client: Client) -> None:
+    """Refuse workers without lineal, or with another version: a task of ours would end them, one after the other."""
+    found = client.run(eval, "__import__('lineal').__version__", on_error="return")
+    for worker, version in found.items():
+        if isinstance(version, ImportError):
+            raise ClusterError(f"worker {worker} cannot import lineal ({version}): install it where the workers run")
+        if isinstance(version, str) and version != __version__:
+            raise ClusterError(f"worker {worker} has lineal {version}, and this is {__version__}: install the same one")
 
 
 def active_client() -> Client | None:
@@ -99,18 +142,29 @@ def active_client() -> Client | None:
     if package is None:
         return None
     try:
-        client: Client = package.get_client(timeout=0) if _is_in_task(package) else package.default_client()
+        client: Client = package.get_client(timeout=TIMEOUT) if is_in_task() else package.default_client()
     except (ValueError, OSError, TimeoutError):
         return None
     return client if client.status == "running" else None
 
 
-def _is_in_task(package: Any) -> bool:
+def is_in_task() -> bool:
+    """Whether this thread runs a Dask task."""
+    package = sys.modules.get("distributed")
+    if package is None:
+        return False
     try:
         package.get_worker()
     except ValueError:
         return False
     return True
+
+
+def make_room_for_tasks() -> None:
+    """Let the worker of this thread run further tasks, if this is one: a fit in a task waits for others."""
+    if is_in_task():
+        with suppress(KeyError):  # it has done so before
+            distributed().secede()
 
 
 def _warn_of_plain(address: str) -> None:

@@ -50,6 +50,8 @@ def source_of(client: Client, X: Any, y: Any = None, sample_weight: Any = None, 
             (y, sample_weight, offsets), PARTS[1:], strict=True))  # fmt: skip
     columns = _names_of_columns(y)
     given = [_parts(part, name) for part, name in zip((X, y, sample_weight, offsets), PARTS, strict=True)]
+    for part, name in zip((X, y, sample_weight, offsets), PARTS, strict=True):
+        _check_client(client, part, name)
     count = len(given[0] or ())
     for name, parts in zip(PARTS, given, strict=True):
         if parts is not None and len(parts) != count:
@@ -86,7 +88,7 @@ def _rows(name: str, X: Any, y: Any, weights: Any, offsets: Any) -> RawRows:
         if isinstance(X, list):  # a partition of a bag is a list of its items
             X = _stacked(X)
         X = usable(checked(_plain(X), "X"))
-        rows = RawRows(X, _plain(_joined(y)), _plain(_joined(weights)), _plain(_joined(offsets)))
+        rows = RawRows(X, _vector(_plain(_joined(y))), _plain(_joined(weights)), _plain(_joined(offsets)))
         for part, what in zip(rows[1:4], PARTS[1:], strict=True):
             if part is not None and part.shape[0] != X.shape[0]:
                 raise DataError(f"X has {X.shape[0]} rows and {what} has {part.shape[0]}")
@@ -98,6 +100,12 @@ def _plain(part: Any) -> Any:
     if part is None or sparse.issparse(part) or isinstance(part, np.ndarray):
         return part
     return part.to_numpy() if hasattr(part, "to_numpy") else np.asarray(part)
+
+
+def _vector(labels: Any) -> Any:
+    """Labels that come as one column, as from a table of one column, are no label sets."""
+    is_column = isinstance(labels, np.ndarray) and labels.ndim == 2 and labels.shape[1] == 1
+    return labels[:, 0] if is_column else labels
 
 
 def _stacked(blocks: list[Any]) -> Any:
@@ -137,6 +145,20 @@ def _parts(collection: Any, name: str) -> list[Any] | None:
     if not hasattr(collection, "to_delayed"):
         raise DataError(f"{name} is {type(collection).__name__}, whose partitions are not known")
     return list(np.asarray(collection.to_delayed(), object).reshape(-1))
+
+
+def _check_client(client: Client, collection: Any, name: str) -> None:
+    """Refuse futures of another cluster."""
+    if not isinstance(collection, list | tuple):
+        return
+    own = client.scheduler.address if client.scheduler else None
+    for one in collection:
+        theirs = one.client.scheduler if isinstance(one, Future) else None
+        if theirs is not None and theirs.address != own:
+            raise DataError(
+                f"{name} has futures of the cluster at {theirs.address}, and the active client is that of {own}: fit "
+                "inside of `with client.as_current():`"
+            )
 
 
 def _in_chunks_of_rows(X: Any) -> Any:

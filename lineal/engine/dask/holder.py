@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -81,13 +81,14 @@ class Recipe(NamedTuple):
     """What it takes to make blocks from partitions: how labels become targets, and row weights by variant.
 
     `weights` has one array per partition and variant with given weights; `dtype` is that of X. `change` is how their
-    features are changed afterwards.
+    features are changed afterwards, and `keys` are what Dask calls the partitions.
     """
 
     encode: Encode
     weights: dict[tuple[int, int], np.ndarray]
     dtype: np.dtype[Any]
     change: Change | None = None
+    keys: tuple[str, ...] = ()
 
 
 class NeedsMore(Exception):
@@ -174,6 +175,11 @@ class Holder:
         self.pieces: dict[tuple[str, int, int], tuple[int, Piece]] = {}
         self.last_use: dict[int, int] = {}
         self.n_tasks = 0
+        self.keys: set[str] = set()
+
+    def is_orphan(self, known: Container[Any]) -> bool:
+        """Whether Dask knows none of the partitions any more: the client is gone, and could not say so."""
+        return bool(self.keys) and not any(key in known for key in tuple(self.keys))
 
     def forget(self, request: Request, mine: Sequence[Placed]) -> None:
         """Drop states and weights that nobody uses any more, and partitions that are held elsewhere by now."""
@@ -197,6 +203,7 @@ class Holder:
         missing = [position for position, placed in enumerate(mine) if placed.number not in self.rows]
         if recipe is not None:
             self.weights.update(aligned(recipe.weights))
+            self.keys.update(recipe.keys)
             self.change = recipe.change or self.change
         if missing and (recipe is None or not parts):
             raise NeedsMore

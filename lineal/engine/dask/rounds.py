@@ -335,7 +335,8 @@ class Rounds:
         is_known = change is None or (self._changes.get(share.address) == change.number and not needs.everything)
         if not needs.rows and not weights and is_known:
             return None
-        return Recipe(self.encode, weights, self.dtype, None if is_known else change)
+        keys = tuple(str(self.parts[placed.number].key) for placed in share.mine) if needs.rows else ()
+        return Recipe(self.encode, weights, self.dtype, None if is_known else change, keys)
 
     async def _submit(
         self, tasks: dict[int, Task], shares: Sequence[Share], keys: dict[int, str]

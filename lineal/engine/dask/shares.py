@@ -10,7 +10,7 @@ import pickle
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
@@ -87,12 +87,20 @@ _holders: OrderedDict[tuple[str, str], Holder] = OrderedDict()
 _lock = threading.Lock()
 
 
-def _holder(worker: str, engine: str) -> Holder:
-    """What a worker keeps for an engine; several workers can live in one process."""
+def _holder(worker: str, engine: str, known: Container[Any]) -> Holder:
+    """What a worker keeps for an engine; several workers can live in one process.
+
+    What it kept for engines whose partitions are not among the `known` data of the worker is dropped first.
+    """
     with _lock:
+        mine = [key for key in _holders if key[0] == worker]
+        if (worker, engine) not in _holders:
+            for key in [key for key in mine if _holders[key].is_orphan(known)]:
+                del _holders[key]
+                mine.remove(key)
+            mine.append((worker, engine))
         found = _holders.setdefault((worker, engine), Holder())
         _holders.move_to_end((worker, engine))
-        mine = [key for key in _holders if key[0] == worker]
         for key in mine[: len(mine) - KEPT_ENGINES]:
             del _holders[key]
         return found
@@ -118,7 +126,7 @@ def run_share(
     """Run a step on all blocks of some partitions. Errors of the step are returned: trying again would not help."""
     worker = get_worker()
     threads = worker.state.nthreads if request.threads is None else min(request.threads, worker.state.nthreads)
-    holder = _holder(worker.id, request.engine)
+    holder = _holder(worker.id, request.engine, worker.data)
     with holder.lock:
         start, outcome = time.perf_counter(), Outcome()
         arguments, cuts = aligned(arguments), aligned(cuts)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from distributed import Client, Future
 
+from lineal.engine.dask.cluster import no_workers
 from lineal.engine.dask.engine import DaskEngine
-from lineal.engine.dask.rounds import ATTEMPTS, RETRIES, Rounds
+from lineal.engine.dask.rounds import ATTEMPTS, PATIENCE, RETRIES, Rounds
 from lineal.engine.dask.shares import Facts, facts_only, survey_part
 from lineal.engine.source import Encode, RawRows
 from lineal.errors import ClusterError, DataError, LinealError, OptionError
@@ -56,6 +58,8 @@ class DaskSource:
         """Release the partitions; engines of this source keep them for themselves."""
         self.parts = []
 
+    patience = PATIENCE
+
     def survey(self, step: Callable[[RawRows], T]) -> list[tuple[str, T]]:
         """Results of a step on the rows of every partition, in order, each with the name of the partition."""
         if not self.parts:
@@ -77,8 +81,7 @@ class DaskSource:
                 for name, part in zip(self.names, self.parts, strict=True)
             ]
             try:
-                found: list[tuple[Facts, T, Exception | None]] = await self.client.gather(futures, direct=True)
-                return found
+                return await self._gathered(futures)
             except LinealError:
                 raise
             except Exception as error:
@@ -88,6 +91,21 @@ class DaskSource:
                 for future in futures:
                     future.release()
         raise ClusterError(f"the partitions cannot be computed: {type(failure).__name__}: {failure}") from failure
+
+    async def _gathered(self, futures: list[Future]) -> list[tuple[Facts, T, Exception | None]]:
+        """Results of tasks; an error if there has been no worker for too long."""
+        waiting = asyncio.ensure_future(self.client.gather(futures, direct=True))
+        last = time.monotonic()
+        try:
+            while not (await asyncio.wait({waiting}, timeout=0.5))[0]:
+                now = time.monotonic()
+                last = now if await self.client.nthreads() else last
+                if now - last > self.patience:
+                    raise no_workers(self.client, now - last)
+            found: list[tuple[Facts, T, Exception | None]] = waiting.result()
+            return found
+        finally:
+            waiting.cancel()
 
     async def _check_parts(self) -> None:
         """Raise the error of a partition that cannot be computed, with its name."""
