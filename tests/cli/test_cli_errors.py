@@ -106,7 +106,7 @@ def test_missing_files(trained, tmp_path):
     assert "no model file" in failed("predict", tmp_path / "none", rows)
     assert "does not exist" in failed("evaluate", model, tmp_path / "nowhere.svm")
     assert "is not a file" in failed("inspect", tmp_path)
-    assert "directory" in failed("predict", model, tmp_path)
+    assert "folder" in failed("predict", model, tmp_path)
 
 
 def test_data_without_labels(tmp_path):
