@@ -10,7 +10,7 @@ import cloudpickle
 import numpy as np
 import pytest
 from dask_rows import on_cluster
-from test_engines import ANYWHERE, QUICK_LOSSES, _constant, _double, _failing, _total, problem, settled, solve, table
+from test_engines import ANYWHERE, _constant, _double, _failing, _total, problem, settled, solve, table
 
 from lineal import losses, penalties
 from lineal.design import wrap
@@ -42,7 +42,7 @@ def combinations():
     """Solvers, losses and penalties that run anywhere, for each way of cutting the rows; what takes long is marked."""
     for name, loss, penalty in table():
         for sizes in SIZES:
-            is_quick = len(sizes) == 7 and loss in QUICK_LOSSES and (penalty in ("l2", "l1/l2"))
+            is_quick = len(sizes) == 7 and loss == "softmax" and penalty in ("l2", "l1/l2")
             yield pytest.param(name, loss, penalty, sizes, marks=() if is_quick else pytest.mark.slow)
 
 

@@ -89,6 +89,7 @@ def test_agrees_with_local_fits_and_lbfgs(loss, layout, tmp_path, monkeypatch):
         np.testing.assert_allclose(found.weights, wanted.weights, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fit_intercept", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("dtype", [pytest.param(np.float32, marks=pytest.mark.slow), np.float64])
 @pytest.mark.parametrize("loss", DUAL)
@@ -273,6 +274,7 @@ def test_a_full_disk_is_an_error_that_says_what_to_do(tmp_path, monkeypatch):
         solved(problem)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", DUAL)
 def test_starts_from_solutions_and_weights(loss, tmp_path, monkeypatch):
     X, y = rows()
