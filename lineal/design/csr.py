@@ -58,6 +58,10 @@ class CSR(NamedTuple):
         """Column of the stored entry number `at` of row i."""
         return _U(self.indices[_U(self.indptr[i]) + _U(at)])
 
+    def row_entry(self, i, at):
+        """Stored entry number `at` of row i."""
+        return self.data[_U(self.indptr[i]) + _U(at)]
+
     def row_square(self, i):
         """‖x_i‖²."""
         total = 0.0

@@ -59,6 +59,10 @@ class Dense(NamedTuple):
         """Column of entry number `at` of row i."""
         return np.uintp(at)
 
+    def row_entry(self, i, at):
+        """Stored entry number `at` of row i."""
+        return self.values[i, at]
+
     def row_square(self, i):
         """‖x_i‖²."""
         total = 0.0

@@ -33,13 +33,27 @@ def take_columns(X: Design, columns: np.ndarray) -> Design:
     shape = (X.shape[0], len(columns))
     if X.is_dense:
         return Design(Dense(np.ascontiguousarray(X.layout.values[:, columns])), shape, X.dtype)
-    layout = X.layout
-    sizes = layout.indptr[columns + 1] - layout.indptr[columns]
-    indptr = np.zeros(len(columns) + 1, layout.indptr.dtype)
-    np.cumsum(sizes, out=indptr[1:])
-    data, indices = np.empty(indptr[-1], X.dtype), np.empty(indptr[-1], layout.indices.dtype)
-    _copy_columns(layout, columns, indptr, data, indices)
+    indptr, data, indices = _taken(X, columns)
     return Design(CSC(data, indices, indptr, X.shape[0]), shape, X.dtype, X.is_sorted)
+
+
+def take_rows(X: Design, rows: np.ndarray) -> Design:
+    """A copy of some rows of X, which is CSR or dense; a dense copy is in C order."""
+    shape = (len(rows), X.shape[1])
+    if X.is_dense:
+        return Design(Dense(np.ascontiguousarray(X.layout.values[rows])), shape, X.dtype)
+    indptr, data, indices = _taken(X, rows)
+    return Design(CSR(data, indices, indptr, X.shape[1]), shape, X.dtype, X.is_sorted)
+
+
+def _taken(X: Design, lines: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Pointers, data and indices of some rows of a CSR matrix, or of some columns of a CSC matrix."""
+    layout = X.layout
+    indptr = np.zeros(len(lines) + 1, layout.indptr.dtype)
+    np.cumsum(layout.indptr[lines + 1] - layout.indptr[lines], out=indptr[1:])
+    data, indices = np.empty(indptr[-1], X.dtype), np.empty(indptr[-1], layout.indices.dtype)
+    _copy_lines(layout, lines, indptr, data, indices)
+    return indptr, data, indices
 
 
 def copied_bytes(X: Design, order: str) -> int:
@@ -114,10 +128,10 @@ def _place(rows, cursors, data, indices, start, stop):
 
 
 @kernel
-def _copy_columns(layout, columns, indptr, data, indices):
-    for c in range(columns.shape[0]):
+def _copy_lines(layout, lines, indptr, data, indices):
+    for c in range(lines.shape[0]):
         at = np.uintp(indptr[c])
-        for p in range(np.uintp(layout.indptr[columns[c]]), np.uintp(layout.indptr[columns[c] + 1])):
+        for p in range(np.uintp(layout.indptr[lines[c]]), np.uintp(layout.indptr[lines[c] + 1])):
             data[at] = layout.data[p]
             indices[at] = layout.indices[p]
             at += np.uintp(1)

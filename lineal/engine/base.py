@@ -132,6 +132,16 @@ class Engine(Protocol):
         """
         ...
 
+    def shards(self, count: int | None = None, seed: int = 0) -> Engine:
+        """An engine with the same rows in shards: blocks that a step can solve a problem of their own on.
+
+        Shards are worked on side by side where there are threads for it. Rows in this process and in files are dealt
+        out at random; on a cluster, a shard is a partition. `count` is the number of shards. By default it is a small
+        fixed number, as many as memory requires, or the number of partitions; another number than the last is refused.
+        The same count and seed give the same shards. Rows can be in another order, so that arrays cannot be cut.
+        """
+        ...
+
     def sum(self, step: Any, *arguments: Any, states: States = (), rows: int = 1) -> Summands:
         """Sum of step(block, *pieces of the states, *arguments) over all blocks, along a tree fixed by their number.
 

@@ -34,6 +34,7 @@ from lineal.design.csr import CSR
 from lineal.design.dense import Dense
 from lineal.engine.base import Block
 from lineal.engine.converted import ConvertedFiles
+from lineal.engine.in_process import InProcess
 from lineal.engine.local import SCORE_BYTES, rows_per_block
 from lineal.engine.scratch import Scratch, ScratchCache
 from lineal.engine.source import Encode, Labelled, RawRows
@@ -232,6 +233,12 @@ class FileEngine(Streamed):
     def with_features(self, change: Callable[[Design], Design]) -> FileEngine:
         """An engine with the same rows in other coordinates: every block is changed when it has been read."""
         return replace(self, change=change)
+
+    def shards(self, count: int | None = None, seed: int = 0) -> InProcess:
+        """The same rows in shards of runs from random places, as few as the memory budget allows by default."""
+        from lineal.engine.file_shards import FileShards
+
+        return FileShards.of(self, count, seed)
 
     def runs(self, per_block: int) -> list[Span]:
         """All rows in order, cut into runs, of which at least `per_block` fit into a block if its rows are small."""

@@ -83,6 +83,12 @@ class LocalEngine(InProcess):
         """An engine with the same rows in other coordinates."""
         return replace(self, X=change(self.X))
 
+    def shards(self, count: int | None = None, seed: int = 0) -> LocalEngine:
+        """The same rows, dealt out at random to this many blocks, which are worked on side by side."""
+        from lineal.engine.local_shards import local_shards
+
+        return local_shards(self, count, seed)
+
     def rows_of_a_block(self) -> int:
         """Number of rows per block: all rows, unless their scores or the CPU cache limit it."""
         n, d = self.shape
@@ -102,18 +108,18 @@ class LocalEngine(InProcess):
 
     def _cut(self, rows: int) -> list[Block]:
         n = self.shape[0]
-        cuts = [(start, min(start + rows, n)) for start in range(0, max(n, 1), rows)]
-        return [
-            Block(
-                self.X.rows(start, stop),
-                self.targets.rows(start, stop),
-                self.weights[start:stop],
-                None if self.offsets is None else self.offsets[start:stop],
-                self.threads,
-                start,
-            )
-            for start, stop in cuts
-        ]
+        return [self.block_of(start, min(start + rows, n), self.threads) for start in range(0, max(n, 1), rows)]
+
+    def block_of(self, start: int, stop: int, threads: int) -> Block:
+        """Rows start … stop − 1 as a block."""
+        return Block(
+            self.X.rows(start, stop),
+            self.targets.rows(start, stop),
+            self.weights[start:stop],
+            None if self.offsets is None else self.offsets[start:stop],
+            threads,
+            start,
+        )
 
 
 def pieces_of(engine: Any, state: RowState) -> list[Piece] | None:

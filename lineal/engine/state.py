@@ -64,6 +64,17 @@ class Changing(NamedTuple):
         self.state.arguments = self.arguments
 
 
+class ShardPoint(NamedTuple):
+    """Dual points of all rows as row state of shards: ``piece["rows"]`` is (rows of the shard, k).
+
+    `count` and `seed` are those of the shards that have the state.
+    """
+
+    state: RowState
+    count: int | None
+    seed: int
+
+
 #: States that a step uses.
 States = tuple[RowState | Changing, ...]
 

@@ -25,6 +25,7 @@ from lineal.linear import calibration, thresholds
 from lineal.linear.held_out import fold_numbers, held_out_scores
 from lineal.linear.model import Model
 from lineal.linear.options import FBR, TrainOptions
+from lineal.linear.voting import VotingModel
 from lineal.linear.warm import WarmUp
 from lineal.penalties.regulariser import Regulariser
 from lineal.problem.checkpoint import Checkpoint, checkpoint_of
@@ -219,7 +220,7 @@ class Problem:
 
     def model_of(self, solution: Solution) -> Model:
         """The answer as a model, its weights in the form that takes fewer bytes; without what needs held-out scores."""
-        return Model(
+        model = Model(
             weights=smaller(solution.weights),
             intercept=solution.intercept,
             classes=self.encoded.classes,
@@ -230,6 +231,7 @@ class Problem:
             certificate=solution.certificate,
             status=solution.status,
         )
+        return model if solution.members is None else VotingModel.of(model, solution.members)
 
     def _learned_threshold(self, solution: Solution) -> np.ndarray:
         is_ranking = self.objective.loss.name in thresholds.RANKING

@@ -73,6 +73,7 @@ class TrainOptions(Options):
         if self.solver not in ("auto", *solvers.names()):
             raise unknown_value("solver", self.solver, ("auto", *solvers.names()))
         self._check_solver_options()
+        self._check_votes()
         self.need_common("alpha", "tol", "max_iter", "max_time", "random_state")
         if self.l1_ratio is not None:
             self.get_penalty()
@@ -83,6 +84,12 @@ class TrainOptions(Options):
         if self.verbose is not True and self.verbose is not False:
             self.need_common("verbose")
         return self
+
+    def _check_votes(self) -> None:
+        votes = (self.solver_options or {}).get("combine") == "vote"
+        if votes and (self.probability or self.threshold not in (None, "zero")):
+            what = "probability=True" if self.probability else f"threshold={self.threshold!r}"
+            raise OptionError(f"{what} needs one model with scores, and combine='vote' has several: use combine='mean'")
 
     def _check_solver_options(self) -> None:
         given = self.solver_options

@@ -192,6 +192,7 @@ def _common_to_json(model: Any) -> dict[str, Any]:
 #: their kind, and their own values stand beside those of all models.
 _KINDS = {
     "linear": ("lineal.linear.model", "Model"),
+    "voting": ("lineal.linear.voting", "VotingModel"),
     "calibrated": ("lineal.least_squares.model", "CalibratedModel"),
     "stagewise": ("lineal.stagewise.model", "StagewiseModel"),
     "online": ("lineal.online.model", "OnlineModel"),

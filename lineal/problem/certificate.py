@@ -25,7 +25,8 @@ import numpy as np
 from lineal.core import threads as pool
 from lineal.core.jit import kernel
 from lineal.core.maths import norm2
-from lineal.engine.state import RowState
+from lineal.engine.base import Engine
+from lineal.engine.state import RowState, ShardPoint
 from lineal.problem import steps
 from lineal.problem.row_sums import DualSums
 from lineal.problem.solution import Certificate
@@ -108,7 +109,7 @@ def primal_and_dual(objective: Objective, U: Any, W: np.ndarray, b: np.ndarray) 
     The dual objective is −∞ if the dual variables are infeasible. W and b are the solution that belongs to them: they
     determine the bound of the rounding errors.
     """
-    loss, engine, states = objective.loss, objective.engine, (objective.engine.cut(U),)
+    loss, (engine, states) = objective.loss, _with_rows(objective.engine, U)
 
     def balance(references: np.ndarray) -> np.ndarray:
         return engine.sum(steps.GivenBalance(loss), references, states=states)[0]
@@ -122,6 +123,13 @@ def primal_and_dual(objective: Objective, U: Any, W: np.ndarray, b: np.ndarray) 
         return math.nan, -math.inf
     sums, bound = _dual_bound(objective, sums_of, repair, W, b)
     return sums.primal, bound.value
+
+
+def _with_rows(engine: Engine, U: Any) -> tuple[Engine, tuple[RowState]]:
+    """The engine whose blocks have given dual points as row state: an array is cut, shards keep theirs."""
+    if isinstance(U, ShardPoint):
+        return engine.shards(U.count, U.seed), (U.state,)
+    return engine, (engine.cut(U),)
 
 
 def _repair(objective: Objective, balance: Callable[[np.ndarray], np.ndarray]) -> np.ndarray | None:

@@ -24,7 +24,7 @@ from lineal.engine.base import Block, Engine
 from lineal.engine.local import LocalEngine
 from lineal.errors import DataError
 from lineal.problem.objective import Objective
-from lineal.problem.solution import Snapshot, Solution
+from lineal.problem.solution import Members, Snapshot, Solution
 from lineal.system import memory
 
 #: The name under which a `Design` keeps its conditioned copy.
@@ -134,13 +134,19 @@ class Conditioned:
                 f"the features are so small that their weights overflow in {W.dtype}: scale the features, or use "
                 "float64"
             )
-        found = replace(found, weights=W, intercept=b)
+        found = replace(found, weights=W, intercept=b, members=self._members(found.members))
         if self.rows.is_exact:
             return found
         theta = np.vstack([W, b[None, :]])[: self.outside.shape[0]].astype(np.float64)
         certificate = self.outside.certificate(theta, tol, found.dual_point)
         is_lost = found.status == "converged" and not certificate.meets(tol)
         return replace(found, certificate=certificate, status="stalled" if is_lost else found.status)
+
+    def _members(self, members: Members | None) -> Members | None:
+        if members is None:
+            return None
+        pairs = [self._outside(W, b) for W, b in zip(*members, strict=True)]
+        return Members(np.stack([W for W, _ in pairs]), np.stack([b for _, b in pairs]))
 
     def _inside(self, W: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.ldexp(W, self.coordinates.exponent), b + self._taken_up(W) if len(self.coordinates.columns) else b

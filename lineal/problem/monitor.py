@@ -31,8 +31,8 @@ class Monitor:
     """Context manager around the loop of a solver. `record` returns a status when the loop must end, else None.
 
     The first Ctrl-C inside the context ends the loop after the current iteration, so that the best iterate is returned.
-    A second one raises KeyboardInterrupt as usual. So does the first one while a kernel is being compiled, which takes
-    seconds, and there is no iterate yet (`has_iterate`).
+    It ends a fit and the fit that this one is a part of. A second one raises KeyboardInterrupt as usual. So does the
+    first one while a kernel is being compiled, which takes seconds, and there is no iterate yet (`has_iterate`).
     """
 
     def __init__(self, budget: Budget) -> None:
@@ -63,6 +63,9 @@ class Monitor:
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
         was_interrupted, self._interrupted = self._interrupted, True
+        outer = getattr(self._previous, "__self__", None)
+        if isinstance(outer, Monitor):  # of a fit that this one is a part of
+            outer._interrupted = True
         if was_interrupted or (is_compiling() and not self.has_iterate):
             self._previous(number, frame)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -74,6 +74,13 @@ class Certificate:
 NO_CERTIFICATE = Certificate("none", math.nan, math.nan)
 
 
+class Members(NamedTuple):
+    """Models that vote: their weights (m, d, k), and their intercepts (m, k)."""
+
+    weights: np.ndarray
+    intercepts: np.ndarray
+
+
 @dataclass(frozen=True)
 class Run:
     """History, status and message of a fit without a certificate."""
@@ -132,6 +139,7 @@ class Solution:
     message : one sentence about the status and what would help.
     dual_point : (n, k) dual variables of a solver that has them, from which another fit to the same rows can start:
         an array, or something that `np.asarray` converts.
+    members : models of parts of the rows that vote instead of the mean, which `weights` and `intercept` are; or None.
     has_minimum : False if the objective decreases as long as the weights grow, so that any tolerance is met eventually.
     """
 
@@ -142,6 +150,7 @@ class Solution:
     status: str
     message: str
     dual_point: Any = field(default=None, repr=False)
+    members: Members | None = field(default=None, repr=False)
     has_minimum: bool = True
 
     @property

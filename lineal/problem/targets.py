@@ -30,6 +30,10 @@ class OneLabel(NamedTuple):
         """Targets of rows start … stop − 1, without copying labels."""
         return OneLabel(self.columns[start:stop])
 
+    def take(self, order):
+        """Targets of the rows with these numbers."""
+        return OneLabel(self.columns[order])
+
     def joined(self, others):
         """These targets, and below them the others, which are of the same kind."""
         return OneLabel(np.concatenate([self.columns, *(other.columns for other in others)]))
@@ -50,6 +54,13 @@ class LabelSets(NamedTuple):
         """Targets of rows start … stop − 1, without copying labels."""
         starts = self.starts[start : stop + 1]
         return LabelSets(self.columns[starts[0] : starts[-1]], starts - starts[0])
+
+    def take(self, order):
+        """Targets of the rows with these numbers."""
+        lengths = np.diff(self.starts)[order]
+        starts = np.append(0, np.cumsum(lengths))
+        places = np.arange(starts[-1]) + np.repeat(self.starts[:-1][order] - starts[:-1], lengths)
+        return LabelSets(self.columns[places], starts)
 
     def joined(self, others):
         """These targets, and below them the others, which are of the same kind."""

@@ -11,6 +11,12 @@ from lineal.errors import OptionError
 from lineal.system.options import describe, option
 from lineal.system.solver_options import SolverOptions, choice, names_and_values
 
+#: Help of the option `shards`, which several solvers have.
+SHARDS_HELP = (
+    "number of shards of the rows; None: 4 for rows in memory, as few as memory_budget allows for files; on a cluster, "
+    "shards are the partitions"
+)
+
 
 @dataclass(frozen=True)
 class NewtonOptions(SolverOptions):
@@ -128,8 +134,58 @@ class LeastSquaresSolverOptions(SolverOptions):
     )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class AdmmOptions(SolverOptions):
+    """Options of consensus ADMM."""
+
+    shards: int | None = option(None, SHARDS_HELP)
+    rho: float | None = option(None, "weight of the disagreement of the shards, a positive number; None: from the data")
+    relaxation: float = option(1.6, "over-relaxation, a number from 1 to less than 2; 1 is none")
+    adaptive: bool = option(True, "change rho so that both residuals decrease alike")
+
+    def checked(self) -> AdmmOptions:
+        """Return these options, or raise an error that names the first one that is not valid."""
+        super().checked()
+        if not 1.0 <= self.relaxation < 2.0:
+            raise OptionError(f"relaxation={self.relaxation!r} is not from 1 to less than 2")
+        return self
+
+
+@dataclass(frozen=True)
+class AveragingOptions(SolverOptions):
+    """Options of model averaging."""
+
+    shards: int | None = option(None, SHARDS_HELP)
+    rounds: int = option(1, "number of times that models are fitted and averaged; all but the first start at the mean")
+    local_iter: int | None = option(
+        None, "largest number of iterations of the fit of a shard per round; None: to tol with one round, else 1"
+    )
+    combine: str = choice("mean", ("mean", "vote"), "mean of the models, or vote: every model predicts, and most win")
+
+    def checked(self) -> AveragingOptions:
+        """Return these options, or raise an error that names the first one that is not valid."""
+        super().checked()
+        if self.combine == "vote" and self.rounds > 1:
+            raise OptionError(
+                f"combine='vote' keeps the models apart, and rounds={self.rounds!r} averages them: use one"
+            )
+        return self
+
+
+@dataclass(frozen=True)
+class HybridOptions(SolverOptions):
+    """Options of the hybrid of online learning and L-BFGS."""
+
+    shards: int | None = option(None, SHARDS_HELP)
+    passes: int = option(1, "number of online passes before L-BFGS, each of which ends with an average")
+    rate: float | None = option(None, "learning rate of the online passes, a positive number; None tries some")
+
+
 #: Options of the solvers of lineal by name; solvers that are not listed have none.
 OPTIONS: dict[str, type[SolverOptions]] = {
+    "admm": AdmmOptions,
+    "averaging": AveragingOptions,
+    "hybrid": HybridOptions,
     "newton": NewtonOptions,
     "dual_cd": DualOptions,
     "block_cd": BlockOptions,

@@ -31,6 +31,7 @@ from lineal.engine.dask.shares import Result, drop
 from lineal.engine.local import rows_per_block
 from lineal.engine.state import Changing, RowState, States, commit, cut_rows
 from lineal.engine.tree import Summands
+from lineal.errors import OptionError
 
 _changes = itertools.count()
 
@@ -84,6 +85,7 @@ class DaskEngine:
     variant : the weights of the rows.
     threads_per_block : largest number of threads that a worker uses for a block; None means all that it has.
     change : how the features of all blocks are changed, or None.
+    is_whole : whether every partition is one block.
     """
 
     family: Family
@@ -91,6 +93,7 @@ class DaskEngine:
     variant: Variant
     threads_per_block: int | None = None
     change: Change | None = None
+    is_whole: bool = False
 
     @staticmethod
     def of(rounds: Rounds, n_columns: int, threads: int) -> DaskEngine:
@@ -143,6 +146,16 @@ class DaskEngine:
     def with_features(self, change: Callable[[Design], Design]) -> DaskEngine:
         """An engine with the same rows in other coordinates: workers change the features of every block once."""
         return replace(self, change=Change(next(_changes), change))
+
+    def shards(self, count: int | None = None, seed: int = 0) -> DaskEngine:
+        """An engine with the same rows, whose blocks are the partitions."""
+        parts = len(self.family.rounds.facts)
+        if count is not None and count != parts:
+            raise OptionError(
+                f"shards={count!r}: on a cluster the shards are the partitions, of which there are {parts}; leave it "
+                "out, or cut the rows into other partitions"
+            )
+        return replace(self, is_whole=True)
 
     @property
     def room(self) -> None:
@@ -208,6 +221,8 @@ class DaskEngine:
 
     @property
     def _usual_rows(self) -> int:
+        if self.is_whole:
+            return max(1, *(one.n_rows for one in self.family.rounds.facts))
         return rows_per_block(self.shape[1], self.dtype.itemsize, self.is_dense, self.n_columns)
 
     def _run(

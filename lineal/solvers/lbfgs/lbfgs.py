@@ -51,13 +51,23 @@ def solve(objective: Objective, budget: Budget, start: Start) -> Solution:
     return descend(objective, budget, start, metric)
 
 
-def descend(objective: Objective, budget: Budget, start: Start, metric: Callable[[Centred], Metric]) -> Solution:
-    """L-BFGS with an initial Hessian that the function `metric` makes for the centred objective."""
+def descend(
+    objective: Objective,
+    budget: Budget,
+    start: Start,
+    metric: Callable[[Centred], Metric],
+    improved: Callable[[np.ndarray, Monitor], np.ndarray] = lambda theta, monitor: theta,
+) -> Solution:
+    """L-BFGS with an initial Hessian that the function `metric` makes for the centred objective.
+
+    The function `improved` may find better parameters than those of the start before the first iteration.
+    """
     threads = budget.threads
-    centred = Centred(objective)
-    theta = centred.inside(objective.theta_of(start))
-    noise = 4.0 * float(np.finfo(theta.dtype).eps)
     with Monitor(budget) as monitor:
+        start = improved(objective.theta_of(start), monitor)
+        centred = Centred(objective)
+        theta = centred.inside(start)
+        noise = 4.0 * float(np.finfo(theta.dtype).eps)
         run = _Run(centred, theta, metric, budget.tol)
         gap, pairs, H = run.gap, run.pairs, run.metric
         iteration = monitor.resume(run)

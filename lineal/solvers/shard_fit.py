@@ -1,0 +1,29 @@
+"""A fit to the rows of one shard: a smaller problem of its own, with any solver that runs on rows in this process."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lineal import solvers
+from lineal.engine.base import Block
+from lineal.engine.local import LocalEngine
+from lineal.penalties.regulariser import Regulariser
+from lineal.problem.budget import Budget
+from lineal.problem.objective import Objective
+from lineal.problem.solution import Solution
+
+
+def objective_of(block: Block, loss: Any, k: int, regulariser: Regulariser, fit_intercept: bool) -> Objective:
+    """The objective of the rows of a block alone, whose weights are made to add up to one."""
+    weights = block.weights / block.weights.sum()
+    engine = LocalEngine(block.X, block.targets, weights, k, block.offsets, block.threads)
+    return Objective(engine, loss, regulariser, fit_intercept)
+
+
+def fit(objective: Objective, start: np.ndarray | Solution, budget: Budget) -> Solution:
+    """Solution of the objective of a shard by the solver that is probably the fastest for it."""
+    solver = solvers.pick("auto", objective, budget.tol)
+    return solver.run(objective, replace(budget, n_jobs=objective.engine.threads), start, solver.own_options({}))
