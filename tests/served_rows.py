@@ -185,6 +185,10 @@ class ServedRows:
     def with_features(self, change):
         return replace(self, local=self.local.with_features(pickle.loads(pickle.dumps(change))))
 
+    def shards(self, count=None, seed=0):
+        assert count is None
+        return self
+
     def warm_up(self, function):
         pickle.loads(pickle.dumps(function))()
 
@@ -215,7 +219,7 @@ class ServedRows:
         assert any(isinstance(entry, Changing) for entry in states)
         self.gather(step, *arguments, states=states)
 
-    def state(self, rebuild, *arguments, max_bytes=math.inf):
+    def state(self, rebuild, *arguments, max_bytes=math.inf, is_exact=True):
         state = RowState(rebuild, arguments, max_bytes / max(self.shape[0], 1))
         for holder, _ in self.held:
             weakref.finalize(state, _tell, holder, "drop_state", id(self), state.key).atexit = False

@@ -170,10 +170,12 @@ class Engine(Protocol):
         """Pass remarks to a function while the engine waits for those who hold the rows."""
         ...
 
-    def state(self, rebuild: Any, *arguments: Any, max_bytes: float = math.inf) -> RowState:
+    def state(self, rebuild: Any, *arguments: Any, max_bytes: float = math.inf, is_exact: bool = True) -> RowState:
         """Row state that `rebuild(block, *arguments)` computes when it is first needed (see `RowState`).
 
-        State that would take more than `max_bytes` for all rows together is not kept but rebuilt for every step.
+        With `is_exact=False`, what steps made of the state cannot be rebuilt but only approximated. An engine then
+        never gives up pieces that it has. State that would take more than `max_bytes` for all rows together is not kept
+        but rebuilt for every step.
         """
         ...
 

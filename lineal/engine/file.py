@@ -19,7 +19,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -34,7 +34,6 @@ from lineal.design.csr import CSR
 from lineal.design.dense import Dense
 from lineal.engine.base import Block
 from lineal.engine.converted import ConvertedFiles
-from lineal.engine.in_process import InProcess
 from lineal.engine.local import SCORE_BYTES, rows_per_block
 from lineal.engine.scratch import Scratch, ScratchCache
 from lineal.engine.source import Encode, Labelled, RawRows
@@ -43,6 +42,9 @@ from lineal.engine.streamed import Span, Streamed
 from lineal.engine.tree import Summands, TreeSum
 from lineal.errors import DataError
 from lineal.system import memory
+
+if TYPE_CHECKING:
+    from lineal.engine.file_shards import FileShards
 
 T = TypeVar("T")
 
@@ -234,7 +236,7 @@ class FileEngine(Streamed):
         """An engine with the same rows in other coordinates: every block is changed when it has been read."""
         return replace(self, change=change)
 
-    def shards(self, count: int | None = None, seed: int = 0) -> InProcess:
+    def shards(self, count: int | None = None, seed: int = 0) -> FileShards:
         """The same rows in shards of runs from random places, as few as the memory budget allows by default."""
         from lineal.engine.file_shards import FileShards
 

@@ -71,8 +71,11 @@ class InProcess(abc.ABC):
     def notify(self, tell: Callable[[str], None] | None) -> None:  # noqa: B027
         """Do nothing: there is nobody to wait for."""
 
-    def state(self, rebuild: Any, *arguments: Any, max_bytes: float = math.inf) -> RowState:
-        """Row state that `rebuild(block, *arguments)` computes, kept up to `max_bytes` for all rows together."""
+    def state(self, rebuild: Any, *arguments: Any, max_bytes: float = math.inf, is_exact: bool = True) -> RowState:
+        """Row state that `rebuild(block, *arguments)` computes, kept up to `max_bytes` for all rows together.
+
+        It is kept whether it could be rebuilt exactly or not.
+        """
         return self.cache.drop_with(RowState(rebuild, arguments, max_bytes / max(self.shape[0], 1)))
 
     def cut(self, array: Any) -> RowState:

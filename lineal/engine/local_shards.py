@@ -72,13 +72,14 @@ def local_shards(engine: LocalEngine, count: int | None, seed: int) -> LocalEngi
     n = engine.shape[0]
     number = max(1, min(SHARDS, n)) if count is None else count
     check_count(number, n)
-    X = by_rows(engine.X)
-    given = {"cache": engine.cache, "count": number, "threads": engine.threads}
-    if number == 1:
-        return LocalShards(X, engine.targets, engine.weights, engine.n_columns, engine.offsets, **given)
-    order, mixed = _mixed(X, seed)
-    offsets = None if engine.offsets is None else engine.offsets[order]
-    return LocalShards(mixed, engine.targets.take(order), engine.weights[order], engine.n_columns, offsets, **given)
+    X, targets, weights, offsets = by_rows(engine.X), engine.targets, engine.weights, engine.offsets
+    if number > 1:
+        order, X = _mixed(X, seed)
+        targets, weights = targets.take(order), weights[order]
+        offsets = None if offsets is None else offsets[order]
+    return LocalShards(
+        X, targets, weights, engine.n_columns, offsets, engine.threads, cache=engine.cache, count=number
+    )  # fmt: skip
 
 
 def _mixed(X: Design, seed: int) -> tuple[np.ndarray, Design]:

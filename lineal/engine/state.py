@@ -67,11 +67,11 @@ class Changing(NamedTuple):
 class ShardPoint(NamedTuple):
     """Dual points of all rows as row state of shards: ``piece["rows"]`` is (rows of the shard, k).
 
-    `count` and `seed` are those of the shards that have the state.
+    `number` and `seed` are those of the shards that have the state.
     """
 
     state: RowState
-    count: int | None
+    number: int | None
     seed: int
 
 

@@ -10,6 +10,9 @@ import numpy as np
 from lineal.linear.model import Model
 from lineal.problem.solution import Members
 
+#: Members of a model without any.
+NOBODY = Members(np.empty((0, 0, 0)), np.empty((0, 0)))
+
 
 @dataclass(frozen=True)
 class VotingModel(Model):
@@ -25,7 +28,7 @@ class VotingModel(Model):
     Memory: (m + 1)·d·k numbers for m members.
     """
 
-    members: Members = Members(np.empty((0, 0, 0)), np.empty((0, 0)))
+    members: Members = NOBODY
 
     kind = "voting"
 

@@ -103,7 +103,7 @@ class _Run(LoopState):
         options, objective = self.options, self.objective
         most = options.local_iter or (self.budget.max_iter if options.rounds == 1 else 1)
         kind = objective.loss, objective.fit_intercept, self.has_kinks
-        step, self.state = FitShard(*kind), self.shards.state(DualsAt(*kind), self.theta)
+        step, self.state = FitShard(*kind), self.shards.state(DualsAt(*kind), self.theta, is_exact=False)
         given = (self.theta, objective.regulariser, self.budget.tol, most, max_time)
         states = (self.state.to(self.theta),)
         if options.combine == "vote":

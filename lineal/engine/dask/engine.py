@@ -44,11 +44,15 @@ class RemoteState(RowState):
     node : how its pieces came about.
     is_kept : whether workers keep its pieces; they rebuild those that are too large for every step.
     is_made : whether the pieces have been computed.
+    is_exact : whether `rebuild` gives the pieces that steps have made, or only approximates them.
     holders : which worker has the pieces of which partition, as far as the client knows.
     """
 
-    def __init__(self, rebuild: Any, arguments: tuple[Any, ...], bytes_per_row: float) -> None:
+    def __init__(
+        self, rebuild: Any, arguments: tuple[Any, ...], bytes_per_row: float, is_exact: bool = True
+    ) -> None:  # fmt: skip
         super().__init__(rebuild, arguments, bytes_per_row)
+        self.is_exact = is_exact
         self.node: Node = Origin(rebuild, arguments)
         self.is_kept = bytes_per_row > 0.0
         self.is_made = False
@@ -58,6 +62,18 @@ class RemoteState(RowState):
     def is_cut(self) -> bool:
         """Whether this is an array that is cut by blocks."""
         return self.rebuild is cut_rows
+
+    def forget_history(self, version: int) -> None:
+        """Stop remembering how the pieces of this version came about, because that has become too much.
+
+        All workers rebuild the pieces, so that it does not matter which of them are lost later. Where they could only
+        be approximated, workers keep what they have, and only what is lost later is approximated.
+        """
+        if self.is_exact:
+            self.start_again()
+        else:
+            self.node = Origin(self.rebuild, self.arguments)
+            self.node.version = version
 
     def start_again(self) -> None:
         """Let all workers rebuild the pieces from the present parameters."""
@@ -189,9 +205,9 @@ class DaskEngine:
         results = self._run("gather", step, arguments, states, self._usual_rows).results
         return [aligned(results[number]) for number in sorted(results)]
 
-    def state(self, rebuild: Any, *arguments: Any, max_bytes: float = math.inf) -> RowState:
+    def state(self, rebuild: Any, *arguments: Any, max_bytes: float = math.inf, is_exact: bool = True) -> RowState:
         """Row state that `rebuild(block, *arguments)` computes, kept up to `max_bytes` for all rows together."""
-        state = RemoteState(rebuild, arguments, max_bytes / max(self.shape[0], 1))
+        state = RemoteState(rebuild, arguments, max_bytes / max(self.shape[0], 1), is_exact)
         self.family.states.add(state)
         return state
 
@@ -275,7 +291,7 @@ class DaskEngine:
                 after = After(event, position, use.next_version if changes[position] else None)
                 state.node = after
                 if after.is_too_long:
-                    state.start_again()
+                    state.forget_history(after.version)
             elif changes[position] or position in too_large:
                 state.start_again()
 

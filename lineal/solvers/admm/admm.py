@@ -10,8 +10,9 @@ with f_j the mean loss of shard j and S_j its share of the weight of all rows. B
 
 Only the shards' sums travel; the rows never do. A shard is fitted by another solver with the centred l2 penalty, from
 its last answer, to a tolerance that decreases with the residuals. Since S_j multiplies both f_j and ρ, the problem of a
-shard does not depend on how many shards there are. The first u_j are −∇f_j(z)/ρ, with which z would stay where it is if
-it were optimal, so that a good start is not lost.
+shard does not depend on how many shards there are. The first u_j are (∇F(z) − ∇f_j(z))/ρ: from there every shard moves
+along the gradient of all rows, and a z that is optimal stays where it is, so that a good start is not lost. Without a
+start they are zero, so that the first z is close to an average of models (`averaging.py`).
 
 ρ keeps the two relative residuals balanced (Wohlberg 2017): ‖θ_j − z‖ relative to the parameters, and ‖z − z_before‖
 relative to the multipliers. It is changed less and less often, so that the method converges.
@@ -47,7 +48,7 @@ from lineal.solvers.options import AdmmOptions
 UNBALANCED, LARGEST_CHANGE = 3.0, 10.0
 
 #: Largest tolerance of a shard's fit, smallest one per data type, and the part of the residuals that errors may have.
-LOOSE, TIGHT, ERROR_SHARE = 0.1, {4: 1e-5, 8: 1e-11}, 0.03
+LOOSE, TIGHT, ERROR_SHARE = 0.1, {4: 1e-6, 8: 1e-13}, 0.03
 
 #: The number of iterations up to the next certificate is the number of iterations so far divided by this.
 WAIT_DIVISOR = 6
@@ -70,7 +71,7 @@ def solve(objective: Objective, budget: Budget, start: Start, options: AdmmOptio
     callbacks, after every iteration.
     """
     with Monitor(budget) as monitor:
-        run = _Run(objective, objective.theta_of(start), budget, options)
+        run = _Run(objective, objective.theta_of(start), start is not None, budget, options)
         iteration = monitor.resume(run)
 
         def record(iteration: int) -> str | None:
@@ -95,13 +96,15 @@ def solve(objective: Objective, budget: Budget, start: Start, options: AdmmOptio
 class _Run(LoopState):
     """The consensus z, in the coordinates (W, b/c), and what the shards keep.
 
-    `rho_before` is the ρ for which the multipliers of the shards are scaled; `primal` and `dual` are the relative
-    residuals of the last iteration.
+    `lean` is the mean of the multipliers, Σ S_j u_j; shards scale theirs for `rho_before`; `primal` and
+    `dual` are the relative residuals of the last iteration.
     """
 
-    state_names = ("z", "rho", "rho_before", "tol", "primal", "dual", "best", "kept")
+    state_names = ("z", "lean", "rho", "rho_before", "tol", "primal", "dual", "best", "kept")
 
-    def __init__(self, objective: Objective, theta: np.ndarray, budget: Budget, options: AdmmOptions) -> None:
+    def __init__(
+        self, objective: Objective, theta: np.ndarray, is_warm: bool, budget: Budget, options: AdmmOptions
+    ) -> None:  # fmt: skip
         self.objective, self.budget, self.options = objective, budget, options
         engine, loss = objective.engine, objective.loss
         self.shards = engine.shards(options.shards, budget.seed)
@@ -112,7 +115,11 @@ class _Run(LoopState):
         self.rho = self.rho_before = _first_rho(objective) if options.rho is None else float(options.rho)
         self.begin = Begin(loss, self.constant, keeps)
         self.step = Iterate(loss, self.constant, float(options.relaxation))
-        self.state: RowState = self.shards.state(self.begin, self.z, self.rho)
+        self.lean, gradient = np.zeros_like(self.z), None
+        if is_warm:
+            mean, gradient = self._gradients(theta)
+            self.lean = (gradient - mean) / self.rho
+        self.state: RowState = self.shards.state(self.begin, self.z, self.rho, gradient, is_exact=False)
         self.tol, self.primal, self.dual = LOOSE, math.inf, math.inf
         self.best = _Best()
 
@@ -121,31 +128,44 @@ class _Run(LoopState):
     def iterate(self, iteration: int, max_time: float | None) -> None:
         """Fit all shards, and move z to where they agree best."""
         before = self.z
-        moved = self.state.to(before, self.rho)
+        moved = self.state.to(before, self.rho, np.zeros_like(before))
         totals = Totals(
             *self.shards.sum(
                 self.step, before, self.rho, self.rho_before, self.tol, max_time, states=(moved,)
             )
         )  # fmt: skip
         self.rho_before = self.rho
-        z = np.ascontiguousarray(totals.mean, dtype=before.dtype)
-        W = z[: len(z) - (self.constant != 0.0)]
-        self.objective.regulariser.prox(W, 1.0 / self.rho, out=W)
-        self.z = z
+        self.z = self._prox(totals.mean)
         self._measure(totals, before)
         if self.options.adaptive and _is_turn(iteration):
             self._balance()
+        self.lean = ((totals.mean - self.z) * (self.rho_before / self.rho)).astype(self.z.dtype)
+
+    def _prox(self, z: np.ndarray) -> np.ndarray:
+        """The proximal point of αΩ/ρ; the intercept has no penalty."""
+        z = np.array(z, dtype=self.z.dtype, order="C")
+        W = z[: self.objective.engine.shape[1]]
+        self.objective.regulariser.prox(W, 1.0 / self.rho, out=W)
+        return z
+
+    def _gradients(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Gradients of f and F at the start; where Ω has none, ρ(z − prox(z − ∇f(z)/ρ)) takes the place of ∇F."""
+        _, gradient = self.objective.loss_and_gradient(theta)
+        if self.constant:
+            gradient[-1] *= self.constant
+        return gradient, self.rho * (self.z - self._prox(self.z - gradient / self.rho))
 
     def _measure(self, totals: Totals, before: np.ndarray) -> None:
         """Relative residuals, and the tolerance that the next fits of the shards need."""
         change = self.z - before
         moved, tiny = math.sqrt(dot(change, change)), np.finfo(np.float64).tiny
-        # Σ S‖θ_j − z‖² at the new z, from that at the one before: θ_j − z = (θ_j − z_before) − change.
-        drift = dot(totals.mean - before, change) / self.options.relaxation
+        # Σ S‖θ_j − z‖² at the new z, from that at the one before: θ_j − z = (θ_j − z_before) − change, and the mean of
+        # the sums has the mean multipliers in it.
+        drift = dot(totals.mean - before - self.lean, change) / self.options.relaxation
         away = math.sqrt(max(totals.away - 2.0 * drift + moved * moved, 0.0))
         size = max(math.sqrt(totals.size), math.sqrt(dot(self.z, self.z)), tiny)
         self.primal = away / size
-        self.dual = moved / max(math.sqrt(totals.multipliers), tiny)
+        self.dual = moved / math.sqrt(totals.multipliers) if totals.multipliers > 0.0 else math.inf
         error = ERROR_SHARE * self.rho * (away * away + moved * moved) / max(2.0 * totals.value, tiny)
         self.tol = min(max(error, TIGHT[self.z.dtype.itemsize]), LOOSE)
 
@@ -216,7 +236,7 @@ class _Run(LoopState):
         """Restore one of the attributes in `state_names`."""
         if name == "kept":
             arrays = [array for piece in value["pieces"] for array in piece]
-            self.state = self.shards.state(Restore(), value["places"], *arrays)
+            self.state = self.shards.state(Restore(), value["places"], *arrays, is_exact=False)
         else:
             super().restore_part(name, value)
 

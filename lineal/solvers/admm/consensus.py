@@ -45,20 +45,24 @@ class Shard:
 
 @dataclass(frozen=True)
 class Begin(Shard):
-    """Rebuild the pieces of a shard at parameters z: θ_j = z, and u_j as if z were optimal for all shards.
+    """Rebuild the pieces of a shard at parameters z: θ_j = z, and u_j = (∇F(z) − ∇f_j(z))/ρ.
 
-    `sum` is u_j plus the relaxed θ_j; `rows` are dual points of the rows, if they are kept.
+    `gradient` is ∇F(z) of all rows; without it u_j is zero. `sum` is u_j plus the relaxed θ_j; `rows` are dual points
+    of the rows, if they are kept.
     """
 
     keeps_duals: bool = False
 
-    def __call__(self, block: Block, z: np.ndarray, rho: float) -> Piece:
+    def __call__(self, block: Block, z: np.ndarray, rho: float, gradient: np.ndarray | None) -> Piece:
         rows = self.block(block)
         zeros = np.zeros(z.shape[1], z.dtype)
         U = RowGradients(self.loss)(rows, z, zeros)
-        multipliers = parameter_gradient(rows, U * share_of(rows).astype(U.dtype)[:, None], False) / -rho
+        sums = z.copy()
+        if gradient is not None:
+            own = parameter_gradient(rows, U * share_of(rows).astype(U.dtype)[:, None], False)
+            sums += (gradient - own) / rho
         return {
-            "theta": z.copy(), "sum": (z + multipliers).astype(z.dtype, copy=False),
+            "theta": z.copy(), "sum": sums,
             "rows": U if self.keeps_duals else U[:0].copy(),
         }  # fmt: skip
 
@@ -106,8 +110,9 @@ class Iterate(Shard):
         piece["theta"], piece["sum"] = theta, u + z.dtype.type(self.relaxation) * away + z
         if piece["rows"].size and found.dual_point is not None:
             piece["rows"] = np.asarray(found.dual_point)
-        squares = (share * dot(part, part) for part in (away, theta, u))
-        return Totals(z.dtype.type(share) * piece["sum"], *squares, share * found.certificate.primal)
+        apart, size, multipliers = (share * dot(part, part) for part in (away, theta, u))
+        value = share * found.certificate.primal
+        return Totals(z.dtype.type(share) * piece["sum"], apart, size, multipliers, value)
 
     def _fitted(self, block: Block, piece: Piece, rho: float, centre: np.ndarray, budget: Budget) -> Solution:
         """Solution of a shard, from the parameters and dual points of the iteration before."""

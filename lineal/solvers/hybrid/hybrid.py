@@ -13,6 +13,7 @@ Memory: that of L-BFGS, and for each shard two parameter arrays.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -35,7 +36,7 @@ from lineal.solvers.lbfgs.lbfgs import descend
 from lineal.solvers.options import HybridOptions
 
 #: Learning rates that are tried if none is given, on at most so many rows per shard.
-RATES, TRIED_ROWS = (0.02, 0.05, 0.15, 0.5), 1000
+RATES, TRIED_ROWS = (0.02, 0.05, 0.1, 0.3), 1000
 
 #: Phase of a checkpoint after the online passes.
 PHASE = "after the online passes"
@@ -101,11 +102,15 @@ def _learned(
 
 
 def _inverses(engine: Engine, dtype: Any) -> np.ndarray:
-    """1/a_j of every feature, with a_j the root mean square of its stored entries; zero where it has none."""
+    """1/√(a_j·ā) for every feature, zero where it has no entries.
+
+    a_j is the root mean square of its stored entries, and ā that of all entries.
+    """
     squares, counts = engine.sum(entries)
     sizes = np.sqrt(squares / np.maximum(counts, 1.0))
-    with np.errstate(over="ignore", divide="ignore"):
-        inverses = np.where(sizes > 0.0, 1.0 / sizes, 0.0).astype(dtype)
+    common = math.sqrt(float(squares.sum()) / max(float(counts.sum()), 1.0))
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        inverses = np.where(sizes > 0.0, 1.0 / np.sqrt(sizes * common), 0.0).astype(dtype)
     return np.where(np.isfinite(inverses), inverses, 0.0).astype(dtype)
 
 

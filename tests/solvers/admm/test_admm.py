@@ -1,0 +1,174 @@
+"""Consensus ADMM against other solvers, single steps, and rows in other places."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from objectives import label_sets, objective_on, telling_rows
+from served_rows import ServedRows
+
+from lineal import LinearClassifier
+from lineal.errors import OptionError
+from lineal.problem.minimise import minimise
+from lineal.solvers import admm as package
+from lineal.solvers import dual_cd, fista, get
+from lineal.solvers.admm.consensus import Begin, Iterate
+
+admm = package.solve
+
+#: Loss, penalty: all losses with l2, and each sparse penalty with a smooth loss and one with kinks.
+CASES = [
+    ("squared_hinge", "l2"), ("softmax", "l2"), ("hinge", "l2"), ("crammer_singer", "l2"), ("logistic", "l1"),
+    ("hinge", "l1"), ("softmax", "l1/l2"), ("squared_hinge", "elastic_net"), ("crammer_singer", "l1/linf"),
+    ("label_ranking", "sparse_group"), ("multiclass_squared_hinge", "l2"), ("squared", "l1/linf"),
+]  # fmt: skip
+QUICK = CASES[:2] + CASES[4:6]
+
+
+def problem(loss, penalty, seed=10, **options):
+    X, y = telling_rows(seed, n=80)
+    Y = label_sets(2, 80, 3) if loss == "label_ranking" else y
+    rng = np.random.default_rng(0)
+    s = rng.integers(0, 3, 80).astype(float)
+    s[:3] = 1.0
+    given = {"alpha": 0.1 if penalty == "l2" else 0.03, "weights": s, "offsets": 0.3 * rng.normal(size=(80, 3))}
+    return objective_on(X, Y, loss, penalty, **{**given, **options})
+
+
+@pytest.mark.parametrize(
+    ("loss", "penalty"), [case if case in QUICK else pytest.param(*case, marks=pytest.mark.slow) for case in CASES]
+)
+def test_the_fixed_point_is_the_certified_optimum(loss, penalty):
+    objective = problem(loss, penalty)
+    has_kinks = not objective.loss.is_smooth
+    tol = 1e-3 if has_kinks else 1e-6
+    found = admm(objective, tol=tol, max_iter=500)
+    assert (found.status, found.certificate.kind) == ("converged", "gap")
+    assert found.certificate.value <= tol
+    assert found.certificate.primal == pytest.approx(objective.value(objective.theta_of(found)), rel=1e-12)
+    if not has_kinks:
+        best = fista.solve(objective, tol=1e-11, max_iter=20_000)
+        if penalty == "l2":  # strongly convex: the gap bounds the distance
+            far = np.linalg.norm(found.weights - best.weights)
+            assert far <= np.sqrt(2 * tol * best.certificate.primal / 0.1)
+        assert found.certificate.primal <= best.certificate.primal * (1 + 2 * tol)
+        assert found.certificate.dual <= best.certificate.primal * (1 + 1e-12)
+    elif penalty == "l2":
+        best = dual_cd.solve(objective, tol=1e-6, max_iter=20_000).certificate.primal
+        assert best * (1 - 1e-6) <= found.certificate.primal <= best * (1 + 2 * tol)
+
+
+def test_one_iteration_by_hand():
+    """θ_j of every shard minimises its own loss plus ρ/2‖θ − z + u_j‖², and z is the prox of their mean."""
+    objective = problem("logistic", "l1")
+    rho, gamma = 0.3, 1.5
+    shards = objective.engine.shards(3, 0)
+    step = Iterate(objective.loss, 1.0, gamma)
+    z = np.random.default_rng(3).normal(size=objective.shape)
+    state = shards.state(Begin(objective.loss, 1.0), z, rho, np.zeros_like(z))
+    before = [piece["sum"].copy() - z for piece in shards.gather(_piece, states=(state,))]
+    mean, *_ = shards.sum(step, z, rho, rho, 1e-13, None, states=(state.to(z, rho, None),))
+    total = np.zeros_like(z)
+    for block, u, piece in zip(shards.blocks(), before, shards.gather(_piece, states=(state,))):
+        share, theta = block.weights.sum(), piece["theta"]
+        own = objective_on_block(objective, block)
+        _, gradient = own.loss_and_gradient(theta)
+        np.testing.assert_allclose(gradient + rho * (theta - z + u), 0.0, atol=1e-6)
+        np.testing.assert_allclose(piece["sum"], u + gamma * theta + (1 - gamma) * z, atol=1e-12)
+        total += share * piece["sum"]
+    np.testing.assert_allclose(mean, total, atol=1e-12)
+
+
+def _piece(block, piece):
+    return {name: array.copy() for name, array in piece.items()}
+
+
+def objective_on_block(objective, block):
+    from lineal.engine.local import LocalEngine
+
+    engine = LocalEngine(block.X, block.targets, block.weights / block.weights.sum(), 3, block.offsets)
+    return replace(objective, engine=engine)
+
+
+def test_multipliers_at_the_start():
+    """A start that is optimal stays where it is; with u_j = (∇F − ∇f_j)/ρ the gradient of all rows is followed."""
+    objective = problem("squared_hinge", "l2")
+    best = fista.solve(objective, tol=1e-12, max_iter=20_000)
+    warm = admm(objective, start=best, tol=1e-30, max_iter=3)
+    assert max(row["gap"] for row in warm.history if row["gap"] is not None) < 1e-6
+    np.testing.assert_allclose(warm.weights, best.weights, atol=1e-5)
+    cold = admm(objective, tol=1e-30, max_iter=3)
+    assert abs(cold.weights - best.weights).max() > 1e-3
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_any_number_of_shards_and_threads(count):
+    objective = problem("squared_hinge", "l2")
+    found = admm(objective, tol=1e-6, shards=count, max_iter=500)
+    assert found.status == "converged"
+    again = admm(objective.with_threads(2), tol=1e-6, shards=count, max_iter=500, n_jobs=2)
+    np.testing.assert_array_equal(found.weights, again.weights)
+    best = fista.solve(objective, tol=1e-10, max_iter=20_000)
+    assert found.certificate.primal <= best.certificate.primal * (1 + 1e-6)
+
+
+def test_rows_elsewhere_some_of_which_are_lost():
+    for loss, penalty, tol in (("squared_hinge", "l2", 1e-5), ("hinge", "l1", 1e-2)):
+        objective = problem(loss, penalty)
+        wanted = admm(objective, tol=tol, max_iter=500, shards=1)
+        for forgets in (0.0, 0.05) if objective.loss.is_smooth else (0.0,):
+            engine = ServedRows(objective.engine, (30, 0, 17, 33), forgets=forgets)
+            found = admm(replace(objective, engine=engine), tol=tol, max_iter=500)
+            assert found.status == "converged"
+            assert found.certificate.primal == pytest.approx(wanted.certificate.primal, rel=2 * tol)
+
+
+def test_without_an_intercept_and_with_float32():
+    X, y = telling_rows(4, n=90)
+    for dtype in (np.float32, np.float64):
+        objective = objective_on(X.astype(dtype), y, "squared_hinge", "l2", intercept=False)
+        found = admm(objective, tol=1e-4, max_iter=500)
+        assert found.status == "converged"
+        assert not found.intercept.any()
+        assert found.weights.dtype == dtype
+
+
+def test_columns_far_from_zero():
+    X, y = telling_rows(4, n=90)
+    far = X.toarray() + np.array([1e6] + [0.0] * 7)
+    wanted = minimise(get("dual_cd"), objective_on(X, y, "hinge", "l2", alpha=0.05), tol=1e-4)
+    found = minimise(admm, objective_on(far, y, "hinge", "l2", alpha=0.05), tol=1e-3, max_iter=2000)
+    assert found.status == "converged"
+    assert found.certificate.primal == pytest.approx(wanted.certificate.primal, rel=2e-3)
+
+
+def test_a_shard_with_one_class_and_a_shard_without_weight():
+    X, y = telling_rows(5, n=60)
+    order = np.argsort(y, kind="stable")
+    objective = objective_on(X[order], y[order], "softmax", "l2", weights=np.arange(60) >= 15)
+    engine = ServedRows(objective.engine, (15, 10, 35))
+    found = admm(replace(objective, engine=engine), tol=1e-6, max_iter=2000)
+    assert found.status == "converged"
+    best = fista.solve(objective, tol=1e-10, max_iter=20_000)
+    assert found.certificate.primal == pytest.approx(best.certificate.primal, rel=2e-6)
+
+
+def test_options_that_are_refused():
+    objective = problem("logistic", "l2")
+    for name, value in (("rho", 0.0), ("rho", -1.0), ("rho", np.nan), ("relaxation", 2.0), ("relaxation", 0.5)):
+        with pytest.raises(OptionError, match=f"{name}={value}"):
+            admm(objective, **{name: value})
+    for count in (0, 81):
+        with pytest.raises(OptionError, match=f"shards={count}"):
+            admm(objective, shards=count)
+
+
+def test_from_the_estimator():
+    X, y = telling_rows(6, n=90)
+    options = {"loss": "hinge", "penalty": "l1", "alpha": 0.02, "tol": 1e-3, "solver": "admm", "max_iter": 2000}
+    model = LinearClassifier(**options, solver_options={"shards": 2}).fit(X, y)
+    assert model.status_ == "converged"
+    assert model.certificate_.value <= 1e-3
+    assert len(model.history_) == model.n_iter_ + 1
