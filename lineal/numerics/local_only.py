@@ -20,9 +20,6 @@ def local_rows(solver: str, objective: Objective) -> LocalEngine:
     if isinstance(engine, Streamed) and penalty.is_smooth and loss.dual_curvature is not None:
         others = ["dual_cd", *others]
     advice = f"use solver={' or '.join(map(repr, others))}"
-    if not others:
-        smooth = "multiclass_squared_hinge" if loss.is_direct else "squared_hinge"
-        advice = f"no solver minimises loss {loss.name!r} there; use a smooth loss, for example {smooth!r}"
     name = type(engine).__name__
     raise OptionError(f"{solver} needs all rows in this process, and {name} holds them elsewhere: {advice}")
 
@@ -30,5 +27,5 @@ def local_rows(solver: str, objective: Objective) -> LocalEngine:
 def solvers_anywhere(loss: Any, penalty: Any) -> list[str]:
     """Solvers that need only sums over rows and can handle this loss and penalty, the faster ones first."""
     if not loss.is_smooth:
-        return []
+        return ["admm"]
     return ["lbfgs", "newton"] if penalty.is_smooth else ["sparsa", "fista"]

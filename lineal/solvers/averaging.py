@@ -65,8 +65,8 @@ def solve(objective: Objective, budget: Budget, start: Start, options: Averaging
             *objective.split(run.theta), run.certify(), status or "max_iter", dual_point=run.point
         )  # fmt: skip
     if found.status == "max_iter":
-        found = replace(found, message=_message(options, len(run.shares), found.certificate, budget.tol))
-    return replace(found, members=run.members)
+        found = replace(found, message=_message(options, run.n_models, found.certificate, budget.tol))
+    return found if run.voters is None else replace(found, members=Members(*run.voters))
 
 
 def _message(options: AveragingOptions, shards: int, certificate: Certificate, tol: float) -> str:
@@ -85,17 +85,20 @@ class _Shard(NamedTuple):
 
 
 class _Run(LoopState):
-    """The mean θ of the models, and what the shards keep: their dual points."""
+    """The mean θ of the models, and what the shards keep: their dual points.
 
-    state_names = ("theta",)
+    `certified` is the last certificate with its parameters, and `voters` are the models of a vote.
+    """
+
+    state_names = ("theta", "certified", "voters", "n_models")
 
     def __init__(self, objective: Objective, theta: np.ndarray, budget: Budget, options: AveragingOptions) -> None:
         self.objective, self.theta, self.budget, self.options = objective, theta, budget, options
         self.shards = objective.engine.shards(options.shards, budget.seed)
         self.has_kinks = not objective.loss.is_smooth
         self.state: RowState | None = None
-        self.shares: list[float] = []
-        self.members: Members | None = None
+        self.n_models = 0
+        self.voters: tuple[np.ndarray, np.ndarray] | None = None
         self.certified: tuple[np.ndarray, Certificate] | None = None
 
     def mix(self, max_time: float | None) -> None:
@@ -110,14 +113,15 @@ class _Run(LoopState):
             found = [_Shard(*one) for one in self.shards.gather(step, *given, states=states)]
             found = [one for one in found if one.share > 0.0]
             self.theta = np.sum([one.share * one.theta.astype(np.float64) for one in found], axis=0)
-            thetas = np.stack([one.theta for one in found])
-            W, b = thetas[:, : objective.engine.shape[1]], thetas[:, objective.engine.shape[1] :]
-            self.members = Members(W, b[:, 0] if objective.fit_intercept else np.zeros_like(W[:, 0]))
-            self.shares = [one.share for one in found]
+            self.voters, self.n_models = self._apart([one.theta for one in found]), len(found)
         else:
-            total, count = self.shards.sum(Weighted(step), *given, states=states)
-            self.theta, self.shares = total, [1.0] * int(count)
+            self.theta, self.n_models = self.shards.sum(Weighted(step), *given, states=states)
         self.theta = np.ascontiguousarray(self.theta, dtype=objective.engine.dtype)
+
+    def _apart(self, thetas: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Weights (m, d, k) and intercepts (m, k) of the models."""
+        pairs = [self.objective.split(theta) for theta in thetas]
+        return np.stack([W for W, _ in pairs]), np.stack([b for _, b in pairs])
 
     @property
     def point(self) -> ShardPoint | None:

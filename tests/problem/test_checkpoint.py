@@ -118,6 +118,11 @@ FITS = [
     ("fobos", "hinge", "l1", {}),
     ("fobos", "logistic", "l2", {}),
     ("fobos", "label_ranking", "l1/l2", {}),
+    ("admm", "hinge", "l1", {"shards": 3}),
+    ("admm", "softmax", "l2", {}),
+    ("averaging", "logistic", "l2", {"rounds": 6}),
+    ("averaging", "hinge", "l2", {"rounds": 6}),
+    ("hybrid", "softmax", "l2", {"passes": 2}),
 ]
 
 
@@ -125,6 +130,7 @@ FITS = [
 QUICK_FITS = (
     ("lbfgs", "softmax"), ("newton", "logistic"), ("least_squares", "softmax"), ("fista", "squared_hinge"),
     ("sparsa", "logistic"), ("block_cd", "logistic"), ("dual_cd", "squared_hinge"), ("fobos", "hinge"),
+    ("admm", "softmax"), ("averaging", "logistic"), ("hybrid", "softmax"),
 )  # fmt: skip
 
 

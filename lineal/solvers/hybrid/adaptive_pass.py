@@ -4,11 +4,12 @@ Every row with scores z and derivatives g = ∇ℓ(z) does, for each of its feat
 
     G_jr ← G_jr + (s·g_r·x_j/c_j)²,   w_jr ← w_jr − η·s·g_r·x_j/(c_j²·√G_jr),
 
-where s is the weight of the row (one on average) and c_j = √(a_j·ā), with a_j the root mean square of the stored entries
-of feature j and ā that of all entries. With c_j = a_j, steps would not depend on the unit of a feature, but features
-that are tiny because they hardly matter, such as the pixels at the border of an image, would get huge weights; with
-c_j = ā, features in small units would hardly be learned. After a pass over MNIST and over kddcup99, c_j = a_j left the
-objective 1.05 and 15 times as high as √(a_j·ā) did. The intercept is the weight of a feature that is one everywhere.
+where s is the weight of the row (one on average) and c_j = √(a_j·ā), with a_j the root mean square of the stored
+entries of feature j, and ā that of all entries. With c_j = a_j, steps would not depend on the unit of a feature, but
+features that are tiny because they hardly matter, such as the pixels at the border of an image, would get huge weights;
+with c_j = ā, features in small units would hardly be learned. After a pass over MNIST and over kddcup99, c_j = a_j left
+the objective 1.05 and 15 times as high as √(a_j·ā) did. The intercept is the weight of a feature that is one
+everywhere.
 """
 
 from __future__ import annotations
