@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from file_rows import cut_into, write_files
 from objectives import label_sets, objective_on, telling_rows
 from served_rows import ServedRows
 
@@ -172,3 +173,15 @@ def test_from_the_estimator():
     assert model.status_ == "converged"
     assert model.certificate_.value <= 1e-3
     assert len(model.history_) == model.n_iter_ + 1
+
+
+def test_rows_in_files(tmp_path, monkeypatch):
+    X, y = telling_rows(6, n=120)
+    paths = write_files(tmp_path, X, y, parts=2)
+    cut_into(monkeypatch, X, 6)
+    options = {"loss": "squared_hinge", "alpha": 0.02, "tol": 1e-4}
+    found = LinearClassifier(**options, solver="admm", solver_options={"shards": 5}, engine="file").fit(paths)
+    wanted = LinearClassifier(**options).fit(X, y)
+    assert found.status_ == "converged"
+    assert found.certificate_.primal == pytest.approx(wanted.certificate_.primal, rel=2e-4)
+    np.testing.assert_allclose(found.coef_, wanted.coef_, atol=0.05)
