@@ -33,7 +33,8 @@ def bytes_of(pieces):
 def test_text_is_cut_at_line_starts(tmp_path, count):
     random = np.random.default_rng(count)
     texts = [
-        b"".join(b"1 |f " + b"x" * int(size) + b"\n" for size in random.integers(0, 60, lines)) for lines in (30, 1, 200)
+        b"".join(b"1 |f " + b"x" * int(size) + b"\n" for size in random.integers(0, 60, lines))
+        for lines in (30, 1, 200)
     ]
     paths = [write(tmp_path / f"{number}.vw", text) for number, text in enumerate(texts)]
     parts = [pieces_of(paths, "vw", Part(number, count)) for number in range(count)]
@@ -47,7 +48,11 @@ def test_text_is_cut_at_line_starts(tmp_path, count):
 
 def test_a_last_line_without_an_end_belongs_to_the_last_part(tmp_path):
     path = write(tmp_path / "a.svm", b"1 0:1\n-1 0:2\n1 0:3")
-    assert [bytes_of(pieces_of([path], "svmlight", Part(n, 3))) for n in range(3)] == [b"1 0:1\n", b"-1 0:2\n", b"1 0:3"]
+    assert [bytes_of(pieces_of([path], "svmlight", Part(n, 3))) for n in range(3)] == [
+        b"1 0:1\n",
+        b"-1 0:2\n",
+        b"1 0:3",
+    ]
 
 
 def test_rows_of_parts_are_those_of_the_files(tmp_path):
@@ -96,7 +101,7 @@ def test_other_files_stay_whole(tmp_path):
 
 
 def test_what_cannot_be_cut(tmp_path):
-    path = write(tmp_path / "a.svm", b"1 0:1\n" b"0 0:2\n")
+    path = write(tmp_path / "a.svm", b"1 0:1\n0 0:2\n")
     check_cut([path], "svmlight", 2)
     with pytest.raises(DataError, match=r"a\.svm has too few lines for 4 learners: use fewer of them"):
         check_cut([path], "svmlight", 4)

@@ -146,7 +146,9 @@ def test_parents_are_those_that_all_learners_find_alone():
 def test_planted_products_are_found(passes):
     X, y = products(6000)
     for learners in (1, 3):
-        model = lineal.OnlineClassifier(expansion="adaptive", learners=learners, passes=passes, hold_out=0 * passes + 10)
+        model = lineal.OnlineClassifier(
+            expansion="adaptive", learners=learners, passes=passes, hold_out=0 * passes + 10
+        )
         model.fit(X[:5000], y[:5000])
         assert model.model_.monomials(least=2)[0][0] == (2, 5)
         assert model.score(X[5000:], y[5000:]) > 0.9
