@@ -173,16 +173,24 @@ def _whole_blocks(plan: Plan) -> Iterator[Dataset]:
 
 
 def _narrow_rows(X: Any) -> Any:
-    """Rows as a float32 csr_array in memory of its own: a map is read here, ahead of the learner."""
+    """Rows as a float32 csr_array in memory of its own: a map is read here, ahead of the learner. May be X itself."""
     with np.errstate(over="ignore"):  # infinities are found, and named, afterwards
         if sparse.issparse(X):
-            columns, values = X.indices.astype(np.int32), X.data.astype(np.float32)
-            return csr_of_parts(values, columns, X.indptr.astype(np.int32), X.shape)
+            columns, values = _owned(X.indices, np.int32), _owned(X.data, np.float32)
+            return csr_of_parts(values, columns, _owned(X.indptr, np.int32), X.shape)
         kept = X != 0
         indptr = np.zeros(len(X) + 1, np.int32)
         np.cumsum(np.count_nonzero(kept, axis=1), out=indptr[1:])
         columns = np.broadcast_to(np.arange(X.shape[1], dtype=np.int32), X.shape)[kept]
-        return csr_of_parts(X[kept].astype(np.float32), columns, indptr, X.shape)
+        return csr_of_parts(X[kept].astype(np.float32, copy=False), columns, indptr, X.shape)
+
+
+def _owned(array: np.ndarray, dtype: Any) -> np.ndarray:
+    """The numbers in memory of their own, which can be written to: kernels are compiled for one type of arrays."""
+    if array.dtype != dtype or not array.flags.owndata:
+        return array.astype(dtype)
+    array.flags.writeable = True
+    return array
 
 
 def _kinds_of_columns(block: Dataset, choices: StreamChoices) -> np.ndarray:

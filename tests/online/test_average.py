@@ -187,7 +187,8 @@ def test_learners_with_one_class_each():
     assert found.classes.tolist() == ["a", "b"]
     a, b = (averaged([one], classes=None) for one in (second, first))
     scores = found.learner.scores(_rows(X[:5]))
-    assert (a.learner.scores(_rows(X[:5])) > 0).all() and (b.learner.scores(_rows(X[:5])) > 0).all()
+    assert (a.learner.scores(_rows(X[:5])) > 0).all()
+    assert (b.learner.scores(_rows(X[:5])) > 0).all()
     assert np.abs(scores).max() < np.abs(b.learner.scores(_rows(X[:5]))).max()
 
 

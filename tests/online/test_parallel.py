@@ -180,7 +180,7 @@ def test_classes_in_one_learner_only():
 
 
 def test_rows_without_labels_or_examples():
-    X, scores = rows(n=8)
+    X, _scores = rows(n=8)
     y = np.full(8, np.nan)
     with pytest.raises(DataError, match="there are no labels"):
         together(X, y, CLASSES, options_of(), n=2)
@@ -269,7 +269,8 @@ def test_an_interrupt_while_this_thread_waits_for_others(monkeypatch):
     monkeypatch.setattr("lineal.online.parallel.threads.run", interrupted)
     answer = OnThreads(parts, 2).run(Job(options_of(), NUMBERS, None, 12, 2, (0.5,), 0), None, lambda reports: None)
     monkeypatch.setattr("lineal.online.parallel.threads.run", run)
-    assert answer.is_interrupted and answer.outcomes[0] is None
+    assert answer.is_interrupted
+    assert answer.outcomes[0] is None
     assert answer.outcomes[1].states[0]["rows"] == 48  # the block that it had begun
 
 

@@ -125,7 +125,10 @@ class Tasks:
             return
         processing = await self.client.processing()
         places = [
-            f"{late[key]} on worker {address}" for address, keys in processing.items() for key in map(str, keys) if key in late
+            f"{late[str(key)]} on worker {address}"
+            for address, keys in processing.items()
+            for key in keys
+            if str(key) in late
         ]
         named = ", ".join(places or late.values())
         if is_over:
