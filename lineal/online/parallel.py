@@ -424,7 +424,7 @@ class _Passes(LoopState):
             raise KeyboardInterrupt
         if self.period and not self.is_late:
             self._compare()
-        if self.checkpoint is not None:
+        if self.checkpoint is not None and not self.is_late:  # a part of a pass is not a state to go on from
             self.checkpoint.write(Saved(self.number, self.seconds, [], self.loop_state()))
 
     def _show(self, reports: list[Report]) -> None:

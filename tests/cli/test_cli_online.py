@@ -407,7 +407,18 @@ def test_a_warning_is_one_line(tmp_path):
 
 
 def test_several_learners(files, tmp_path):
-    line = ["train", "--online", files / "digits.svm", "-m", tmp_path / "m", "--learners", "3", "--passes", "2", "--json"]
+    line = [
+        "train",
+        "--online",
+        files / "digits.svm",
+        "-m",
+        tmp_path / "m",
+        "--learners",
+        "3",
+        "--passes",
+        "2",
+        "--json",
+    ]
     result = json.loads(done(*line).stdout)
     assert (result["learners"], result["examples"], result["passes"]) == (3, 2800, 2)
     assert sorted({row["pass"] for row in result["history"]}) == [1.0, 2.0]

@@ -336,6 +336,20 @@ def test_a_killed_fit_ends_with_the_same_model(tmp_path, kind, given):
     assert not os.path.exists(path)
 
 
+def test_max_time_can_be_raised(tmp_path):
+    X, scores = rows()
+    y, path = labels(scores, NUMBERS), str(tmp_path / "c")
+    options = options_of(passes=3, hold_out=0)
+    wanted = parts_of(together(X, y, NUMBERS, options))
+    place = OnThreads(array_rows(X, y, None, None, 3), 2)
+    run = place.run
+    place.run = lambda job, state, show: run(replace(job, seconds=None if state is None else 0.0), state, show)
+    late = learn_together(place, replace(options, checkpoint=path), NUMBERS, width=12)
+    assert late.run.status == "max_time"
+    assert late.trainer.learner.examples == N + 3 * 16
+    assert parts_of(together(X, y, NUMBERS, replace(options, checkpoint=path))) == wanted
+
+
 def test_a_checkpoint_of_other_rows_or_options(tmp_path):
     X, scores = rows()
     y, path = labels(scores, NUMBERS), str(tmp_path / "c")
