@@ -15,7 +15,7 @@ from lineal.data.dataset import Dataset
 from lineal.data.options import ReadOptions
 from lineal.data.parts import Part
 from lineal.data.schema import Schema
-from lineal.data.source import expand
+from lineal.data.source import expand, size_and_time
 from lineal.data.stream import check_parts, count_rows, has_fixed_columns, stream
 from lineal.errors import DataError
 from lineal.online import interactions
@@ -134,11 +134,12 @@ class FileLearner:
         self._stream.close()  # type: ignore[attr-defined]
         options, reading, count = self.options, self.reading, int(self.options.learners)
         paths = [os.path.abspath(path) for path in expand(self.path)]  # workers can have another working directory
+        states = [size_and_time(path) for path in paths]
         if reading.n_jobs is None:
             reading = replace(reading, n_jobs=max(1, thread_count(options.n_jobs) // count))
         return [
             FileRows(
-                paths, reading, self.first.schema, self.namespaces, self._merges, self._class_names,
+                paths, states, reading, self.first.schema, self.namespaces, self._merges, self._class_names,
                 Part(number, count), options.expansion == "adaptive" and options.schedule != "doubling",
             )
             for number in range(count)

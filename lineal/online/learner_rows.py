@@ -17,6 +17,7 @@ from scipy import sparse
 from lineal.data.options import ReadOptions
 from lineal.data.parts import Part, runs_of
 from lineal.data.schema import Schema
+from lineal.data.source import changed, size_and_time
 from lineal.data.stream import count_rows, stream
 from lineal.design.matrix import summed
 from lineal.engine.source import RawRows
@@ -61,11 +62,13 @@ def array_rows(X: Any, y: Any, weights: Any, column_kinds: Any, n_learners: int)
 class FileRows:
     """A part of files, read as a stream.
 
+    states : sizes of the files and times of their last changes: all learners must see the same files in all passes.
     has_epochs : whether epochs of the learner depend on the number of rows, so that lines are worth counting.
     The others are those of `lineal.data.stream.stream`.
     """
 
-    path: str | list[str]
+    path: list[str]
+    states: list[tuple[int, int]]
     reading: ReadOptions
     schema: Schema | None
     namespaces: list[str]
@@ -84,6 +87,9 @@ class FileRows:
     def blocks(self) -> Iterator[Block]:
         """The rows, in order."""
         self.bad_lines = 0
+        for path, state in zip(self.path, self.states, strict=True):
+            if size_and_time(path) != state:
+                raise changed(path)
         blocks = stream(
             self.path, self.reading, self.schema, namespaces=self.namespaces, merge=self.merge,
             class_names=self.class_names, part=self.part,

@@ -435,3 +435,19 @@ def test_a_learner_alone_is_a_pure_function():
     for name in ("slots", "rows"):
         old, new = (one.states[0]["learner"]["table"]["used"][name] for one in (second, again))
         np.testing.assert_array_equal(old, new)
+
+
+def test_a_file_that_changes_between_passes(tmp_path, monkeypatch):
+    path = tmp_path / "a.svm"
+    path.write_text("1 0:1\n-1 0:2\n" * 50)
+    run = OnThreads.run
+
+    def changing(place, job, state, show):
+        answer = run(place, job, state, show)
+        with path.open("a") as file:
+            file.write("1 0:1\n")
+        return answer
+
+    monkeypatch.setattr(OnThreads, "run", changing)
+    with pytest.raises(DataError, match=r"a\.svm changed while it was read"):
+        lineal.OnlineClassifier(learners=2, passes=2).fit(path)
