@@ -25,6 +25,9 @@ from lineal.errors import ClusterError, LinealError
 #: Seconds between two looks at the tasks.
 LOOK_SECONDS = 0.5
 
+#: Seconds between two messages about what is waited for.
+TELL_SECONDS = 5.0
+
 
 class Task(NamedTuple):
     """Arguments of one task, of which some can be futures, and what messages call it."""
@@ -44,6 +47,7 @@ class Tasks:
 
     def __init__(self, client: Client, told: Callable[[str], None] | None = None) -> None:
         self.client, self.told, self.patience = client, told, PATIENCE
+        self._last_told = -float("inf")
 
     def run(
         self, function: Callable[..., Any], shared: Any, tasks: Sequence[Task], seconds: float | None = None
@@ -136,7 +140,8 @@ class Tasks:
         self._tell(f"waiting for {named}: {so_far:.0f} s, and the others took {statistics.median(took):.0f} s")
 
     def _tell(self, line: str) -> None:
-        if self.told is not None:
+        if self.told is not None and time.monotonic() - self._last_told >= TELL_SECONDS:
+            self._last_told = time.monotonic()
             self.told(line)
 
 
