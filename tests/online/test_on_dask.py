@@ -298,7 +298,9 @@ def test_ctrl_c_in_the_second_pass_returns_the_last_average(client, tmp_path):
     found = learn_together(place, options_of(passes=3, hold_out=0), NUMBERS, width=12)
     assert found.run.status == "interrupted"
     np.testing.assert_array_equal(found.trainer.learner.weights(), wanted.trainer.learner.weights())
-    assert wait_until(lambda: "executing" not in sum(client.run(states).values(), []))  # no result is wanted
+    assert wait_until(
+        lambda: "executing" not in {state for own in client.run(states).values() for state in own}
+    )  # no result is wanted
     go(held)
     assert wait_until(lambda: not any(client.run(states).values()))
     assert not any(name.endswith("end") for one in held for name in os.listdir(one.folder))  # they ended early
