@@ -22,8 +22,9 @@ from lineal.online import interactions
 from lineal.online.fit import array_blocks, fit_online
 from lineal.online.from_files import FileLearner, Labels
 from lineal.online.learner_rows import array_rows
+from lineal.online.on_threads import OnThreads
 from lineal.online.options import TUNE, OnlineOptions
-from lineal.online.parallel import OnThreads, learn_together
+from lineal.online.parallel import learn_together
 from lineal.online.trainer import CLASSES, NUMBERS, SETS, Trainer
 from lineal.problem.labels import check_present, find_classes, label_sets
 from lineal.problem.progress import ProgressiveLines

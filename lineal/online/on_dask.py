@@ -16,8 +16,8 @@ from distributed import Client, Future
 
 from lineal.engine.dask.tasks import Task, Tasks, is_wanted
 from lineal.online.history import Report, together
+from lineal.online.learner_pass import Answer, Job, LearnerRows, Outcome, Show, Watch, learn
 from lineal.online.learner_rows import PartitionRows
-from lineal.online.parallel import Answer, Job, LearnerRows, Outcome, Show, Watch, learn
 from lineal.online.trainer import Trainer
 
 

@@ -1,9 +1,9 @@
 """Several learners share the rows, and are averaged after every pass (Agarwal, Chapelle, Dudík & Langford 2014).
 
 In a pass, every learner goes over its own rows by itself, as a single learner would, from the average of the pass
-before. So a learner's work is a pure function of that average and of its rows (`learn`), and it does not matter where
-and when it is done: on threads of this process, on workers of a cluster, or twice because a worker was lost. The number
-of learners determines the result, not the number of threads or workers. A learner whose rows end early waits.
+before. So a learner's work is a pure function of that average and of its rows (`learner_pass.py`). It does not matter
+where and when it is done: on threads of this process, on workers of a cluster, or twice because a worker was lost. The
+number of learners determines the result, not the number of threads or workers. A learner whose rows end early waits.
 
 After the pass, the weights are averaged (`lineal.online.average`), and losses and counts are added up: those of the
 progressive loss, and those of the rows that each learner holds out to decide which pass is the best.
@@ -18,258 +18,22 @@ there are several passes, the best one so far. From every learner, its slots in 
 from __future__ import annotations
 
 import math
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from lineal.core import threads
 from lineal.errors import CheckpointError, DataError
 from lineal.online.average import average
 from lineal.online.fit import LIMITS, message_of, nan_last
 from lineal.online.history import Report, lines, together
+from lineal.online.learner_pass import Job, Outcome, Place
 from lineal.online.options import RATES, TUNE, OnlineOptions
-from lineal.online.row_digest import RowDigest
 from lineal.online.state import LOSS, PASS_EXAMPLES, WEIGHT
-from lineal.online.trainer import Block, Trainer
+from lineal.online.trainer import Trainer
 from lineal.problem.checkpoint import MISFITS, Saved, checkpoint_of
 from lineal.problem.loop_state import LoopState
 from lineal.problem.progress import ProgressiveLines
 from lineal.problem.solution import Run
-
-
-class LearnerRows(Protocol):
-    """The rows of one learner. It can be pickled if learners are elsewhere."""
-
-    @property
-    def bad_lines(self) -> int:
-        """Number of malformed lines that the last pass skipped."""
-        ...
-
-    def count(self) -> int | None:
-        """Number of rows, if epochs need it and it is known without a pass."""
-        ...
-
-    def blocks(self) -> Iterator[Block]:
-        """The rows, in order."""
-        ...
-
-
-@dataclass(frozen=True)
-class Job:
-    """What every learner does in a pass.
-
-    rates : the rates that are tried, each by a trainer of its own.
-    period : every `period`-th row is held out; 0 for none.
-    n_examples : examples of the first pass, as far as epochs need to know; None in the first pass.
-    seconds : the learner stops after this many.
-    is_noted : whether the rows are to be recognised when they are read again.
-    """
-
-    options: OnlineOptions
-    kind: str
-    classes: Any
-    width: int
-    n_learners: int
-    rates: tuple[float, ...]
-    period: int
-    n_examples: int | None = None
-    seconds: float | None = None
-    is_noted: bool = False
-
-    def trainer(self, rate: float, n_examples: int | None) -> Trainer:
-        """A new trainer."""
-        return Trainer(replace(self.options, rate=rate), self.kind, self.classes, n_examples, self.width)
-
-
-class Outcome(NamedTuple):
-    """What a learner has learned in a pass: states and reports of its trainers, one for every rate, and about its rows.
-
-    digest : which rows these were (`RowDigest`).
-    is_late : whether the time was over.
-    """
-
-    states: list[dict[str, Any]]
-    reports: list[list[Report]]
-    n_examples: int | None
-    bad_lines: int
-    digest: dict[str, Any]
-    is_late: bool
-
-
-class Answer(NamedTuple):
-    """Outcomes of all learners; None for one that has not begun before an interrupt."""
-
-    outcomes: list[Outcome | None]
-    is_interrupted: bool = False
-
-
-#: Shows reports of all learners together; called with all of those in the pass so far.
-Show = Callable[[list[Report]], None]
-
-
-class Place(Protocol):
-    """Where learners are, with their rows."""
-
-    @property
-    def n_learners(self) -> int:
-        """Number of learners."""
-        ...
-
-    def run(self, job: Job, state: dict[str, Any] | None, show: Show) -> Answer:
-        """Let every learner do a pass from the same state; None for the first pass."""
-        ...
-
-
-class Watch:
-    """Tells a learner whether to go on; on a worker of a cluster, nobody else does."""
-
-    def __init__(self) -> None:
-        self.begin = time.monotonic()
-
-    def is_over(self, seconds: float | None) -> bool:
-        """Whether more than this time has passed."""
-        return seconds is not None and time.monotonic() - self.begin > seconds
-
-    def goes_on(self, number: int, trainers: Sequence[Trainer]) -> bool:
-        """Called by a learner after every block."""
-        return True
-
-    def interrupt(self) -> bool:
-        """Called by a learner that the user has interrupted; returns whether what it has learned is wanted."""
-        return False
-
-
-def learn(job: Job, number: int, rows: LearnerRows, state: dict[str, Any] | None, watch: Watch) -> Outcome:
-    """One pass of one learner over its rows: a pure function of them and the state."""
-    n_examples = rows.count() if state is None else job.n_examples
-    trainers = [job.trainer(rate, n_examples) for rate in job.rates]
-    for trainer in trainers:
-        if state is not None:
-            trainer.restore(state)
-        trainer.learner.part(has_counts=number == 0)
-        trainer.rows = trainer.rows if number == 0 else 0
-        trainer.learner.start_pass(job.period)
-    digest, is_late = RowDigest(), False
-    try:
-        with closing(rows.blocks()) as blocks:  # type: ignore[type-var]
-            for block in blocks:
-                for trainer in trainers:
-                    trainer.feed(block)
-                if job.is_noted:
-                    digest.add(block.X, block.y, block.weights)
-                min(trainers, key=lambda trainer: nan_last(trainer.loss())).check_finite()
-                is_late = watch.is_over(job.seconds)
-                if is_late or not watch.goes_on(number, trainers):
-                    break
-    except KeyboardInterrupt:
-        if not watch.interrupt():
-            raise
-    except DataError as error:
-        if type(error) is not DataError or job.n_learners == 1:  # a ParseError names the file and the line
-            raise
-        raise DataError(f"learner {number + 1} of {job.n_learners}: {error}") from error
-    for trainer in trainers:
-        trainer.learner.report_rest()
-    reports = [trainer.learner.reports for trainer in trainers]
-    states = [trainer.loop_state() for trainer in trainers]
-    return Outcome(states, reports, n_examples, rows.bad_lines, digest.loop_state(), is_late)
-
-
-# --- on threads
-
-
-class OnThreads:
-    """Learners on up to `jobs` threads of this process."""
-
-    def __init__(self, rows: Sequence[LearnerRows], jobs: int) -> None:
-        self.rows, self.jobs = list(rows), jobs
-
-    @property
-    def n_learners(self) -> int:
-        """Number of learners."""
-        return len(self.rows)
-
-    def run(self, job: Job, state: dict[str, Any] | None, show: Show) -> Answer:
-        """Let every learner do a pass. After an interrupt, all of them end with the blocks that they have begun."""
-        watch = _SharedWatch(len(self.rows), show)
-        try:
-            threads.run([partial(self._run_one, job, n, state, watch) for n in range(len(self.rows))], self.jobs)
-        except KeyboardInterrupt:  # while this thread waited for the others
-            watch.interrupt()
-            watch.wait()
-        return Answer(watch.outcomes, watch.is_interrupted)
-
-    def _run_one(self, job: Job, number: int, state: dict[str, Any] | None, watch: _SharedWatch) -> None:
-        if not watch.enter():
-            return
-        try:
-            watch.outcomes[number] = learn(job, number, self.rows[number], state, watch)
-            watch.note(number, watch.outcomes[number].reports[0], True)
-        except BaseException:
-            watch.stop()
-            raise
-        finally:
-            watch.leave()
-
-
-class _SharedWatch(Watch):
-    """What learners in this process tell each other: that all should stop, and what they have reported."""
-
-    def __init__(self, count: int, show: Show) -> None:
-        super().__init__()
-        self.outcomes: list[Any] = [None] * count
-        self.is_interrupted = False
-        self._show = show
-        self._reports: list[list[Report]] = [[] for _ in range(count)]
-        self._has_ended = [False] * count
-        self._is_stopped, self._running = False, 0
-        self._changed = threading.Condition()
-
-    def enter(self) -> bool:
-        """Begin to learn; False if that is no longer wanted."""
-        with self._changed:
-            self._running += not self._is_stopped
-            return not self._is_stopped
-
-    def leave(self) -> None:
-        """Note that a learner has ended."""
-        with self._changed:
-            self._running -= 1
-            self._changed.notify_all()
-
-    def wait(self) -> None:
-        """Wait until no learner is learning."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._running == 0)
-
-    def stop(self) -> None:
-        """Let all learners end after their block."""
-        self._is_stopped = True
-
-    def interrupt(self) -> bool:
-        """Let all learners end after their block; what they have learned is wanted."""
-        self.is_interrupted = True
-        self.stop()
-        return True
-
-    def goes_on(self, number: int, trainers: Sequence[Trainer]) -> bool:
-        """Take note of the reports of a learner, and tell it whether to go on."""
-        self.note(number, trainers[0].learner.reports, False)
-        return not self._is_stopped
-
-    def note(self, number: int, reports: list[Report], has_ended: bool) -> None:
-        """Take note of the reports of a learner, and show those that all have made."""
-        with self._changed:
-            if len(reports) > len(self._reports[number]) or has_ended:
-                self._reports[number], self._has_ended[number] = list(reports), has_ended
-                self._show(together(self._reports, self._has_ended))
-
-
-# --- all passes
 
 
 class Learned(NamedTuple):

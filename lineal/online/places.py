@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from lineal.core.threads import thread_count
+from lineal.online.learner_pass import LearnerRows, Place
+from lineal.online.on_threads import OnThreads
 from lineal.online.options import OnlineOptions
-from lineal.online.parallel import LearnerRows, OnThreads, Place
 from lineal.problem.progress import print_line
 
 

@@ -20,8 +20,9 @@ from lineal.data.binary.layout import write_layout
 from lineal.data.dataset import Dataset
 from lineal.errors import ClusterError, DataError, OptionError
 from lineal.online.learner_rows import ArrayRows, PartitionRows, array_rows
+from lineal.online.on_threads import OnThreads
 from lineal.online.options import OnlineOptions
-from lineal.online.parallel import OnThreads, learn_together
+from lineal.online.parallel import learn_together
 from lineal.online.trainer import CLASSES, NUMBERS
 
 distributed = pytest.importorskip("distributed")

@@ -17,9 +17,11 @@ from lineal.data.dataset import Dataset
 from lineal.errors import CheckpointError, DataError, OptionError
 from lineal.online.average import average
 from lineal.online.fit import array_blocks
+from lineal.online.learner_pass import Answer, Job, Watch, learn
 from lineal.online.learner_rows import ArrayRows, array_rows
+from lineal.online.on_threads import OnThreads
 from lineal.online.options import OnlineOptions
-from lineal.online.parallel import Answer, Job, OnThreads, Watch, learn, learn_together
+from lineal.online.parallel import learn_together
 from lineal.online.trainer import CLASSES, NUMBERS, SETS, Trainer
 
 N = 240
@@ -266,9 +268,9 @@ def test_an_interrupt_while_this_thread_waits_for_others(monkeypatch):
         in_helper.wait()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("lineal.online.parallel.threads.run", interrupted)
+    monkeypatch.setattr("lineal.online.on_threads.threads.run", interrupted)
     answer = OnThreads(parts, 2).run(Job(options_of(), NUMBERS, None, 12, 2, (0.5,), 0), None, lambda reports: None)
-    monkeypatch.setattr("lineal.online.parallel.threads.run", run)
+    monkeypatch.setattr("lineal.online.on_threads.threads.run", run)
     assert answer.is_interrupted
     assert answer.outcomes[0] is None
     assert answer.outcomes[1].states[0]["rows"] == 48  # the block that it had begun
