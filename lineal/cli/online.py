@@ -73,6 +73,8 @@ def train_online(request: Request, options: OnlineOptions, reading: dict[str, An
     labels = Labels(
         request.is_number, request.has_sets, None if request.classes is None else parse_labels(request.classes)
     )
+    if options.engine == "dask" and options.learners == 1:
+        say("note: one learner uses one worker: --learners is the number of learners that share the rows")
     start = None if request.resume is None else _load_online(request.resume)
     learner = FileLearner(request.data, options, reading, labels, start)
     if start is None:
@@ -138,6 +140,7 @@ def _result(request: Request, model: OnlineModel, trainer: Trainer, run: Run, ro
         "progressive_loss": last.get("average_loss"),
         "held_out_loss": last.get("held_out_loss"),
         "passes": max(1, learner.passes),
+        "learners": int(learner.options.learners),
         "rate": learner.options.rate,
         "parents": len(learner.parents),
         "bad_lines": rows.bad_lines,
@@ -158,7 +161,8 @@ def _show(result: dict[str, Any], as_json: bool, history: list[dict[str, float]]
     if as_json:
         show.as_json(result | {"history": history})
         return
-    hidden = ("message", "bad_lines", "seconds", "held_out_loss" if result["passes"] == 1 else "")
+    hidden = ["message", "bad_lines", "seconds"]
+    hidden += [name for name, only in (("held_out_loss", "passes"), ("learners", "learners")) if result[only] == 1]
     entries = {name: value for name, value in result.items() if name not in hidden}
     entries["seconds"] = seconds_text(result["seconds"])
     show.pairs("lineal train --online", entries)

@@ -110,10 +110,12 @@ def train(
     Ctrl-C ends the training early: the best model so far is saved, and the exit code is 130.
     """
     shown = sys.stderr.isatty() if verbose is None else verbose
-    if model_type in ("linear", "least_squares") and not online:
+    if online or model_type == "online":
+        online_learning = engine_of(online_learning, cluster)
+    elif model_type in ("linear", "least_squares"):
         training, least_squares = (engine_of(values, cluster) for values in (training, least_squares))
     elif cluster:
-        raise OptionError(f"{flag_of(next(iter(cluster)))} is for --model-type linear and least_squares")
+        raise OptionError(f"{flag_of(next(iter(cluster)))} is for --model-type linear and least_squares, and --online")
     given = {"linear": training, "least_squares": least_squares, "stagewise": stagewise, "online": online_learning}
     if online and model_type not in ("linear", "online"):
         raise OptionError(f"--online and --model-type {model_type} exclude each other: give one of them")
@@ -125,7 +127,8 @@ def train(
 
         request = Request(data, model, validate, history, plot, regression, label_sets, classes, resume, verbose, json)
         request.check(options, holdout, online_learning)
-        return train_online(request, options, reading)
+        with cluster_of(cluster):
+            return train_online(request, options, reading)
     for flag, wanted in (
         ("--regression", regression), ("--label-sets", label_sets), ("--classes", classes), ("--resume", resume),
     ):  # fmt: skip

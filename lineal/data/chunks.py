@@ -121,22 +121,31 @@ def count_lines(data: np.ndarray) -> int:
     return sum(int(np.count_nonzero(data[start : start + COUNT_STEP] == NEWLINE)) for start in steps)
 
 
-def line_count(path: str) -> int | None:
-    """Number of lines of a plain file; None if it is compressed."""
+def line_count(path: str, start: int = 0, stop: int | None = None) -> int | None:
+    """Number of lines of a plain file, or of its bytes from `start` to `stop`; None if it is compressed."""
     file = PlainFile(path)
-    return None if compression_of(file.bytes_at(0, min(4, file.size))) is not None else _lines_before(file, file.size)
+    if compression_of(file.bytes_at(0, min(4, file.size))) is not None:
+        return None
+    return _lines_before(file, file.size if stop is None else stop, start)
 
 
-def line_chunks(path: str, chunk_bytes: int) -> Iterator[Chunk]:
+def line_start(file: PlainFile, place: int) -> int:
+    """The first byte at `place` or after it with which a line begins; the size of the file if there is none."""
+    return 0 if place == 0 else _line_end(file, place - 1, place - 1) or file.size
+
+
+def line_chunks(path: str, chunk_bytes: int, start: int = 0, stop: int | None = None) -> Iterator[Chunk]:
     """The lines of a file in chunks of about `chunk_bytes`, cut at line ends; the chunks of a plain file stay on disk.
 
     A missing last newline is added, a byte order mark is left out. A line of `MAX_LINE_BYTES` is a ParseError.
+    Of a plain file, the lines can be those from byte `start` to byte `stop`, where lines begin.
     """
     if path != STDIN and os.path.isfile(path):  # opening a pipe to look at it would break it
         file = PlainFile(path)
         head = file.bytes_at(0, min(4, file.size))
         if compression_of(head) is None:
-            yield from _file_chunks(file, len(BYTE_ORDER_MARK) if head[:3] == BYTE_ORDER_MARK else 0, chunk_bytes)
+            begin = max(start, len(BYTE_ORDER_MARK) if head[:3] == BYTE_ORDER_MARK else 0)
+            yield from _file_chunks(file, begin, file.size if stop is None else stop, chunk_bytes)
             return
     from lineal.data.byte_stream import open_bytes
 
@@ -144,9 +153,9 @@ def line_chunks(path: str, chunk_bytes: int) -> Iterator[Chunk]:
         yield from _stream_chunks(display_name(path), stream, chunk_bytes)
 
 
-def _file_chunks(file: PlainFile, start: int, chunk_bytes: int) -> Iterator[Chunk]:
-    while start < file.size:
-        stop = _line_end(file, start, start + chunk_bytes)
+def _file_chunks(file: PlainFile, start: int, last: int, chunk_bytes: int) -> Iterator[Chunk]:
+    while start < last:
+        stop = _line_end(file, start, min(start + chunk_bytes, last))
         if stop is None:
             if file.size - start >= MAX_LINE_BYTES:
                 raise _overlong(file.path, 1 + _lines_before(file, start))
@@ -177,13 +186,13 @@ def _line_end(file: PlainFile, start: int, stop: int) -> int | None:
     return None
 
 
-def _lines_before(file: PlainFile, stop: int) -> int:
-    """Number of newlines before the position `stop`."""
-    buffer = np.empty(min(COUNT_STEP, stop), np.uint8)
+def _lines_before(file: PlainFile, stop: int, start: int = 0) -> int:
+    """Number of newlines before the position `stop`, from `start` on."""
+    buffer = np.empty(min(COUNT_STEP, stop - start), np.uint8)
     total = 0
-    for start in range(0, stop, COUNT_STEP):
-        part = buffer[: min(COUNT_STEP, stop - start)]
-        file.read_into(part, start)
+    for place in range(start, stop, COUNT_STEP):
+        part = buffer[: min(COUNT_STEP, stop - place)]
+        file.read_into(part, place)
         total += count_lines(part)
     return total
 

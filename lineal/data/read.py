@@ -16,6 +16,7 @@ from lineal.core.inputs import MAX_FEATURES
 from lineal.data import formats
 from lineal.data.dataset import Dataset, check_finite
 from lineal.data.options import ReadOptions
+from lineal.data.parts import Part, Piece, pieces_of, whole_files
 from lineal.data.schema import Schema
 from lineal.data.source import STDIN, Path, Unchanged, cannot_read, display_name, expand
 from lineal.errors import DataError, OptionError, unknown_value
@@ -52,6 +53,7 @@ class Plan(NamedTuple):
     """How some files are read: their format ("layout" for converted files), the checked options, the schema to follow.
 
     `wanted` is the schema that the caller gave, which may want only some of the columns that the reader makes.
+    `part` is the part of the files that is read, and `pieces` are what belongs to it.
     """
 
     format: str
@@ -59,6 +61,8 @@ class Plan(NamedTuple):
     options: ReadOptions
     schema: Schema | None
     wanted: Schema | None
+    pieces: list[Piece]
+    part: Part | None = None
 
     @property
     def reader(self) -> Reader:
@@ -74,6 +78,11 @@ class Plan(NamedTuple):
     def shown(self) -> str:
         """What messages call the files where rows are counted over all of them."""
         return display_name(self.paths[0]) if len(self.paths) == 1 else f"{self.paths[0]} … {self.paths[-1]}"
+
+    def cut(self, part: Part) -> Plan:
+        """How a part of the files is read."""
+        pieces = pieces_of(self.paths, self.format, part)
+        return self._replace(paths=[piece.path for piece in pieces], pieces=pieces, part=part)
 
     def no_rows(self) -> DataError:
         """The error for files without any row."""
@@ -181,7 +190,7 @@ def make_plan(
         if schema.format == "array" and kind in ("svmlight", "vw"):
             options, followed = replace(options, n_features=schema.n_features), None
     options = replace(options, format="arrow" if kind == "layout" else kind)
-    return Plan(kind, paths, options, followed, schema)
+    return Plan(kind, paths, options, followed, schema, whole_files(paths))
 
 
 def check_options(given: dict[str, Any]) -> ReadOptions:

@@ -44,6 +44,15 @@ def changed(path: str) -> DataError:
     return DataError(f"{path} changed while it was read: wait until nothing writes to it, and read it again")
 
 
+def size_and_time(path: str) -> tuple[int, int]:
+    """Size of a file and time of its last change, by which another process recognises it."""
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise cannot_read(path, error) from error
+    return status.st_size, status.st_mtime_ns
+
+
 def is_path(X: Any) -> bool:
     """Whether X names files: a path, or a list of paths."""
     paths = X if isinstance(X, list | tuple) and X else (X,)

@@ -30,6 +30,7 @@ from lineal.data.byte_stream import pipes_end
 from lineal.data.chunks import line_count
 from lineal.data.dataset import Dataset, check_finite, csr_of_parts
 from lineal.data.options import ReadOptions
+from lineal.data.parts import Part, Piece, check_cut, pieces_of, whole_files
 from lineal.data.read import Plan, make_plan, unchanged_blocks
 from lineal.data.schema import Schema
 from lineal.data.source import Path, display_name, expand
@@ -81,6 +82,7 @@ def stream(
     namespaces: Sequence[str] = (),
     merge: bool = False,
     class_names: Sequence[float] | None = None,
+    part: Part | None = None,
 ) -> Iterator[Dataset]:
     """Blocks of rows, in order, made on another thread while the caller learns from earlier ones.
 
@@ -98,12 +100,12 @@ def stream(
         one. A warning at the end names those that never occurred.
     merge : sort the features of each row of svmlight and VW text by column, and sum those that share a column.
     class_names : the numbers that can be labels if lines of text have several; y is then an indicator matrix.
+    part : read only this part of the files (see `lineal.data.parts`), which may have no rows; needs a schema.
     """
     choices = StreamChoices(tuple(namespaces), merge)
-    given = {one.name: value for one in fields(ReadOptions) if (value := getattr(options, one.name)) is not None}
-    given = {name: value for name, value in given.items() if value != getattr(_DEFAULTS, name)}
-    given = {"block_bytes": BLOCK_BYTES, "n_jobs": max(1, available_cores() - 1), **given, "dtype": "float32"}
-    plan = make_plan(path, schema, given, streamed=True)
+    plan = _plan(path, options, schema)
+    if part is not None:
+        plan = plan.cut(part)
     if plan.format in ("svmlight", "vw"):
         from lineal.data.text.one_pass import text_blocks
 
@@ -112,16 +114,32 @@ def stream(
         if class_names is not None:
             raise OptionError("class_names are for svmlight and VW text: other formats have their own labels")
         blocks = _narrow_blocks(plan, choices)
-    return _ahead(unchanged_blocks(blocks, plan), choices, display_name(plan.paths[0]))
+    return _ahead(unchanged_blocks(blocks, plan), choices, plan)
 
 
-def _ahead(blocks: Iterator[Dataset], choices: StreamChoices, name: str) -> Iterator[Dataset]:
+def check_parts(path: Path | Sequence[Path], options: ReadOptions, schema: Schema | None, count: int) -> None:
+    """Refuse files that cannot be streamed in so many parts."""
+    plan = _plan(path, options, schema)
+    check_cut(plan.paths, plan.format, count)
+
+
+def _plan(path: Path | Sequence[Path], options: ReadOptions, schema: Schema | None) -> Plan:
+    given = {one.name: value for one in fields(ReadOptions) if (value := getattr(options, one.name)) is not None}
+    given = {name: value for name, value in given.items() if value != getattr(_DEFAULTS, name)}
+    given = {"block_bytes": BLOCK_BYTES, "n_jobs": max(1, available_cores() - 1), **given, "dtype": "float32"}
+    return make_plan(path, schema, given, streamed=True)
+
+
+def _ahead(blocks: Iterator[Dataset], choices: StreamChoices, plan: Plan) -> Iterator[Dataset]:
     try:
         with closing(ahead(blocks, DEPTH, pipes_end.set)) as ready:  # type: ignore[type-var]
             yield from ready
     finally:
         pipes_end.clear()
-    choices.warn(name)
+    if plan.part is None:
+        choices.warn(display_name(plan.paths[0]))
+    elif plan.part.number == 0 and plan.paths:  # the others may have them, but one warning is enough
+        choices.warn(f"the first of {plan.part.n_parts} parts of {plan.paths[0]}")
 
 
 def _narrow_blocks(plan: Plan, choices: StreamChoices) -> Iterator[Dataset]:
@@ -142,7 +160,7 @@ def _narrow_blocks(plan: Plan, choices: StreamChoices) -> Iterator[Dataset]:
             block = replace(block, y=None, weights=None, class_names=None)
         yield replace(block, X=X, kinds=None if kinds is None else kinds[X.indices])
         del whole, block, X
-    if row == 0:
+    if row == 0 and plan.part is None:
         raise plan.no_rows()
 
 
@@ -150,21 +168,29 @@ def _whole_blocks(plan: Plan) -> Iterator[Dataset]:
     if plan.is_layout:
         from lineal.data.binary.layout import stream_blocks
 
-        return stream_blocks(plan.paths, plan.options, plan.schema)
+        return stream_blocks(plan.pieces, plan.options, plan.schema)
     return plan.reader.read_blocks(plan.paths, plan.options, plan.schema)
 
 
 def _narrow_rows(X: Any) -> Any:
-    """Rows as a float32 csr_array in memory of its own: a map is read here, ahead of the learner."""
+    """Rows as a float32 csr_array in memory of its own: a map is read here, ahead of the learner. May be X itself."""
     with np.errstate(over="ignore"):  # infinities are found, and named, afterwards
         if sparse.issparse(X):
-            columns, values = X.indices.astype(np.int32), X.data.astype(np.float32)
-            return csr_of_parts(values, columns, X.indptr.astype(np.int32), X.shape)
+            columns, values = _owned(X.indices, np.int32), _owned(X.data, np.float32)
+            return csr_of_parts(values, columns, _owned(X.indptr, np.int32), X.shape)
         kept = X != 0
         indptr = np.zeros(len(X) + 1, np.int32)
         np.cumsum(np.count_nonzero(kept, axis=1), out=indptr[1:])
         columns = np.broadcast_to(np.arange(X.shape[1], dtype=np.int32), X.shape)[kept]
-        return csr_of_parts(X[kept].astype(np.float32), columns, indptr, X.shape)
+        return csr_of_parts(X[kept].astype(np.float32, copy=False), columns, indptr, X.shape)
+
+
+def _owned(array: np.ndarray, dtype: Any) -> np.ndarray:
+    """The numbers in memory of their own, which can be written to: kernels are compiled for one type of arrays."""
+    if array.dtype != dtype or not array.flags.owndata:
+        return array.astype(dtype)
+    array.flags.writeable = True
+    return array
 
 
 def _kinds_of_columns(block: Dataset, choices: StreamChoices) -> np.ndarray:
@@ -207,19 +233,30 @@ def has_fixed_columns(path: Path | Sequence[Path], format: str = "auto") -> bool
     return kind in ("npy", "npz")
 
 
-def count_rows(path: Path | Sequence[Path], format: str, schema: Schema) -> int | None:
-    """The number of rows of files, without parsing them; None if only reading them would tell."""
+def count_rows(path: Path | Sequence[Path], format: str, schema: Schema, part: Part | None = None) -> int | None:
+    """The number of rows of files, or of a part of them, without parsing; None if only reading them would tell."""
     paths = expand(path)
     if not all(map(os.path.isfile, paths)):
         return None
-    counts = [_count_rows(one, formats.format_of(one) if format == "auto" else format, schema) or 0 for one in paths]
+    kinds = {one: formats.format_of(one) if format == "auto" else format for one in paths}
+    pieces = whole_files(paths) if part is None else pieces_of(paths, _cut_as(kinds[paths[0]], paths), part)
+    counts = [_count_rows(piece, kinds[piece.path], schema) or 0 for piece in pieces]
     return sum(counts) if all(counts) else None
 
 
-def _count_rows(path: str, kind: str, schema: Schema) -> int | None:
+def _cut_as(kind: str, paths: list[str]) -> str:
+    from lineal.data.binary.layout import is_layout
+
+    return "layout" if kind == "arrow" and all(map(is_layout, paths)) else kind
+
+
+def _count_rows(piece: Piece, kind: str, schema: Schema) -> int | None:
+    path, start, stop = piece
     if kind in ("npy", "npz"):
         return None
     if kind in ("parquet", "arrow"):
+        if stop is not None:
+            return stop - start
         from pyarrow import ArrowException
         from pyarrow.dataset import dataset
 
@@ -227,5 +264,5 @@ def _count_rows(path: str, kind: str, schema: Schema) -> int | None:
             return int(dataset(path, format=kind).count_rows())
         except (ArrowException, OSError):  # compressed, or not a regular file of that kind
             return None
-    lines = line_count(path)
+    lines = line_count(path, start, stop)
     return lines if lines is None else lines - bool(schema.settings.get("header") and kind in formats.CSV_LIKE)

@@ -42,9 +42,10 @@ def rows_of(
             raise OptionError(f"engine={engine!r} cannot read Dask collections: leave it out")
         if memory_budget is not None:
             raise OptionError(f"memory_budget={memory_budget!r} is for files: set memory_limit of the Dask workers")
+        from lineal.engine.dask.cluster import client_in_use
         from lineal.engine.dask.collections import source_of
 
-        return source_of(_client(), X, y, sample_weight, offsets)
+        return source_of(client_in_use(), X, y, sample_weight, offsets)
     if engine not in ("auto", "local"):
         wanted = "the path of a converted file" if engine == "file" else "a Dask collection or the path of a file"
         raise OptionError(f"engine={engine!r} needs {wanted}, and X is a {type(X).__name__}: use engine='auto'")
@@ -70,28 +71,13 @@ def _of_files(
     if refused:
         raise OptionError(f"{refused[0]}={reading[refused[0]]!r} has no meaning for converted files in place")
     if kind == "dask":
+        from lineal.engine.dask.cluster import client_in_use
         from lineal.engine.dask.files import source_of_files
 
-        return source_of_files(_client(), paths)
+        return source_of_files(client_in_use(), paths)
     from lineal.engine.file import FileSource
 
     return FileSource(paths, None if memory_budget is None else parse_size(memory_budget))
-
-
-def _client() -> Any:
-    """The Dask client that is active in this process."""
-    from lineal.engine.dask.cluster import active_client, check_workers, distributed, make_room_for_tasks
-
-    distributed()
-    client = active_client()
-    if client is None:
-        raise OptionError(
-            "there is no active Dask client: create one with distributed.Client(...) and keep it open (on the command "
-            "line: --workers N, or --scheduler ADDRESS)"
-        )
-    make_room_for_tasks()
-    check_workers(client)
-    return client
 
 
 def _engine_for(paths: list[str], memory_budget: Any) -> str:
@@ -100,10 +86,10 @@ def _engine_for(paths: list[str], memory_budget: Any) -> str:
         return "file"
     if not _are_converted(paths):
         return "local"
-    if "distributed" in sys.modules:
-        from lineal.engine.dask.cluster import active_client, is_in_task
+    if "distributed" in sys.modules:  # Dask is not imported for this
+        from lineal.engine.dask.cluster import is_client_active
 
-        if active_client() is not None and not is_in_task():
+        if is_client_active():
             return "dask"
     available = available_memory()
     size = sum(os.path.getsize(path) for path in paths)

@@ -12,17 +12,23 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from lineal.core.inputs import Checked
+from lineal.core.inputs import Checked, is_lazy
+from lineal.core.threads import thread_count
 from lineal.data.source import expand, is_path
 from lineal.errors import DataError, OptionError
 from lineal.models.estimator import ModelClassifier, column_names
+from lineal.models.lazy import lazily
 from lineal.online import interactions
 from lineal.online.fit import array_blocks, fit_online
 from lineal.online.from_files import FileLearner, Labels
+from lineal.online.learner_rows import array_rows
+from lineal.online.on_threads import OnThreads
 from lineal.online.options import TUNE, OnlineOptions
+from lineal.online.parallel import learn_together
 from lineal.online.trainer import CLASSES, NUMBERS, SETS, Trainer
 from lineal.problem.labels import check_present, find_classes, label_sets
 from lineal.problem.progress import ProgressiveLines
+from lineal.problem.solution import Run
 from lineal.problem.validation import ScoresChecked, validated, validated_weights
 from lineal.system.options import describe
 
@@ -73,6 +79,8 @@ class _Online(BaseEstimator):
         schedule: str = "auto",
         caution: float = 0.3,
         max_time: float | None = None,
+        learners: int = 1,
+        engine: str = "auto",
         n_jobs: int | None = None,
         theorem: bool = False,
         verbose: int = 0,
@@ -103,6 +111,8 @@ class _Online(BaseEstimator):
         self.schedule = schedule
         self.caution = caution
         self.max_time = max_time
+        self.learners = learners
+        self.engine = engine
         self.n_jobs = n_jobs
         self.theorem = theorem
         self.verbose = verbose
@@ -123,15 +133,45 @@ class _Online(BaseEstimator):
 
     def _learn_all(self, X: Any, y: Any, weights: Any, kind: str, classes: Any) -> Any:
         options = self._parameters()
+        if options.engine == "dask":
+            raise OptionError(
+                f"engine='dask' needs a Dask collection or the path of a file, and X is a {type(X).__name__}: use "
+                "engine='auto'"
+            )
         kinds = self._kinds(options, X.shape[1])
-        trainer, run = fit_online(
-            lambda: array_blocks(X, y, weights, kinds), options, kind, classes=classes, n_examples=X.shape[0],
-            width=X.shape[1],
-        )  # fmt: skip
+        if options.learners > 1:
+            place = OnThreads(array_rows(X, y, weights, kinds, options.learners), thread_count(options.n_jobs))
+            trainer, run, _ = learn_together(place, options, kind, classes=classes, width=X.shape[1])
+        else:
+            trainer, run = fit_online(
+                lambda: array_blocks(X, y, weights, kinds), options, kind, classes=classes, n_examples=X.shape[0],
+                width=X.shape[1],
+            )  # fmt: skip
+        self._hold_run(trainer, run, kinds)
+        return self
+
+    def _learn_partitions(self, X: Any, y: Any, sample_weight: Any, are_numbers: bool) -> Any:
+        """Learn from a Dask collection, on the workers that have its partitions."""
+        from lineal.online.partitions import Partitions
+
+        options = self._parameters()
+        partitions = Partitions.of(X, y, sample_weight, options, are_numbers)
+        kinds = self._kinds(options, partitions.width)
+        trainer, run, _ = learn_together(
+            partitions.place(kinds), options, partitions.kind, classes=partitions.classes, width=partitions.width
+        )
+        self.__dict__.pop("feature_names_in_", None)
+        if partitions.feature_names is not None:
+            self.feature_names_in_ = np.asarray(partitions.feature_names, dtype=object)
+        self.n_features_in_ = partitions.width
+        self._hold_run(trainer, run, kinds)
+        return self
+
+    def _hold_run(self, trainer: Trainer, run: Run, kinds: Any) -> None:
+        """Set the attributes of a fit, and warn if it ended early."""
         self._hold(trainer, run.history, run.status, kinds)
         if run.status != "converged":
-            warnings.warn(run.message, ConvergenceWarning, stacklevel=3)
-        return self
+            warnings.warn(run.message, ConvergenceWarning, stacklevel=4)
 
     def _learn_files(self, X: Any, y: Any, sample_weight: Any, are_numbers: bool) -> Any:
         """Learn from files as a stream, in constant memory."""
@@ -145,14 +185,14 @@ class _Online(BaseEstimator):
         if model.feature_names is not None:
             self.feature_names_in_ = np.asarray(model.feature_names, dtype=object)
         self.n_features_in_ = model.n_features
-        self._hold(trainer, run.history, run.status, None)
+        self._hold_run(trainer, run, None)
         self.model_ = model
-        if run.status != "converged":
-            warnings.warn(run.message, ConvergenceWarning, stacklevel=3)
         return self
 
     def _learn_more(self, X: Any, y: Any, weights: Any, kind: str, classes: Any) -> Any:
         options = self._parameters()
+        if options.learners > 1:
+            raise OptionError(f"learners={options.learners} with partial_fit: one learner learns; set learners=1")
         if options.rate == TUNE:
             raise OptionError("rate='tune' needs all rows at once: use fit, or set rate to a number")
         if options.passes > 1:
@@ -197,11 +237,13 @@ class OnlineClassifier(ModelClassifier, _Online):
         """Learn from X (n, d) and y (n,) or, for label sets, an (n, k) indicator matrix; weights are importances.
 
         X can also be a path, a glob or a list of files, which have the labels: they are read as a stream, in constant
-        memory. New classes may then appear at any time.
+        memory. New classes may then appear at any time. Or X, y and the weights are Dask collections.
         """
         self._trainer = None
         if is_path(X):
             return self._learn_files(X, y, sample_weight, are_numbers=False)
+        if is_lazy(X):
+            return self._learn_partitions(X, y, sample_weight, are_numbers=False)
         X, y, sample_weight = self._validated(X, y, sample_weight)
         y, kind = self._target(y)
         classes = np.arange(y.shape[1]) if kind == SETS else find_classes(y)[0]
@@ -245,11 +287,14 @@ class OnlineRegressor(ScoresChecked, RegressorMixin, _Online):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> OnlineRegressor:
         """Learn from X (n, d) and numbers y (n,).
 
-        X can also be a path, a glob or a list of files, which have the numbers: they are read as a stream.
+        X can also be a path, a glob or a list of files, which have the numbers: they are read as a stream. Or X, y and
+        the weights are Dask collections.
         """
         self._trainer = None
         if is_path(X):
             return self._learn_files(X, y, sample_weight, are_numbers=True)
+        if is_lazy(X):
+            return self._learn_partitions(X, y, sample_weight, are_numbers=True)
         X, y, sample_weight = self._validated(X, y, sample_weight)
         return self._learn_all(X, y, sample_weight, NUMBERS, None)
 
@@ -261,6 +306,8 @@ class OnlineRegressor(ScoresChecked, RegressorMixin, _Online):
     def predict(self, X: Any) -> np.ndarray:
         """Predicted numbers, (n,)."""
         check_is_fitted(self, "model_")
+        if is_lazy(X):
+            return lazily(self.model_, "predict", X)
         X = validated(self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32))
         return self.model_.predict(Checked(X))
 

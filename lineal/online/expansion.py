@@ -42,9 +42,13 @@ class Products(LoopState):
     ----------
     options : checked `OnlineOptions`.
     n_examples : examples of all passes together, for equal epochs; None if the number is not known.
+
+    Attributes
+    ----------
+    is_final : whether no more parents are chosen, as after several learners have put theirs together.
     """
 
-    state_names = ("epoch", "clashes", "cuts", "monomials", "named")
+    state_names = ("epoch", "is_final", "clashes", "cuts", "monomials", "named")
 
     def __init__(self, options: OnlineOptions, n_examples: int | None) -> None:
         if options.schedule in ("equal", "halving") and n_examples is None:
@@ -60,6 +64,7 @@ class Products(LoopState):
         is_adaptive = options.expansion == "adaptive"
         has_evidence = is_adaptive and (options.picky or options.heuristic == "ssm")
         self.epoch = 1
+        self.is_final = False
         self.origin: np.ndarray = np.zeros(self.slots if is_adaptive else 0, np.int64)
         self.clashes: np.ndarray = np.zeros(2, np.int64)
         self.cuts: np.ndarray = np.zeros(1, np.int64)
@@ -130,7 +135,7 @@ class Products(LoopState):
     def next_growth(self) -> int:
         """Number of examples after which monomials are added next; 0 if never."""
         o = self.options
-        if o.expansion != "adaptive":
+        if o.expansion != "adaptive" or self.is_final:
             return 0
         if o.schedule == "doubling" or (o.schedule == "auto" and self.n_examples is None):
             return FIRST_EPOCH << (self.epoch - 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -25,7 +25,7 @@ from lineal.problem.progress import ProgressiveLines
 from lineal.problem.solution import Run
 
 #: Options that may differ between a fit and its continuation.
-LIMITS = ("max_time", "n_jobs", "verbose")
+LIMITS = ("max_time", "engine", "n_jobs", "verbose")
 
 #: Rows of an array that are learned from between two looks at the clock.
 CHUNK_ROWS = 8192
@@ -71,7 +71,7 @@ def fit_online(
     trainer = passes.kept or trainer
     if checkpoint is not None and status == "converged":
         checkpoint.remove()
-    return trainer, Run(history, status, _message(status, trainer))
+    return trainer, Run(history, status, message_of(status, trainer))
 
 
 class _Passes(LoopState):
@@ -202,7 +202,7 @@ class _Passes(LoopState):
 
     def best_trainer(self) -> Trainer:
         """Trainer with the smallest progressive loss."""
-        return min(self.trainers, key=lambda trainer: _nan_last(trainer.loss()))
+        return min(self.trainers, key=lambda trainer: nan_last(trainer.loss()))
 
     def run(self, blocks: Iterable[Block]) -> None:
         """Do one pass; sets `is_over` if it was the last."""
@@ -247,20 +247,25 @@ class _Passes(LoopState):
             self.is_over = self.without_gain >= self.options.patience
 
 
-def _message(status: str, trainer: Trainer) -> str:
+def message_of(status: str, trainer: Trainer) -> str:
+    """How learning ended, for people."""
     learned, history = f"{trainer.learner.examples} examples learned", trainer.learner.history
     if history and history[-1]["average_loss"] is not None:
         learned += f", progressive loss {history[-1]['average_loss']:.6g}"
     return {"converged": learned, "max_time": f"max_time reached: {learned}"}.get(status, f"interrupted: {learned}")
 
 
-def array_blocks(X: Any, y: Any, weights: Any = None, column_kinds: Any = None) -> Iterable[Block]:
-    """The rows of arrays, `CHUNK_ROWS` at a time."""
+def array_blocks(
+    X: Any, y: Any, weights: Any = None, column_kinds: Any = None, start: int = 0, stop: int | None = None
+) -> Iterator[Block]:
+    """The rows of arrays, or those from `start` to `stop`, `CHUNK_ROWS` at a time."""
     X = summed(X) if sparse.issparse(X) else X
-    for first in range(0, X.shape[0], CHUNK_ROWS):
-        rows = slice(first, min(first + CHUNK_ROWS, X.shape[0]))
+    stop = X.shape[0] if stop is None else stop
+    for first in range(start, stop, CHUNK_ROWS):
+        rows = slice(first, min(first + CHUNK_ROWS, stop))
         yield Block(X[rows], y[rows], None if weights is None else weights[rows], column_kinds=column_kinds)
 
 
-def _nan_last(loss: float) -> float:
+def nan_last(loss: float) -> float:
+    """A loss by which trainers can be compared."""
     return math.inf if math.isnan(loss) else loss

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -9,15 +10,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lineal.core.threads import thread_count
 from lineal.data.dataset import Dataset
 from lineal.data.options import ReadOptions
+from lineal.data.parts import Part
 from lineal.data.schema import Schema
-from lineal.data.stream import count_rows, has_fixed_columns, stream
+from lineal.data.source import expand, size_and_time
+from lineal.data.stream import check_parts, count_rows, has_fixed_columns, stream
 from lineal.errors import DataError
 from lineal.online import interactions
 from lineal.online.fit import fit_online
+from lineal.online.learner_rows import FileRows
 from lineal.online.model import OnlineModel
 from lineal.online.options import OnlineOptions
+from lineal.online.parallel import learn_together
+from lineal.online.places import is_on_cluster, place_of
 from lineal.online.trainer import CLASSES, NUMBERS, SETS, Block, Trainer
 from lineal.problem.solution import Run
 
@@ -65,9 +72,10 @@ class FileLearner:
             self.options = replace(
                 model.learner.options, passes=1, hold_out=options.hold_out, patience=options.patience,
                 max_time=options.max_time, n_jobs=options.n_jobs, verbose=options.verbose,
-                checkpoint=options.checkpoint,
+                checkpoint=options.checkpoint, learners=1, engine="auto",
             )  # fmt: skip
             self.namespaces = model.namespaces
+        self._check_parts(None if model is None else model.schema)
         self._stream = self._open(None if model is None else model.schema)
         try:
             self.first = next(self._stream)
@@ -81,10 +89,15 @@ class FileLearner:
         """Learn in as many passes as the options say."""
         start = None if self.model is None else Trainer.of(self.model)
         kind, classes = (start.kind, start.classes) if start is not None else self._kind_and_classes()
-        trainer, run = fit_online(
-            self._blocks, self.options, kind, classes=classes, n_examples=self._count() if start is None else None,
-            width=int(self.first.X.shape[1]) if start is None else start.width, start=start,
-        )  # fmt: skip
+        width = int(self.first.X.shape[1]) if start is None else start.width
+        if self._is_shared:
+            place = place_of(self._rows(), self.options)
+            trainer, run, self.bad_lines = learn_together(place, self.options, kind, classes=classes, width=width)
+        else:
+            trainer, run = fit_online(
+                self._blocks, self.options, kind, classes=classes, n_examples=self._count() if start is None else None,
+                width=width, start=start,
+            )  # fmt: skip
         classes = _whole(trainer.classes)
         schema = _with_label_type(self.first.schema, trainer.kind, classes)
         model = trainer.model(run.status, feature_names=self.first.feature_names, schema=schema)
@@ -92,10 +105,45 @@ class FileLearner:
 
     def _open(self, schema: Schema | None) -> Iterator[Dataset]:
         return stream(
-            self.path, self.reading, schema, namespaces=self.namespaces,
-            merge=self.options.expansion is not None and not self.namespaces,
-            class_names=self.labels.classes if self.labels.are_sets else None,
+            self.path, self.reading, schema, namespaces=self.namespaces, merge=self._merges,
+            class_names=self._class_names,
         )  # fmt: skip
+
+    @property
+    def _merges(self) -> bool:
+        return self.options.expansion is not None and not self.namespaces
+
+    @property
+    def _class_names(self) -> list[Any] | None:
+        return self.labels.classes if self.labels.are_sets else None
+
+    # --- several learners
+
+    @property
+    def _is_shared(self) -> bool:
+        """Whether learners have parts of the files, or are elsewhere."""
+        return self.options.learners > 1 or is_on_cluster(self.options)
+
+    def _check_parts(self, schema: Schema | None) -> None:
+        """Refuse files that cannot be cut into as many parts as there are learners, before anything is read."""
+        if self._is_shared:
+            check_parts(self.path, self.reading, schema, self.options.learners)
+
+    def _rows(self) -> list[FileRows]:
+        """The part of the files that every learner reads; it shares the threads of this machine."""
+        self._stream.close()  # type: ignore[attr-defined]
+        options, reading, count = self.options, self.reading, int(self.options.learners)
+        paths = [os.path.abspath(path) for path in expand(self.path)]  # workers can have another working directory
+        states = [size_and_time(path) for path in paths]
+        if reading.n_jobs is None:
+            reading = replace(reading, n_jobs=max(1, thread_count(options.n_jobs) // count))
+        return [
+            FileRows(
+                paths, states, reading, self.first.schema, self.namespaces, self._merges, self._class_names,
+                Part(number, count), options.expansion == "adaptive" and options.schedule != "doubling",
+            )
+            for number in range(count)
+        ]  # fmt: skip
 
     def _kind_and_classes(self) -> tuple[str, Any]:
         """The kind of labels and the classes, as far as they are known from the first block."""

@@ -20,6 +20,7 @@ import numpy as np
 from lineal.errors import DataError, OptionError
 from lineal.online import loss as losses
 from lineal.online.expansion import Products, check_slots
+from lineal.online.history import Report
 from lineal.online.many_columns import learn_many_rows, score_many_rows
 from lineal.online.monomials import Scratch
 from lineal.online.one_column import learn_rows, score_rows
@@ -28,14 +29,10 @@ from lineal.online.parents import Parents
 from lineal.online.state import (
     ENTRIES,
     EXAMPLES,
-    HELD_LOSS,
-    HELD_WEIGHT,
     HIGHEST,
     LOGISTIC_LIMIT,
-    LOSS,
     LOWEST,
     PASS_EXAMPLES,
-    WEIGHT,
     Many,
     Record,
     Rows,
@@ -57,6 +54,11 @@ class Learner(LoopState):
     has_sets : whether an example can have several labels.
     is_number : whether labels are numbers rather than −1 and 1: scores are clipped to the labels seen.
     n_examples : examples of all passes together, for equal epochs; None if the number is not known.
+
+    Attributes
+    ----------
+    reports : what the lines of the history for this pass were made of: sums of losses, examples, and parents. Those of
+        several learners can be added up.
     """
 
     state_names = (
@@ -81,6 +83,7 @@ class Learner(LoopState):
         self.counts: np.ndarray = np.zeros(3, np.int64)
         self.passes: int = 0
         self.history: list[dict[str, Any]] = []
+        self.reports: list[Report] = []
         self.sums: np.ndarray = np.zeros(4)
         self._reported: np.ndarray = np.zeros(4)
         self._next_report = 1
@@ -205,8 +208,19 @@ class Learner(LoopState):
         """Start a pass: rows and losses are counted from zero. Every `period`-th row is held out; 0 for none."""
         self.passes, self.period = self.passes + 1, period
         self.counts[PASS_EXAMPLES] = 0
+        self.reports = []
         self.sums, self._reported = np.zeros(4), np.zeros(4)
         self._next_report = self.examples + 1
+
+    def part(self, has_counts: bool) -> None:
+        """Become one of several learners that go on from the same state; one of them has its counts.
+
+        So the counts of all of them together are right.
+        """
+        self.history = []
+        self.counts = self.counts.copy() if has_counts else np.zeros_like(self.counts)
+        if not has_counts:
+            self.products.clashes[:], self.products.cuts[:] = 0, 0
 
     def report_rest(self) -> None:
         """Report the examples since the last report, if there are any."""
@@ -215,16 +229,15 @@ class Learner(LoopState):
 
     def report(self) -> None:
         """Add a line to the history: the progressive loss of this pass so far and since the last report."""
-        since = self.sums - self._reported
-        self.history.append({
-            "pass": float(max(self.passes, 1)),
-            "examples": float(self.pass_examples),
-            "average_loss": _ratio(self.sums[LOSS], self.sums[WEIGHT]),
-            "since_last": _ratio(since[LOSS], since[WEIGHT]),
-            "held_out_loss": _ratio(self.sums[HELD_LOSS], self.sums[HELD_WEIGHT]),
-            "parents": float(len(self.parents)),
-        })  # fmt: skip
+        report = Report(self.sums.copy(), self.pass_examples, len(self.parents))
+        self.reports.append(report)
+        self.history.append(report.line(max(self.passes, 1), self._reported))
         self._reported = self.sums.copy()
+        self._next_report = self.examples + max(1, self.pass_examples)
+
+    def go_on_after(self, sums: np.ndarray) -> None:
+        """Go on after a pass with these sums of losses, which have been reported."""
+        self.sums, self._reported = sums, sums.copy()
         self._next_report = self.examples + max(1, self.pass_examples)
 
     def _rule(self) -> Rule:
@@ -274,7 +287,3 @@ def _memory(bits: int, k: int) -> Iterator[None]:
         yield
     except MemoryError as error:
         raise DataError(f"not enough memory for 2**{bits} weights of {k} scores: use fewer bits (--bits)") from error
-
-
-def _ratio(total: float, weight: float) -> float | None:
-    return float(total / weight) if weight > 0.0 else None

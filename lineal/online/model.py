@@ -236,6 +236,7 @@ class OnlineModel(Predictor):
             "k": learner.k, "n_features": self.n_columns, "is_number": self.is_number, "examples": learner.examples,
             "entries": learner.entries, "epoch": learner.products.epoch, "passes": learner.passes,
             "n_examples": learner.products.n_examples,
+            "parents_are_final": learner.products.is_final,
             "parents": [list(monomial) for monomial in learner.parents.monomials], "learner": learner.options.to_json(),
         }  # fmt: skip
         return own, tensors
@@ -260,6 +261,7 @@ class OnlineModel(Predictor):
         learner = Learner(options, k, common["is_multilabel"], n_examples, is_number)
         learner.counts[EXAMPLES], learner.counts[ENTRIES] = _whole(own["examples"], 0), _whole(own["entries"], 0)
         learner.products.epoch, learner.passes = _whole(own["epoch"], 1), _whole(own["passes"], 0)
+        learner.products.is_final = own.get("parents_are_final", False) is True  # older files do not have it
         width = _whole(own["n_features"], 0)
         learner.restore_tensors(Parents(_monomials(own["parents"], width)), tensors, width)
         model = OnlineModel(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lineal.engine.choice import ENGINES
 from lineal.errors import OptionError, unknown_value
 from lineal.system.options import Options, checkpoint_option, need_checkpoint, option
 
@@ -67,9 +68,14 @@ class OnlineOptions(Options):
         "adaptive expansion: new monomials learn as if they had been in this fraction of the examples so far",
     )
     max_time: float | None = option(None, "time limit in seconds; the model so far is kept")
-    n_jobs: int | None = option(
-        None, "number of threads that read and try rates; one thread learns. None means all cores"
+    learners: int = option(
+        1, "number of learners that share the rows and learn side by side; after every pass their weights are averaged"
     )
+    engine: str = option(
+        "auto", "where the learners are: local (threads of this process) or dask (workers of a cluster); auto takes "
+        "dask for Dask collections, and for files if there are several learners and a client is active",
+    )  # fmt: skip
+    n_jobs: int | None = option(None, "number of threads that read, try rates and run learners; None means all cores")
     theorem: bool = option(False, "plain updates with rate 1/(l2·(examples + 1)), for which regret bounds are proved")
     verbose: int = option(0, "1 shows the progressive loss at doubling numbers of examples")
     checkpoint: str | None = checkpoint_option()
@@ -80,6 +86,7 @@ class OnlineOptions(Options):
             ("loss", self.loss, (None, *LOSSES)),
             ("heuristic", self.heuristic, HEURISTICS),
             ("schedule", self.schedule, SCHEDULES),
+            ("engine", self.engine, ENGINES),
         ):
             if value not in allowed:
                 raise unknown_value(name, value, tuple(one for one in allowed if one))
@@ -110,7 +117,7 @@ class OnlineOptions(Options):
         self.need(
             "bits", lambda v: MIN_BITS <= operator.index(v) <= MAX_BITS, f"an integer from {MIN_BITS} to {MAX_BITS}"
         )
-        for name, least in (("passes", 1), ("hold_out", 0), ("patience", 1), ("epochs", 1)):
+        for name, least in (("passes", 1), ("hold_out", 0), ("patience", 1), ("epochs", 1), ("learners", 1)):
             self.need(name, _at_least(least), f"an integer ≥ {least}")
         need_checkpoint(self.checkpoint)
         if self.verbose is not True and self.verbose is not False:
@@ -120,6 +127,8 @@ class OnlineOptions(Options):
 
     def _check_together(self) -> None:
         self._refuse_idle()
+        if self.engine == "file":
+            raise OptionError("engine='file': online learners read all files as a stream; leave it out")
         if self.tau != 0.5 and self.loss != "quantile":
             raise OptionError(f"tau={self.tau:g} is for loss='quantile', not {self.loss!r}")
         if self.expansion != "adaptive":

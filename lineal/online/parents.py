@@ -53,6 +53,33 @@ class Parents:
         parent, column = (origin >> 32) - 1, (origin & 0xFFFFFFFF) - 1
         return (column,) if parent < 0 else tuple(sorted((*self.monomials[parent], column)))
 
+    def first_origins(self, origins: np.ndarray) -> np.ndarray:
+        """The origins by which kernels name these monomials: every product comes from the first parent that makes it.
+
+        The parents of some learners, put together, can make a product by an earlier parent than that learner did.
+        """
+        if not len(self):
+            return origins
+        made = origins >> 32 > 0
+        parent, column = (origins[made] >> 32) - 1, (origins[made] & 0xFFFFFFFF) - 1
+        different, places = np.unique(column, return_inverse=True)
+        with np.errstate(over="ignore"):
+            column_keys = np.array([column_key(np.int32(one)) for one in different], np.uint64)[places]
+            first, factor = parent.copy(), column.copy()
+            for f in range(MAX_DEGREE):
+                other = self._numbers_of(self.arrays.keys[parent] - self.arrays.factor_keys[parent, f] + column_keys)
+                is_earlier = (f < self.arrays.degrees[parent]) & (other >= 0) & (other < first)
+                first[is_earlier], factor[is_earlier] = other[is_earlier], self.arrays.factors[parent, f][is_earlier]
+        found = origins.copy()
+        found[made] = (first + 1) << 32 | (factor + 1)
+        return found
+
+    def _numbers_of(self, keys: np.ndarray) -> np.ndarray:
+        """Numbers of the parents with these keys; −1 where there is none."""
+        order = np.argsort(self.arrays.keys, kind="stable")
+        places = np.minimum(np.searchsorted(self.arrays.keys[order], keys), len(order) - 1)
+        return np.where(self.arrays.keys[order][places] == keys, order[places], -1)
+
     def best(self, slots: np.ndarray, scores: np.ndarray, origin: np.ndarray, count: int) -> list[Monomial]:
         """The `count` monomials with the largest scores that are not parents yet; ties go to the lower slot."""
         known = set(self.monomials)

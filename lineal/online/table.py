@@ -52,7 +52,7 @@ class WeightTable(LoopState):
     @property
     def width(self) -> int:
         """Number of columns kept for k scores."""
-        return -(-self.k // LANES) * LANES
+        return padded(self.k)
 
     @property
     def one(self) -> OneTable:
@@ -171,6 +171,11 @@ class WeightTable(LoopState):
         self.rows[slots, first : first + self.k] = tensors["squares"]
         self.inverse_scales()[slots] = tensors["scales"]
         self.totals[:] = tensors["totals"]
+
+
+def padded(k: int) -> int:
+    """Number of columns that are kept for k > 1 scores."""
+    return -(-k // LANES) * LANES
 
 
 def check(name: str, tensor: np.ndarray, shape: tuple[int, ...], dtype: Any) -> None:

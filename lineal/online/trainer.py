@@ -22,7 +22,10 @@ from lineal.problem.loop_state import LoopState
 from lineal.problem.solution import NO_CERTIFICATE
 
 #: Options that may differ from call to call of `partial_fit`.
-MAY_CHANGE = ("rate", "initial_t", "l1", "l2", "passes", "hold_out", "patience", "max_time", "n_jobs", "verbose")
+MAY_CHANGE = (
+    "rate", "initial_t", "l1", "l2", "passes", "hold_out", "patience", "max_time", "learners", "engine", "n_jobs",
+    "verbose",
+)  # fmt: skip
 
 NUMBERS, CLASSES, SETS = "numbers", "classes", "sets"
 
@@ -113,8 +116,8 @@ class Trainer(LoopState):
         y = np.asarray(block.y)
         if y.shape != (n,):
             raise DataError(f"y has shape {y.shape}, X has {n} rows")
-        if len(self.classes) and not _is_missing(y).all() and _is_text(y) != _is_text(self.classes):
-            kinds = ("texts", "numbers") if _is_text(y) else ("numbers", "texts")
+        if len(self.classes) and not _is_missing(y).all() and are_texts(y) != are_texts(self.classes):
+            kinds = ("texts", "numbers") if are_texts(y) else ("numbers", "texts")
             raise DataError(f"y has {kinds[0]} for labels, and the classes so far are {kinds[1]}: use one of them")
         _check_together(y, self.classes)
         predicted = []
@@ -178,9 +181,10 @@ class Trainer(LoopState):
     def check_finite(self) -> None:
         """Raise an error if updates were so large that scores are no longer finite."""
         if math.isnan(self.learner.sums[LOSS]):
+            rate = float(self.learner.options.rate)
             raise DataError(
                 "the weights have grown beyond floating-point numbers: lower the rate "
-                f"({self.learner.options.rate:g}), or leave adaptive, normalised and invariant switched on"
+                f"({rate:g}), for example to {rate / 10.0:g}, or leave adaptive, normalised and invariant switched on"
             )
 
     def warn_of_cuts(self) -> None:
@@ -224,7 +228,8 @@ def _numbers(y: Any, n: int) -> np.ndarray:
     return labels
 
 
-def _is_text(labels: np.ndarray) -> bool:
+def are_texts(labels: np.ndarray) -> bool:
+    """Whether labels are texts, and not numbers."""
     if labels.dtype.kind == "O":
         return any(isinstance(label, str) for label in labels.tolist())
     return labels.dtype.kind in "US"

@@ -67,7 +67,11 @@ def test_a_search_on_files(folder, tmp_path):
         (("--engine", "file", "--holdout", "0.2"), "--holdout needs rows in memory"),
         (("--engine", "file", "--label", "x"), "label='x' has no meaning for converted files"),
         (("--model-type", "stagewise", "--engine", "file"), "--engine is for"),
-        (("--online", "--workers", "2"), "--workers is for --model-type linear and least_squares"),
+        (
+            ("--model-type", "stagewise", "--workers", "2"),
+            "--workers is for --model-type linear and least_squares, and",
+        ),
+        (("--online", "--engine", "dask"), "--engine dask needs a cluster: give --workers N, or --scheduler ADDRESS"),
     ],
 )
 def test_flags_that_do_not_fit_are_named(folder, tmp_path, flags, message):

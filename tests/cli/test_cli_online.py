@@ -404,3 +404,49 @@ def test_a_warning_is_one_line(tmp_path):
         (line,) = done(command, tmp_path / "m", tmp_path / "b.vw").stderr.splitlines()
         assert line.startswith("lineal: warning: ")
         assert "has no namespace 'b'" in line
+
+
+def test_several_learners(files, tmp_path):
+    line = [
+        "train",
+        "--online",
+        files / "digits.svm",
+        "-m",
+        tmp_path / "m",
+        "--learners",
+        "3",
+        "--passes",
+        "2",
+        "--json",
+    ]
+    result = json.loads(done(*line).stdout)
+    assert (result["learners"], result["examples"], result["passes"]) == (3, 2800, 2)
+    assert sorted({row["pass"] for row in result["history"]}) == [1.0, 2.0]
+    assert lineal.load(tmp_path / "m").learner.options.learners == 3
+    shown = done("train", "--online", files / "digits.svm", "-m", tmp_path / "n", "--learners", "2", "--verbose")
+    assert "learners" in shown.stdout
+    assert "average" in shown.stderr
+    again = done("train", "--online", files / "digits.svm", "-m", tmp_path / "n", "--resume", tmp_path / "n", "--json")
+    assert json.loads(again.stdout)["examples"] == 2800
+    text = (files / "digits.svm").read_bytes()
+    assert "can be read once" in failed("train", "--online", "-", "-m", tmp_path / "p", "--learners", "2", input=text)
+    said = failed("train", "--online", files / "digits.svm", "-m", tmp_path / "n", "--learners", "2", "--resume",
+                  tmp_path / "n")  # fmt: skip
+    assert "leave out --learners" in said
+    (tmp_path / "few.svm").write_text("1 1:1\n2 1:2\n")
+    assert "too few lines for 5" in failed("train", "--online", tmp_path / "few.svm", "-m", tmp_path / "p",
+                                           "--learners", "5")  # fmt: skip
+
+
+@pytest.mark.slow
+def test_learners_on_worker_processes(files, tmp_path):
+    pytest.importorskip("distributed")
+    line = ["train", "--online", files / "digits.svm", "--learners", "2", "--passes", "2", "--quiet", "-m"]
+    done(*line, tmp_path / "threads")
+    for workers in ("1", "2"):
+        done(*line, tmp_path / workers, "--workers", workers)
+        np.testing.assert_array_equal(
+            lineal.load(tmp_path / workers).learner.weights(), lineal.load(tmp_path / "threads").learner.weights()
+        )
+    result = done("train", "--online", files / "digits.svm", "--workers", "1", "-m", tmp_path / "m", "--quiet")
+    assert "note: one learner uses one worker" in result.stderr

@@ -219,12 +219,12 @@ def _read_again(client, paths, source_of_files):
     """A source of files that change between the client's look at them and the workers'."""
     from lineal.engine.dask import files
 
-    state = files._state
+    state = files.size_and_time
     try:
-        files._state = lambda path: (state(path)[0], 0)
+        files.size_and_time = lambda path: (state(path)[0], 0)
         return source_of_files(client, paths)
     finally:
-        files._state = state
+        files.size_and_time = state
 
 
 # --- connections

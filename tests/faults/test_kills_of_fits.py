@@ -34,6 +34,7 @@ LINES = {
     "fista": "--loss logistic --penalty l1 --solver fista --alpha 1e-1 --tol 1e-2",
     "dual_cd": "--loss hinge --solver dual_cd --alpha 1e-1 --tol 1e-2 --n-jobs 1",
     "online": "--online --passes 40 --hold-out 0 --bits 12 --block-bytes 20000",
+    "learners": "--online --learners 3 --passes 40 --hold-out 0 --bits 12 --block-bytes 20000",
 }
 #: Those that `make test` runs.
 FEW = ("lbfgs", "online")

@@ -21,7 +21,7 @@ prevent that. Blocks of rows are always read, never mapped.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -33,6 +33,7 @@ from lineal.data.dataset import Dataset
 from lineal.data.formats import LAYOUT_KEY
 from lineal.data.join import blocks_of, join
 from lineal.data.options import ReadOptions
+from lineal.data.parts import Piece, whole_files
 from lineal.data.schema import Schema
 from lineal.data.source import cannot_read, is_mapped
 from lineal.errors import DataError
@@ -90,27 +91,27 @@ def read(paths: list[str], options: ReadOptions, schema: Schema | None = None) -
 
 def read_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Iterator[Dataset]:
     """Read the same rows in blocks, each of which is checked when it is read."""
-    return _blocks(paths, options, schema, True)
+    return _blocks(whole_files(paths), options, schema, True)
 
 
-def stream_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Iterator[Dataset]:
+def stream_blocks(pieces: Sequence[Piece], options: ReadOptions, schema: Schema | None = None) -> Iterator[Dataset]:
     """Read blocks without the check that indices ascend, on which online learners do not depend."""
-    return _blocks(paths, options, schema, False)
+    return _blocks(pieces, options, schema, False)
 
 
-def _blocks(paths: list[str], options: ReadOptions, schema: Schema | None, ascending: bool) -> Iterator[Dataset]:
-    for path in paths:
+def _blocks(pieces: Sequence[Piece], options: ReadOptions, schema: Schema | None, ascending: bool) -> Iterator[Dataset]:
+    for path, first, last in pieces:
         with explained(path):
             file = LayoutFile(path, mapped=False)
-        start = 0
-        while start < file.n:
+        start, last = first, file.n if last is None else min(last, file.n)
+        while start < last:
             with explained(path):
-                stop = file.block_end(start, options.block_bytes)
+                stop = min(file.block_end(start, options.block_bytes), last)
                 block = file.rows(start, stop)
                 if not options.trusted:
                     check_sparse(block, path, ascending)
                     file.check_twins(start, stop + 1)
-            if start == 0:
+            if start == first:
                 _agree(block, schema, path)
             start = stop
             yield block

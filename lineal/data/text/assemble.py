@@ -8,7 +8,7 @@ groups, so that its text is never in memory as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,6 +20,7 @@ from lineal.core import threads
 from lineal.data.chunks import Chunk, Position, line_chunks
 from lineal.data.label_numbers import join_labels
 from lineal.data.options import ReadOptions
+from lineal.data.parts import Piece, whole_files
 from lineal.data.source import changed, display_name
 from lineal.data.text.lines import DOUBLES, SIGNED, UNSIGNED, Found, Rows
 from lineal.errors import DataError, OptionError, unknown_value
@@ -134,7 +135,7 @@ def parse_all(parser: Parser, paths: list[str]) -> Parsed:
     """Parse all files as one."""
     parts: list[Parsed] = []
     bad = 0
-    for group in _groups(paths, parser.options.block_bytes, count_files=False):
+    for group in _groups(whole_files(paths), parser.options.block_bytes, count_files=False):
         parts.append(parse_group(parser, group, bad))
         group.clear()  # frees the text before the next group is read
         bad += parts[-1].facts.bad
@@ -143,13 +144,14 @@ def parse_all(parser: Parser, paths: list[str]) -> Parsed:
     return _join(parts)
 
 
-def parse_blocks(parser: Parser, paths: list[str], chunks: int = 4) -> Iterator[Parsed]:
+def parse_blocks(parser: Parser, pieces: Sequence[Piece], chunks: int = 4, needs_rows: bool = True) -> Iterator[Parsed]:
     """Parse the files in blocks of about `block_bytes` of text, each of about `chunks` chunks.
 
     Each block has at least one row. One more without rows may follow, for malformed lines at the end.
+    With `needs_rows`, it is an error if there are no rows at all.
     """
     seen, skipped = NO_FACTS, 0
-    for group in _groups(paths, parser.options.block_bytes, True, chunks):
+    for group in _groups(pieces, parser.options.block_bytes, True, chunks):
         block = parse_group(parser, group, seen.bad)
         group.clear()
         seen += block.facts
@@ -162,16 +164,16 @@ def parse_blocks(parser: Parser, paths: list[str], chunks: int = 4) -> Iterator[
         none = parse_group(parser, [Chunk("", np.zeros(0, np.uint8))], 0)
         none.facts = replace(none.facts, bad=skipped)
         yield none
-    if not seen.rows:
-        raise _no_examples(paths, seen.bad)
+    if not seen.rows and needs_rows:
+        raise _no_examples([piece.path for piece in pieces], seen.bad)
 
 
-def _groups(paths: list[str], group_bytes: int, count_files: bool, chunks: int = 4) -> Iterator[list[Chunk]]:
+def _groups(pieces: Sequence[Piece], group_bytes: int, count_files: bool, chunks: int = 4) -> Iterator[list[Chunk]]:
     """Groups of chunks of about `group_bytes`; with `count_files`, bytes that stay on disk count, too."""
     group: list[Chunk] = []
     size, step = 0, min(CHUNK_BYTES, max(group_bytes // chunks, 1))
-    for path in paths:
-        for chunk in line_chunks(path, step):
+    for piece in pieces:
+        for chunk in line_chunks(piece.path, step, piece.start, piece.stop):
             group.append(chunk)
             size += chunk.size if count_files or chunk.is_in_memory else 0
             if size > group_bytes - step:  # chunks end with a line, somewhat before `step`

@@ -37,7 +37,7 @@ def text_blocks(plan: Plan, choices: StreamChoices, class_names: Sequence[float]
         schema = _schema(reader.name, plan.options, class_names)
     elif class_names is not None and list(class_names) != schema.settings.get("class_names"):
         raise OptionError("class_names cannot be changed: the schema decides them")
-    return _blocks(reader, plan.paths, _parser(reader, plan.options, schema, choices), schema, choices)
+    return _blocks(reader, plan, _parser(reader, plan.options, schema, choices), schema, choices)
 
 
 def _schema(name: str, options: ReadOptions, class_names: Sequence[float] | None) -> Schema:
@@ -73,10 +73,11 @@ def _seed(name: str) -> int:
 
 
 def _blocks(
-    reader: TextReader, paths: list[str], parser: Parser, schema: Schema, choices: StreamChoices
+    reader: TextReader, plan: Plan, parser: Parser, schema: Schema, choices: StreamChoices
 ) -> Iterator[Dataset]:
     room = parser.options.max_bad_lines
-    for parsed in parse_blocks(parser, paths, chunks=thread_count(parser.options.n_jobs)):
+    chunks = thread_count(parser.options.n_jobs)
+    for parsed in parse_blocks(parser, plan.pieces, chunks, needs_rows=plan.part is None):
         choices.seen |= parsed.facts.names
         if "" in choices.namespaces and (parsed.kinds == 1 + choices.namespaces.index("")).any():
             choices.seen.add("")  # the kernel notes only namespaces that have a name

@@ -13,6 +13,7 @@ from lineal.data.byte_stream import spooled
 from lineal.data.dataset import Dataset, csr_of_parts, indicator_matrix
 from lineal.data.label_numbers import is_integral, join_labels, whole_type
 from lineal.data.options import ReadOptions
+from lineal.data.parts import whole_files
 from lineal.data.schema import Schema
 from lineal.data.text.assemble import NO_FACTS, Facts, Parsed, Parser, parse_all, parse_blocks
 from lineal.errors import DataError
@@ -60,14 +61,14 @@ class TextReader:
         with spooled(paths) if schema is None else contextlib.nullcontext(paths) as paths:
             if schema is None:
                 facts, distinct = NO_FACTS, np.empty(0)
-                for block in parse_blocks(self.parser(options, None), paths):
+                for block in parse_blocks(self.parser(options, None), whole_files(paths)):
                     facts += block.facts
                     distinct = np.unique(join_labels([distinct, np.unique(block.labels)]))
                     del block
                 schema = self._schema_of(facts, distinct, options)
             parser = self.parser(options, schema)
             room = options.max_bad_lines
-            for parsed in parse_blocks(parser, paths):
+            for parsed in parse_blocks(parser, whole_files(paths)):
                 data = self._dataset(parsed, schema, parser, room)
                 room -= data.bad_lines
                 yield data

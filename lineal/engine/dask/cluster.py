@@ -148,6 +148,25 @@ def active_client() -> Client | None:
     return client if client.status == "running" else None
 
 
+def client_in_use() -> Client:
+    """The client that is active in this process, for a fit; an error if there is none, or if its workers differ."""
+    distributed()
+    client = active_client()
+    if client is None:
+        raise OptionError(
+            "there is no active Dask client: create one with distributed.Client(...) and keep it open (on the command "
+            "line: --workers N, or --scheduler ADDRESS)"
+        )
+    make_room_for_tasks()
+    check_workers(client)
+    return client
+
+
+def is_client_active() -> bool:
+    """Whether a fit with `engine="auto"` uses a cluster for files: there is a client, and this is no Dask task."""
+    return active_client() is not None and not is_in_task()
+
+
 def is_in_task() -> bool:
     """Whether this thread runs a Dask task."""
     package = sys.modules.get("distributed")

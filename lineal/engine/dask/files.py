@@ -16,7 +16,7 @@ from distributed import Client
 from lineal.data.binary.checks import check_sparse
 from lineal.data.binary.file import LayoutFile
 from lineal.data.binary.layout import explained
-from lineal.data.source import cannot_read, changed
+from lineal.data.source import changed, size_and_time
 from lineal.engine.converted import ConvertedFiles
 from lineal.engine.dask.collections import persisted
 from lineal.engine.dask.parcels import aligned
@@ -53,7 +53,7 @@ class Range(NamedTuple):
 def source_of_files(client: Client, paths: Sequence[str], partition_bytes: int | None = None) -> DaskSource:
     """Source of the rows of converted files, whose paths must be valid on all workers."""
     converted = ConvertedFiles([os.path.abspath(path) for path in paths])
-    files, first = [(file, _state(file.path)) for file in converted.files], converted.files[0]
+    files, first = [(file, size_and_time(file.path)) for file in converted.files], converted.files[0]
     total = sum(_bytes(file) for file, _ in files)
     wanted = partition_bytes or max(LEAST_BYTES, min(MOST_BYTES, total // FEW_PARTITIONS))
     ranges = []
@@ -78,24 +78,16 @@ def read_range(given: tuple[str, int, int, int, int, int]) -> RawRows:
     one = Range(*given)
     with named(one.name):
         expected = one.size, one.changed_at
-        if _state(one.path) != expected:
+        if size_and_time(one.path) != expected:
             raise changed(one.path)
         with explained(one.path):
             file = LayoutFile(one.path, mapped=False)
             data = file.rows(one.start, one.stop)
             check_sparse(data, one.path)
             file.check_twins(one.start, one.stop + 1)
-        if _state(one.path) != expected:
+        if size_and_time(one.path) != expected:
             raise changed(one.path)
         return RawRows(aligned(data.X), data.y, data.weights, None, one.first)
-
-
-def _state(path: str) -> tuple[int, int]:
-    try:
-        status = os.stat(path)
-    except OSError as error:
-        raise cannot_read(path, error) from error
-    return status.st_size, status.st_mtime_ns
 
 
 def _bytes(file: LayoutFile) -> int:

@@ -151,7 +151,7 @@ def run_share(
         except NeedsMore:
             return Result((report._replace(needs_more=True),))
         except Exception as error:
-            return Result((report,), error=_sendable(error))
+            return Result((report,), error=sendable(error))
         report = report._replace(
             seconds=time.perf_counter() - start, n_made=n_made, n_rebuilt=outcome.n_rebuilt,
             too_large=frozenset(outcome.too_large), grown=frozenset(outcome.grown),
@@ -189,7 +189,7 @@ def join_shares(*shares: Result) -> Result:
     return Result(reports, tree, results)
 
 
-def _sendable(error: Exception) -> Exception:
+def sendable(error: Exception) -> Exception:
     """The error, or what it says if it cannot be sent."""
     try:
         pickle.loads(pickle.dumps(error))
@@ -218,7 +218,7 @@ def survey_part(step: Callable[[RawRows], Any], name: str, rows: RawRows) -> tup
         with named(name):
             return facts, step(rows), None
     except Exception as error:
-        return facts, None, _sendable(error)
+        return facts, None, sendable(error)
 
 
 def facts_only(rows: RawRows) -> None:
