@@ -3,8 +3,8 @@
     python -m benchmarks.distributed [--data DIR] [--json PATH] [--plots DIR] [--only PART,…] [--match TEXT]
         [--quick] [--slow] [--peers PYTHON] [--seconds S] [--kdd-rows N] [--file-gb GB] [--scratch DIR]
 
-Parts: mapping, rounds, peers, faults, scaling, file, online. Tables go to the screen, to the JSON file (with all that
-was tried) and, as Markdown, beside it; the files are written anew after each part. Spark needs Java 17.
+Parts: mapping, rounds, peers, faults, scaling, file, online, averages, methods, model. Tables go to the screen, to the
+JSON file (with all that was tried) and, as Markdown, beside it; the files are written anew after each part. Spark needs Java 17.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from benchmarks import parts
 from benchmarks.distributed import plots
 from benchmarks.distributed.problems import Plan
 
-PARTS = ("mapping", "rounds", "peers", "faults", "scaling", "file", "online")
+PARTS = ("mapping", "rounds", "peers", "faults", "scaling", "file", "online", "averages", "methods", "model")
 DRAWN = {"peers": plots.peers, "scaling": plots.scaling}
 
 

@@ -51,12 +51,12 @@ def rows_of(plan: Plan) -> tuple[list[Table], list[dict[str, Any]]]:
     sizes = SIZES[:3] if plan.is_quick else SIZES
     passes = QUICK_PASSES if plan.is_quick else PASSES
     with local_cluster(WORKERS) as client:
-        details = [_measured(client, size, WORKERS * parts, passes) for parts in PARTS for size in sizes]
+        details = [measured(client, size, WORKERS * parts, passes) for parts in PARTS for size in sizes]
     table = [_row(one) for one in details]
     return [Table("overhead", f"Time of a pass beyond computations, {WORKERS} workers", COLUMNS, table)], details
 
 
-def _measured(client: Client, size: int, n_parts: int, passes: int) -> dict[str, Any]:
+def measured(client: Client, size: int, n_parts: int, passes: int) -> dict[str, Any]:
     """Milliseconds of all passes of both kinds for one size of the parameters."""
     d = size // (8 * CLASSES)
     workers = sorted(client.nthreads())
