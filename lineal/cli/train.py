@@ -110,10 +110,12 @@ def train(
     Ctrl-C ends the training early: the best model so far is saved, and the exit code is 130.
     """
     shown = sys.stderr.isatty() if verbose is None else verbose
-    if model_type in ("linear", "least_squares") and not online:
-        training, least_squares = (engine_of(values, cluster) for values in (training, least_squares))
+    if model_type != "online" and not online:
+        training, least_squares, stagewise = (
+            engine_of(values, cluster) for values in (training, least_squares, stagewise)
+        )
     elif cluster:
-        raise OptionError(f"{flag_of(next(iter(cluster)))} is for --model-type linear and least_squares")
+        raise OptionError(f"{flag_of(next(iter(cluster)))} is for batch training, not --online")
     given = {"linear": training, "least_squares": least_squares, "stagewise": stagewise, "online": online_learning}
     if online and model_type not in ("linear", "online"):
         raise OptionError(f"--online and --model-type {model_type} exclude each other: give one of them")
