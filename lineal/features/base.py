@@ -60,7 +60,7 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
         return self
 
     def prepare_from(self: G, sums: Any, sample: Any, seed: int = 0) -> G:
-        """Learn from sums over all rows (`contracts.RowSums`) what they tell, and the rest from a sample of the rows."""
+        """Learn from sums over all rows (`contracts.RowSums`) what they tell, and the rest from a sample of them."""
         sample = self._begin(sample, seed)
         self._learn_from(sums, sample)
         return self

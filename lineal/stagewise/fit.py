@@ -109,7 +109,8 @@ def _members(
     """Fit the members one after the other; each is a phase of the checkpoint, which has those before as facts."""
     maker = maker_of(model.generator)
     status, message = "converged", ""
-    free = generators.first_free(maker, [stage for member in model.members for stage in member], int(options.block_size))
+    taken = [stage for member in model.members for stage in member]
+    free = generators.first_free(maker, taken, int(options.block_size))
     begun = [*model.members, *([] for _ in range(int(options.n_models) - len(model.members)))]
     done = _Done([], [], 0.0, free) if checkpoint is None else _Done.of(checkpoint, free)
     members, history, seconds, free = done

@@ -1,4 +1,4 @@
-"""A small stage like those of a fit, with which the processes that hold rows load their kernels before the first pass."""
+"""A small stage like those of a fit, with which processes that hold rows load their kernels before the first pass."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ SIZES = (1, 19, 0, 31, 2, 17, 20)
 #: Generator, update, and bytes of features that are kept between passes.
 FITS = [
     ("pca:n_components=6+fourier", "linear", 1 << 30),
-    ("fourier:variant=orthogonal", "linear", 0),
+    pytest.param("fourier:variant=orthogonal", "linear", 0, marks=pytest.mark.slow),
     pytest.param("greedy", "calibrated", 1 << 30, marks=pytest.mark.slow),
 ]
 
@@ -38,8 +38,8 @@ def fit(client, rows, text, update, memory, engine=None):
     return fit_stages(engine, X, text, update, feature_memory=memory, n_stages=4)
 
 
-@pytest.mark.parametrize("update", ["linear", "softmax"])
-@pytest.mark.parametrize("text", ["fourier", "pca:n_components=6+greedy"])
+@pytest.mark.parametrize("update", ["linear", pytest.param("softmax", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("text", ["fourier", pytest.param("pca:n_components=6+greedy", marks=pytest.mark.slow)])
 def test_stages_are_those_of_local_rows(client, rows, text, update):
     X, local = rows
     wanted = fit_stages(local, X, text, update, n_stages=4)
@@ -47,6 +47,7 @@ def test_stages_are_those_of_local_rows(client, rows, text, update):
         same(fit(client, rows, text, update, 1 << 30, on_cluster(client, local, sizes)), wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "update", "memory"), FITS)
 def test_the_number_of_workers_does_not_change_a_bit(client, rows, text, update, memory):
     wanted = fit(client, rows, text, update, memory)

@@ -45,7 +45,7 @@ FROM_SUMS = ("frequency", "greedy", "pca:n_components=4", "pca:n_components=4+gr
 FROM_SAMPLES = ("fourier", "pca:n_components=4+fourier", "patches:patch=2,n_filters=4,image_shape=3x4")
 
 
-@pytest.mark.parametrize("layout", ["dense", "csr"])
+@pytest.mark.parametrize("layout", ["dense", pytest.param("csr", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("text", [*FROM_SUMS, *FROM_SAMPLES])
 def test_rows_that_fit_into_the_sample_are_all_seen_in_order(text, layout):
     X = rows(layout)
@@ -136,7 +136,7 @@ def test_generators_of_ones_own_see_the_sample(monkeypatch):
     own = elsewhere.prepare(Own(), ServedRows(local(X), SIZES[1]), 7, np.float64)
     assert own.seed == 7
     assert own.seen.shape == (20, COLUMNS)
-    assert all((X == row).all(axis=1).any() for row in own.seen)
+    assert all((row == X).all(axis=1).any() for row in own.seen)
 
 
 def test_steps_of_scikit_learn_see_the_sample(monkeypatch):

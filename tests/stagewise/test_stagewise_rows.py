@@ -27,11 +27,18 @@ OPTIONS = {
 }
 
 
+def slow(*values):
+    """Parameters of tests that only `make test-all` runs."""
+    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
+
+
 @pytest.fixture(scope="module")
 def rows():
     X, y = load_digits(return_X_y=True)
     X, y = X[y < 4][:ROWS] / 16.0, np.array(["zero", "one", "two", "three"])[y[y < 4][:ROWS]]
-    return X, y, np.random.default_rng(5).uniform(0.5, 2.0, ROWS)
+    rng = np.random.default_rng(5)
+    X *= rng.uniform(0.9, 1.1, X.shape)  # no two columns are multiples of each other, so that greedy choices are clear
+    return X, y, rng.uniform(0.5, 2.0, ROWS)
 
 
 def classifier(**options):
@@ -66,7 +73,7 @@ def same_bits(found, wanted):
 # --- files
 
 
-@pytest.mark.parametrize("blocks", [1, 7])
+@pytest.mark.parametrize("blocks", [pytest.param(1, marks=pytest.mark.slow), 7])
 @pytest.mark.parametrize("name", OPTIONS)
 def test_files_train_the_model_of_the_arrays(rows, tmp_path, monkeypatch, name, blocks):
     X, y, weights = rows
@@ -78,8 +85,8 @@ def test_files_train_the_model_of_the_arrays(rows, tmp_path, monkeypatch, name, 
     np.testing.assert_array_equal(found.predict(tmp_path), wanted.predict(X))
 
 
-@pytest.mark.parametrize("name", ["fourier", "greedy", "chain"])
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("name", ["greedy", *slow("fourier", "chain")])
+@pytest.mark.parametrize("n_jobs", [*slow(1), 2])
 def test_sparse_files(rows, tmp_path, monkeypatch, name, n_jobs):
     """Two threads read and fit blocks of their own."""
     X, y, weights = rows
@@ -91,7 +98,7 @@ def test_sparse_files(rows, tmp_path, monkeypatch, name, n_jobs):
     agree(classifier(**options, engine="file").fit(tmp_path), wanted, X)
 
 
-@pytest.mark.parametrize("engine", ["auto", "local", "file"])
+@pytest.mark.parametrize("engine", [*slow("auto", "local"), "file"])
 def test_defaults_take_files(rows, tmp_path, engine):
     X, y, _ = rows
     write_files(tmp_path, X, y, parts=2)
@@ -101,7 +108,7 @@ def test_defaults_take_files(rows, tmp_path, engine):
 
 
 @pytest.mark.parametrize("kind", ["two classes", "label sets"])
-@pytest.mark.parametrize("update", ["linear", "softmax"])
+@pytest.mark.parametrize("update", ["linear", *slow("softmax")])
 def test_independent_columns(rows, tmp_path, monkeypatch, kind, update):
     X, y, _ = rows
     if kind == "label sets":
@@ -131,7 +138,7 @@ def test_rows_of_float64_for_features_of_float32(rows, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("block_memory", [0, 1 << 30])
-@pytest.mark.parametrize("name", ["fourier", "chain"])
+@pytest.mark.parametrize("name", ["fourier", *slow("chain")])
 def test_nothing_depends_on_what_is_kept(rows, tmp_path, monkeypatch, name, block_memory):
     X, y, weights = rows
     cut_into(monkeypatch, X, 7)
@@ -214,7 +221,7 @@ def dying(count):
     return callback
 
 
-@pytest.mark.parametrize("name", ["chain", "greedy", "members"])
+@pytest.mark.parametrize("name", ["greedy", *slow("chain", "members")])
 def test_a_killed_fit_of_files_ends_with_the_same_bits(rows, tmp_path, monkeypatch, name):
     X, y, _ = rows
     monkeypatch.setenv(EVERY_VARIABLE, "0")
@@ -226,9 +233,10 @@ def test_a_killed_fit_of_files_ends_with_the_same_bits(rows, tmp_path, monkeypat
         with pytest.raises(Killed):
             classifier(**options, engine="file", checkpoint=str(path), callbacks=[dying(count)]).fit(files)
         assert path.exists()
-    with monkeypatch.context() as patch, pytest.raises(CheckpointError, match="rows that the generator"):
+    with monkeypatch.context() as patch:
         patch.setattr(elsewhere, "SAMPLED_NUMBERS", 100 * X.shape[1])
-        classifier(**options, engine="file", checkpoint=str(path)).fit(files)
+        with pytest.raises(CheckpointError, match="rows that the generator"):
+            classifier(**options, engine="file", checkpoint=str(path)).fit(files)
     found = classifier(**options, engine="file", checkpoint=str(path)).fit(files)
     if options.get("update") == "softmax":  # the gradient of its loss is not always rounded in the same way
         agree(found, wanted, X, tolerance=1e-10)
@@ -286,7 +294,7 @@ def collections(X, y, weights, cuts=((0, 80), (80, 80), (80, 150), (150, ROWS)))
     return [[delayed(part[start:stop]) for start, stop in cuts] for part in (X, y, weights)]
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("name", ["members", *slow("fourier", "chain", "greedy", "patches")])
 def test_collections_train_the_model_of_the_arrays(client, rows, name):
     X, y, weights = rows
     found = classifier(**OPTIONS[name]).fit(*collections(*rows))
@@ -296,7 +304,7 @@ def test_collections_train_the_model_of_the_arrays(client, rows, name):
 def test_arrays_of_dask_and_lazy_predictions(client, rows):
     import dask.array as da
 
-    X, y, weights = rows
+    X, y, _ = rows
     wanted = classifier(**OPTIONS["chain"]).fit(X, y)
     DX, Dy = da.from_array(X, chunks=(90, 64)), da.from_array(y, chunks=90)
     found = classifier(**OPTIONS["chain"]).fit(DX, Dy)

@@ -170,7 +170,7 @@ class LeftToFit:
 
 @dataclass(frozen=True)
 class SampledRows:
-    """Chosen rows of a block with what is left to fit of them (see `lineal.features.elsewhere`). For `Engine.gather`."""
+    """For `Engine.gather`: chosen rows of a block (`lineal.features.elsewhere`) with what is left to fit of them."""
 
     left: LeftToFit
 

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+
 from lineal import losses
 from lineal.engine.base import Engine
 from lineal.engine.state import no_entries
