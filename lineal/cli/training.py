@@ -188,7 +188,9 @@ def fit_rows(kind: str, rows: Dataset | Source, options: Any, tune: bool) -> tup
     family = FAMILIES[kind]
     if not isinstance(rows, Dataset):
         if tune:
-            raise OptionError("--tune needs rows in memory: tune on a smaller file, or give the settings")
+            from lineal.stagewise.search import tuned_rows
+
+            options = tuned_rows(rows, options)
         fit_source = importlib.import_module(family.module).__dict__[family.of_source]
         model, solution = fit_source(rows, options)
         return with_names(model, rows), solution

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lineal.core.inputs import is_lazy
-from lineal.data.source import is_path
-from lineal.errors import DataError
 from lineal.linear.rows import rows_of
 from lineal.models.estimator import ModelClassifier
 from lineal.stagewise.fit import fit_stagewise, fit_stagewise_rows
@@ -120,21 +117,24 @@ class StagewiseClassifier(ModelClassifier):
         return self._fitted().generator
 
     @classmethod
-    def search(cls, X: Any, y: Any, **options: Any) -> StagewiseClassifier:
+    def search(cls, X: Any, y: Any = None, **options: Any) -> StagewiseClassifier:
         """An estimator, not fitted, whose bandwidth, ridge and stage size were chosen on a sample of the rows.
 
         `sample_weight` and `sample_rows` (12,000 by default) are for the search; all else are parameters of the
         estimator, which stay as given: of alpha, block_size and the bandwidth or scale of the generator, those that
         are not given are chosen.
         """
-        from lineal.stagewise.search import SAMPLE_ROWS, tuned
+        from lineal.stagewise.search import SAMPLE_ROWS, tuned, tuned_rows
 
-        if is_path(X) or is_lazy(X):
-            raise DataError("search needs rows in memory: read some of them with lineal.read, or compute a partition")
         weights, most = options.pop("sample_weight", None), options.pop("sample_rows", SAMPLE_ROWS)
         estimator = cls(**options)
-        X, y, weights = cls()._validated(X, y, weights)
-        found = tuned(X, y, estimator._options(StagewiseOptions), weights, most, keep=set(options))
+        wanted = estimator._options(StagewiseOptions)
+        rows = rows_of(X, y, wanted.engine, wanted.memory_budget, sample_weight=weights)
+        if rows is not None:
+            found = tuned_rows(rows, wanted, most, keep=set(options))
+        else:
+            X, y, weights = cls()._validated(X, y, weights)
+            found = tuned(X, y, wanted, weights, most, keep=set(options))
         return estimator.set_params(generator=found.generator, alpha=found.alpha, block_size=found.block_size)
 
     def _why_no_probabilities(self) -> str | None:

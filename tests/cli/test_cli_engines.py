@@ -80,7 +80,6 @@ def test_a_search_on_files(folder, tmp_path):
         (("--engine", "file", "--memory-budget", "lots"), "is not a number of bytes"),
         (("--engine", "file", "--holdout", "0.2"), "--holdout needs rows in memory"),
         (("--engine", "file", "--label", "x"), "label='x' has no meaning for converted files"),
-        (("--model-type", "stagewise", "--engine", "file", "--tune"), "--tune needs rows in memory"),
         (("--online", "--workers", "2"), "--workers is for batch training, not --online"),
     ],
 )

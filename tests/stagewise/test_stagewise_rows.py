@@ -207,6 +207,23 @@ def test_a_sample_is_enough_for_bandwidths(rows, tmp_path, monkeypatch):
     assert found.score(X, y) > 0.95
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["classes", "label sets"])
+def test_a_search_on_files_is_that_of_their_rows(rows, tmp_path, monkeypatch, kind):
+    X, y, weights = rows
+    if kind == "label sets":
+        X, y = make_multilabel_classification(ROWS, n_features=8, n_classes=3, random_state=0)
+    options = {"generator": "fourier", "precision": "float64", "n_blocks": 2, "block_size": 64, "alpha": 1e-3}
+    wanted = lineal.StagewiseClassifier.search(X, y, sample_weight=weights, **options)
+    cut_into(monkeypatch, X, 5)
+    write_files(tmp_path, X, y, weights, parts=2)
+    found = lineal.StagewiseClassifier.search(tmp_path, engine="file", **options)
+    assert found.generator.get_params() == wanted.generator.get_params()
+    few = lineal.StagewiseClassifier.search(tmp_path, engine="file", sample_rows=100, **options)
+    assert few.alpha == 1e-3
+    assert few.fit(tmp_path).n_features_in_ == X.shape[1]
+
+
 class Killed(Exception):
     """What a kill is in these tests: an exception right after a checkpoint was written."""
 
@@ -276,8 +293,6 @@ def test_options_that_do_not_suit_the_rows_are_named(rows, options, message):
 
 def test_files_that_cannot_be_used_are_named(rows, tmp_path):
     X, y, _ = rows
-    with pytest.raises(DataError, match="search needs rows in memory"):
-        lineal.StagewiseClassifier.search(tmp_path, None)
     write_files(tmp_path, X, y)
     with pytest.raises(DataError, match="X names a file, so y must be None"):
         classifier().fit(tmp_path, y)
