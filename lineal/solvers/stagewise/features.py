@@ -76,7 +76,7 @@ class StageFeatures:
         return {name: value for name, value in self.__dict__.items() if name != "made"}
 
     def __deepcopy__(self, memo: Any) -> StageFeatures:
-        return self  # nobody changes them: an engine that remembers them for each pass needs one copy
+        return replace(self)  # engines remember them for every pass: with the same generator, without what it made
 
     @staticmethod
     def of(
