@@ -4,7 +4,8 @@
         [--quick] [--slow] [--peers PYTHON] [--seconds S] [--kdd-rows N] [--file-gb GB] [--scratch DIR]
 
 Parts: mapping, rounds, peers, faults, scaling, file, online, averages, methods, model. Tables go to the screen, to the
-JSON file (with all that was tried) and, as Markdown, beside it; the files are written anew after each part. Spark needs Java 17.
+JSON file (with all that was tried) and, as Markdown, beside it; the files are written anew after each part. Spark needs
+Java 17.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from lineal.cli.files import (
     warn_unseen,
     write_history,
 )  # fmt: skip
-from lineal.cli.flags import flag_of, flags
+from lineal.cli.flags import flags
 from lineal.cli.terminal import INTERRUPTED, say
 from lineal.cli.training import (
     FAMILIES,
@@ -112,10 +112,10 @@ def train(
     shown = sys.stderr.isatty() if verbose is None else verbose
     if online or model_type == "online":
         online_learning = engine_of(online_learning, cluster)
-    elif model_type in ("linear", "least_squares"):
-        training, least_squares = (engine_of(values, cluster) for values in (training, least_squares))
-    elif cluster:
-        raise OptionError(f"{flag_of(next(iter(cluster)))} is for --model-type linear and least_squares, and --online")
+    else:
+        training, least_squares, stagewise = (
+            engine_of(values, cluster) for values in (training, least_squares, stagewise)
+        )
     given = {"linear": training, "least_squares": least_squares, "stagewise": stagewise, "online": online_learning}
     if online and model_type not in ("linear", "online"):
         raise OptionError(f"--online and --model-type {model_type} exclude each other: give one of them")

@@ -55,7 +55,7 @@ FAMILIES = {
     "least_squares": Family(
         LeastSquaresOptions, "lineal.least_squares.fit", "fit_least_squares", "fit_least_squares_rows"
     ),
-    "stagewise": Family(StagewiseOptions, "lineal.stagewise.fit", "fit_stagewise"),
+    "stagewise": Family(StagewiseOptions, "lineal.stagewise.fit", "fit_stagewise", "fit_stagewise_rows"),
     "online": Family(OnlineOptions),
 }
 
@@ -132,7 +132,7 @@ def options_of(kind: str, given: dict[str, dict[str, Any]], verbose: int, tune: 
 
 def training_rows(data: str, options: Any, reading: dict[str, Any]) -> Dataset | Source:
     """The rows to train on: in memory, or where the option `engine` says."""
-    if not isinstance(options, TrainOptions | LeastSquaresOptions) or data == STDIN:
+    if data == STDIN:
         return read_labelled(data, reading)
     from lineal.data.dataset import Dataset
     from lineal.linear.rows import rows_of
@@ -187,6 +187,10 @@ def fit_rows(kind: str, rows: Dataset | Source, options: Any, tune: bool) -> tup
     options = for_labels(options, rows)
     family = FAMILIES[kind]
     if not isinstance(rows, Dataset):
+        if tune:
+            from lineal.stagewise.search import tuned_rows
+
+            options = tuned_rows(rows, options)
         fit_source = importlib.import_module(family.module).__dict__[family.of_source]
         model, solution = fit_source(rows, options)
         return with_names(model, rows), solution

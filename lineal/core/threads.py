@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from functools import cache
 from typing import Any, TypeVar
 
@@ -27,18 +27,33 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+#: Number of cores for what runs in this context; None for all of them.
+_share: ContextVar[int | None] = ContextVar("share", default=None)
+
+
+@contextmanager
+def core_share(cores: int) -> Iterator[None]:
+    """Context in which all cores are this many: others run side by side in this process and have the rest."""
+    before = _share.set(cores)
+    try:
+        yield
+    finally:
+        _share.reset(before)
+
+
 def thread_count(given: int | None) -> int:
     """Number of threads for an `n_jobs` as users give it: None or -1 means all cores, -2 all but one."""
-    n_jobs = given
+    n_jobs, share = given, _share.get()
+    cores = available_cores() if share is None else share
     if n_jobs is None:
-        return available_cores()
+        return cores
     try:
         n_jobs = operator.index(n_jobs)
     except TypeError:
         n_jobs = 0
     if n_jobs == 0:
         raise OptionError(f"n_jobs={given!r} is not a number of threads: give 1, 2, … or None for all cores")
-    return n_jobs if n_jobs > 0 else max(1, available_cores() + 1 + n_jobs)
+    return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
 
 
 @cache

@@ -108,6 +108,14 @@ def cut_rows(block: Any, rows: np.ndarray) -> Piece:
     return {"rows": rows}
 
 
+def no_entries(block: Any) -> Piece:
+    """Rebuild the pieces of a state to which steps add what they can compute again: entries may get lost at any time.
+
+    An engine that remembers how the pieces of other states came about need not remember these.
+    """
+    return {}
+
+
 class StateCache:
     """Pieces that a process keeps, by state and block, with their versions."""
 

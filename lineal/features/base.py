@@ -55,14 +55,25 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
 
     def prepare(self: G, X: Any, seed: int = 0) -> G:
         """Learn from the rows what all batches need. `seed` determines all random numbers, now and later."""
+        X = self._begin(X, seed)
+        self._learn(X)
+        return self
+
+    def prepare_from(self: G, sums: Any, sample: Any, seed: int = 0) -> G:
+        """Learn from sums over all rows (`contracts.RowSums`) what they tell, and the rest from a sample of them."""
+        sample = self._begin(sample, seed)
+        self._learn_from(sums, sample)
+        return self
+
+    def _begin(self, X: Any, seed: int) -> Any:
+        """The rows in a form in which ranges can be taken, after all checks before something is learned from them."""
         self._check_params()
         X = rows.sliceable(checked_numbers(X, "X"))
         if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] == 0:
             raise DataError(f"{self.name} features need at least one row and one column, found X of shape {X.shape}")
         self.seed_, self.n_columns_ = operator.index(seed), X.shape[1]
         self._check_room(self._bytes_to_learn())
-        self._learn(X)
-        return self
+        return X
 
     def make(self, number: int, size: int, residual: Any = None) -> FeatureBatch:
         """Batch `number` of at most `size` features; `residual` is (X, R) for generators that need it."""
@@ -112,6 +123,10 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
 
     def _learn(self, X: Any) -> None:
         """Set the attributes in `learnt`."""
+
+    def _learn_from(self, sums: Any, sample: Any) -> None:
+        """Set the attributes in `learnt` where rows are not in one array."""
+        self._learn(sample)
 
     def _bytes_to_learn(self) -> int:
         """Number of bytes that `_learn` takes besides X, as far as they grow with the number of columns."""

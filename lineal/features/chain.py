@@ -25,6 +25,7 @@ from lineal.features.contracts import (
     FeatureBatch,
     HasParameters,
     KeepsState,
+    LearnsFromSums,
     Makes,
     NeedsResidual,
     Prepares,
@@ -81,18 +82,26 @@ class Chain(Generator):
             raise OptionError(f"the last step of a chain makes features; {type(self.steps[-1]).__name__} does not")
 
     def _learn(self, X: Any) -> None:
-        self.steps_, self.firsts_ = [], []
+        self._learn_from(None, X)
+
+    def _learn_from(self, sums: Any, sample: Any) -> None:
+        """Prepare the steps one after the other; `sums` are sums over all rows, None where the sample has them all."""
+        self.steps_, self.firsts_, X = [], [], sample
         for position, given in enumerate(self.steps):
             # Steps of a kind draw different numbers; a chain of one is the same as its step.
             step, seed = _unfitted(given), self.seed_ if position == 0 else _seed_of_step(self.seed_, position)
-            if isinstance(step, Prepares):
+            if sums is not None and isinstance(step, LearnsFromSums):
+                step.prepare_from(sums, X, seed)
+            elif isinstance(step, Prepares):
                 step.prepare(X, seed)
             else:
                 step.fit(X)
             self.steps_.append(step)
             if position < len(self.steps) - 1:
-                self.firsts_.append(_first_batch(step))
-                X = self._sent(self.firsts_[-1], X, position)
+                first = _first_batch(step)
+                self.firsts_.append(first)
+                sums = None if sums is None else sums.after(_Sized(first, _width(first, X)))
+                X = self._sent(first, X, position)
 
     def _sent(self, batch: Any, X: Any, position: int) -> np.ndarray:
         """Rows as the next step gets them, or a sample of them."""

@@ -6,12 +6,14 @@ A first step for chains. Kernel features of images do best with the leading dire
 −½ would whiten them.
 
 Up to 2500 columns the covariance is summed over chunks of rows (products in the precision of the features, sums in
-float64) and factorised. Beyond, a subspace is iterated (Halko, Martinsson & Tropp 2011), without a d × d matrix.
+float64) and factorised. Beyond, a subspace is iterated (Halko, Martinsson & Tropp 2011), without a d × d matrix; where
+rows are not in one array, over a sample of them.
 Memory: 8d² bytes and one chunk of dense rows, or 24d(k + 10) bytes.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -71,13 +73,17 @@ class PrincipalComponents(Generator):
         return len(self.variances_)
 
     def _learn(self, X: Any) -> None:
-        wanted = min(int(self.n_components), X.shape[1])
-        dtype = rows.precision(X)
-        mean, largest = _mean(X)
-        if X.shape[1] <= COVARIANCE_COLUMNS:
-            variances, V = _by_covariance(X, mean.astype(dtype), largest, wanted)
+        self._learn_from(rows.SumsHere(X), X)
+
+    def _learn_from(self, sums: Any, sample: Any) -> None:
+        wanted, dtype = min(int(self.n_components), sample.shape[1]), rows.precision(sample)
+        if sample.shape[1] <= COVARIANCE_COLUMNS:
+            total, largest = sums.total(column_totals)
+            mean = total / sums.n_rows
+            variances, V = _by_covariance(sums, mean.astype(dtype), largest.value, wanted)
         else:
-            variances, V = _by_iteration(X, mean, wanted, self.seed_)
+            mean = column_totals(sample)[0] / sample.shape[0]
+            variances, V = _by_iteration(sample, mean, wanted, self.seed_)
         if not np.isfinite(variances).all():
             raise DataError("the variances of the rows are too large for floating-point numbers: scale the columns")
         variances = np.maximum(variances, 0.0)
@@ -124,27 +130,44 @@ class ComponentBatch:
         return {}
 
 
-def _mean(X: Any) -> tuple[np.ndarray, float]:
-    """Means of the columns, and the largest magnitude of all numbers."""
+@dataclass(frozen=True)
+class Largest:
+    """The larger one of two numbers is their sum."""
+
+    value: float
+
+    def __add__(self, other: Largest) -> Largest:
+        return self if self.value >= other.value else other
+
+
+def column_totals(X: Any) -> tuple[np.ndarray, Largest]:
+    """Sums of the columns, and the largest magnitude of all numbers."""
     total, largest = np.zeros(X.shape[1]), 0.0
     for start, stop in rows.chunks(X, 1):
         part = X[start:stop]
         total += np.asarray(part.sum(axis=0, dtype=np.float64)).reshape(-1)
         largest = max(largest, float(part.max()), -float(part.min()))
-    return total / X.shape[0], largest
+    return total, Largest(largest)
 
 
-def _by_covariance(X: Any, mean: np.ndarray, largest: float, wanted: int) -> tuple[np.ndarray, np.ndarray]:
-    """Leading eigenvalues and vectors of the covariance."""
-    n, d = X.shape
-    unit = mean.dtype.type(1.0 if 1e-12 < largest < 1e12 or largest == 0.0 else largest)  # of which squares are safe
+def centred_products(X: Any, mean: np.ndarray, unit: Any) -> tuple[np.ndarray]:
+    """Upper triangle of Σ (x − x̄)(x − x̄)'/unit²: products in the precision of x̄, sums of chunks in float64."""
+    d = X.shape[1]
     update = linalg.get_blas_funcs("syrk", dtype=mean.dtype)
     total: np.ndarray = np.zeros((d, d), order="F")
     for start, stop in rows.chunks(X, 1, made_dense=True):
         # A symmetric product of the transpose, which BLAS finds in its own order: no copy, half of the work.
         centred = rows.dense(X[start:stop]) - mean
         total += update(1.0, (centred if unit == 1.0 else centred / unit).T)
-    total /= n
+    return (total,)
+
+
+def _by_covariance(sums: Any, mean: np.ndarray, largest: float, wanted: int) -> tuple[np.ndarray, np.ndarray]:
+    """Leading eigenvalues and vectors of the covariance."""
+    d = len(mean)
+    unit = mean.dtype.type(1.0 if 1e-12 < largest < 1e12 or largest == 0.0 else largest)  # of which squares are safe
+    (total,) = sums.total(centred_products, mean, unit)
+    total /= sums.n_rows
     variances, V = linalg.eigh(total, lower=False, subset_by_index=(d - wanted, d - 1), overwrite_a=True)
     with np.errstate(over="ignore"):
         return variances[::-1] * float(unit) ** 2 if unit < 1e150 else np.full(wanted, np.inf), V[:, ::-1]

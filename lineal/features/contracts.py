@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -31,6 +32,28 @@ class Prepares(Protocol):
 
     def prepare(self, X: Any, seed: int = 0) -> Any:
         """Learn from the rows what all batches have in common."""
+
+
+class RowSums(Protocol):
+    """Sums over rows, wherever they are."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+
+    def total(self, step: Callable[..., tuple[Any, ...]], *arguments: Any) -> tuple[Any, ...]:
+        """Sum of step(X, *arguments) over parts X of the rows, entry by entry.
+
+        The step is a module-level function that returns a tuple of arrays and objects with `+`, also for no rows.
+        """
+
+
+@runtime_checkable
+class LearnsFromSums(Protocol):
+    """A step that can learn from sums over all rows and from a sample of them, where they are not in one array."""
+
+    def prepare_from(self, sums: Any, sample: Any, seed: int = 0) -> Any:
+        """Learn the same as `prepare`; `sums` are `RowSums`."""
 
 
 @runtime_checkable

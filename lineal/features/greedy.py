@@ -15,7 +15,7 @@ import numpy as np
 from lineal.errors import DataError, OptionError
 from lineal.features import rows
 from lineal.features.contracts import FeatureBatch
-from lineal.features.subset import ColumnBatch, ColumnGenerator, column_sums
+from lineal.features.subset import ColumnBatch, ColumnGenerator, sums_of_squares
 
 
 class GreedyResidual(ColumnGenerator):
@@ -51,8 +51,12 @@ class GreedyResidual(ColumnGenerator):
         return 24 * self.n_columns_
 
     def _learn(self, X: Any) -> None:
+        self._learn_from(rows.SumsHere(X), X)
+
+    def _learn_from(self, sums: Any, sample: Any) -> None:
         with np.errstate(over="ignore"):
-            self.norms_ = np.sqrt(column_sums(X, lambda values: np.square(values, dtype=np.float64)))
+            (squares,) = sums.total(sums_of_squares)
+        self.norms_ = np.sqrt(squares)
         if not np.isfinite(self.norms_).all():
             raise DataError("some columns are too large to be squared: scale them")
         self.columns_ = self.numbers_ = np.zeros(0, np.int64)
@@ -92,9 +96,10 @@ class GreedyResidual(ColumnGenerator):
         return self._give(number, self.need_columns(np.asarray(state["columns"]), "columns of a batch"))
 
     def _give(self, number: int, columns: np.ndarray) -> FeatureBatch:
-        others = self.numbers_ != number
-        self.columns_ = np.concatenate([self.columns_[others], columns])
-        self.numbers_ = np.concatenate([self.numbers_[others], np.full(len(columns), number, np.int64)])
+        if not np.array_equal(self.columns_[self.numbers_ == number], columns):  # threads may give a known one again
+            others = self.numbers_ != number
+            self.columns_ = np.concatenate([self.columns_[others], columns])
+            self.numbers_ = np.concatenate([self.numbers_[others], np.full(len(columns), number, np.int64)])
         return ColumnBatch(columns, has_state=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,15 @@ def design_of(X: Any) -> Design:
     return Design(Dense(X), X.shape, precision(X))
 
 
+def in_precision(X: Any, dtype: Any) -> Any:
+    """Rows for features of this precision. Numbers of up to two bytes, and integers for float32, stay as they are."""
+    dtype = np.dtype(dtype)
+    if X.dtype == dtype or (dtype != np.float64 and (X.dtype.kind != "f" or X.dtype.itemsize <= 2)):
+        return X
+    with np.errstate(over="ignore"):  # numbers that become infinite are refused with the features
+        return X.astype(dtype)
+
+
 def matrix_of(design: Design) -> Any:
     """Rows of an engine as an array or a CSR matrix for generators, without a copy of the entries."""
     if isinstance(design.layout, Dense):
@@ -61,6 +70,17 @@ def correlations(X: Any, R: np.ndarray) -> np.ndarray:
         part = X[start:stop] if sparse.issparse(X) else dense(X[start:stop])
         products += part.T @ R[start:stop].astype(precision(X), copy=False)
     return products
+
+
+class SumsHere:
+    """Sums over rows in this process (see `contracts.RowSums`)."""
+
+    def __init__(self, X: Any) -> None:
+        self.X, self.n_rows = X, X.shape[0]
+
+    def total(self, step: Callable[..., tuple[Any, ...]], *arguments: Any) -> tuple[Any, ...]:
+        """Result of step(X, *arguments)."""
+        return step(self.X, *arguments)
 
 
 def chunks(X: Any, width: int, made_dense: bool = False) -> Iterator[tuple[int, int]]:

@@ -129,7 +129,11 @@ class FrequencyOrdered(ColumnGenerator):
         return 32 * self.n_columns_
 
     def _learn(self, X: Any) -> None:
-        self.order_ = np.argsort(-column_sums(X, lambda values: values != 0), kind="stable")
+        self._learn_from(rows.SumsHere(X), X)
+
+    def _learn_from(self, sums: Any, sample: Any) -> None:
+        (counts,) = sums.total(nonzero_counts)
+        self.order_ = np.argsort(-counts, kind="stable")
 
     def _check_state(self) -> None:
         self.order_ = self.need_columns(self.order_, "order_")
@@ -151,3 +155,13 @@ def column_sums(X: Any, of: Any) -> np.ndarray:
         else:
             total += of(rows.dense(part)).sum(axis=0, dtype=np.float64)
     return total
+
+
+def nonzero_counts(X: Any) -> tuple[np.ndarray]:
+    """Numbers of non-zero entries of the columns."""
+    return (column_sums(X, lambda values: values != 0),)
+
+
+def sums_of_squares(X: Any) -> tuple[np.ndarray]:
+    """Sums of squares of the columns."""
+    return (column_sums(X, lambda values: np.square(values, dtype=np.float64)),)

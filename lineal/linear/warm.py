@@ -46,8 +46,9 @@ class WarmUp:
         from lineal.problem.targets import Encoded
 
         k = self.n_columns
-        encoded = Encoded(self._targets(), np.arange(max(k, 2)), k, self.is_multilabel)
-        X = self._rows(encoded.n_rows)
+        targets, n = small_targets(k, self.is_multilabel)
+        encoded = Encoded(targets, np.arange(max(k, 2)), k, self.is_multilabel)
+        X = small_rows(n, min(self.n_features, MOST_COLUMNS), self.dtype, self.is_dense)
         weights = np.full(encoded.n_rows, 1.0 / encoded.n_rows)
         engine = LocalEngine(wrap(X), encoded.targets, weights, k)
         options = replace(
@@ -61,15 +62,20 @@ class WarmUp:
             except (LinealError, ArithmeticError, np.linalg.LinAlgError):
                 return
 
-    def _targets(self) -> Any:
-        k = self.n_columns
-        if self.is_multilabel:
-            return LabelSets(np.arange(k, dtype=np.int32), np.arange(k + 1, dtype=np.int64).repeat(2)[1:])
-        return OneLabel(np.tile(np.arange(k, dtype=np.int32) if k > 1 else np.array([-1, 0], np.int32), 2))
 
-    def _rows(self, n: int) -> Any:
-        d, random = min(self.n_features, MOST_COLUMNS), np.random.default_rng(0)
-        if self.is_dense:
-            return random.normal(size=(n, d)).astype(self.dtype)
-        entries = sparse.random_array((n, d), density=min(1.0, 4.0 / d), rng=random, format="csr")
-        return sparse.csr_array(entries, dtype=self.dtype)
+def small_targets(k: int, is_multilabel: bool) -> tuple[Any, int]:
+    """Targets of a few rows with all labels of k columns, and the number of rows."""
+    if is_multilabel:
+        targets = LabelSets(np.arange(k, dtype=np.int32), np.arange(k + 1, dtype=np.int64).repeat(2)[1:])
+        return targets, len(targets.starts) - 1
+    columns = np.tile(np.arange(k, dtype=np.int32) if k > 1 else np.array([-1, 0], np.int32), 2)
+    return OneLabel(columns), len(columns)
+
+
+def small_rows(n: int, d: int, dtype: Any, is_dense: bool) -> Any:
+    """A few random rows."""
+    random = np.random.default_rng(0)
+    if is_dense:
+        return random.normal(size=(n, d)).astype(dtype)
+    entries = sparse.random_array((n, d), density=min(1.0, 4.0 / d), rng=random, format="csr")
+    return sparse.csr_array(entries, dtype=dtype)

@@ -85,6 +85,10 @@ class Steps(_Shown):
 
     done: int = 0
 
+    def note(self, state: str) -> None:
+        """Show a state beside the bar, or as a line, without another step."""
+        self._tell(self.done, state, state)
+
     def step(self, state: str) -> None:
         """Announce the next step; `state` describes it."""
         self._tell(self.done, state, f"{self.done} of {self.total}, {state}")

@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 
 from lineal.features.contracts import KnowsWidth, PreparedForColumns
+from lineal.features.rows import in_precision
 from lineal.models.predictor import Predictor, score_columns
 from lineal.numerics.links import probabilities, sigmoid
 from lineal.solvers.stagewise import UPDATES
-from lineal.solvers.stagewise.features import Stage, StageFeatures, maker_of, remade, through
+from lineal.solvers.stagewise.features import Stage, StageFeatures, maker_of, remade_once, through
 from lineal.solvers.stagewise.running import after_stages
-
-#: Stages of which a model keeps what makes the features (frequencies, filters) from one prediction to the next.
-KEPT_STAGES = 64
 
 
 @dataclass(frozen=True)
@@ -106,21 +104,14 @@ class StagewiseModel(Predictor):
         """Predictions or raw scores of all rows after the stages of a member."""
         if not member:
             return np.tile(self.start, (X.shape[0], 1))
-        if X.dtype.kind == "f" and X.dtype != self.dtype and max(X.dtype.itemsize, self.dtype.itemsize) > 4:
-            X = X.astype(self.dtype)  # as it was for training; halves are converted with the features
-        maker = maker_of(self.generator)
+        X, maker = in_precision(X, self.dtype), maker_of(self.generator)
         fitted = ((StageFeatures.of(maker, s.number, s.size, self._made_by(maker, s), self.dtype), s) for s in member)
         return after_stages(through(self.generator, X), self.start, fitted, self.update)
 
     def _made_by(self, maker: Any, stage: Stage) -> Any:
         """Batch of features of a stage, kept for the next prediction."""
-        place = stage.number, stage.size
-        if place in self._made:
-            return self._made[place]
-        made = remade(maker, stage.number, stage.size, stage.state)
+        made = remade_once(maker, stage, self._made)
         self._check_width(stage, made.width)
-        if len(self._made) < KEPT_STAGES:
-            self._made[place] = made
         return made
 
     def probabilities_of(self, scores: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lineal import features
+from lineal.engine.choice import check_engine
 from lineal.errors import OptionError, unknown_value
 from lineal.solvers.stagewise import UPDATES
 from lineal.system.options import Options, checkpoint_option, need_checkpoint, option
@@ -53,6 +54,13 @@ class StagewiseOptions(Options):
     )
     max_time: float | None = option(None, "time limit in seconds; the stages so far are kept")
     n_jobs: int | None = option(None, "number of threads; None or -1 means all cores")
+    engine: str = option(
+        "auto", "where the rows are: local (memory of this process), file (converted files, read for every pass), dask "
+        "(a cluster); auto takes dask for Dask collections and with an active client, and file for large files",
+    )  # fmt: skip
+    memory_budget: str | int | None = option(
+        None, "memory of this process for rows in files, for example 2GB; None means half of what is available"
+    )
     random_state: int | None = option(None, "seed of the features and of the rows held out")
     verbose: int = option(0, "1 shows progress: a bar on a terminal, lines elsewhere")
     checkpoint: str | None = checkpoint_option()
@@ -80,6 +88,7 @@ class StagewiseOptions(Options):
             self.need("patience", lambda v: operator.index(v) >= 1, "an integer ≥ 1, or None")
             if self.validation_fraction is None:
                 raise OptionError(f"patience={self.patience} needs rows to measure on: give validation_fraction")
+        check_engine(self.engine, self.memory_budget)
         need_checkpoint(self.checkpoint)
         if self.verbose is not True and self.verbose is not False:
             self.need_common("verbose")

@@ -4,6 +4,8 @@ They are chosen one after the other, since each hardly depends on the others onc
 bandwidth, among multiples of the median distance, by the error of held-out rows of the sample after a few small stages.
 Then the ridge. Then the largest stage size that is worth its cubic cost: sizes are compared at equal numbers of
 features, and a larger one must gain more than the noise of the error. What is given stays as it is.
+
+The sample of rows in files or on a cluster is drawn where they are, and is searched in this process.
 """
 
 from __future__ import annotations
@@ -11,18 +13,26 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from lineal import features
+from lineal.data.dataset import Dataset
+from lineal.engine.base import Block
+from lineal.engine.source import Source
 from lineal.errors import OptionError
+from lineal.features import elsewhere
 from lineal.features.contracts import HasParameters
 from lineal.features.rows import sample
+from lineal.linear.fit import labels_of
 from lineal.problem.progress import Steps
+from lineal.problem.targets import true_labels
 from lineal.stagewise.fit import fit_stagewise
 from lineal.stagewise.options import StagewiseOptions, automatic
+from lineal.stagewise.training_rows import TrainingRows
 
 #: Rows of the sample at most.
 SAMPLE_ROWS = 12_000
@@ -81,6 +91,36 @@ def tuned(
             if found < best - noise:
                 size, best = one, found
     return dataclasses.replace(options, generator=generator, alpha=alpha, block_size=size)
+
+
+def tuned_rows(
+    rows: Source | Dataset,
+    options: StagewiseOptions,
+    sample_rows: int = SAMPLE_ROWS,
+    keep: Collection[str] | None = None,
+) -> StagewiseOptions:
+    """`tuned` for rows of files or of a cluster (see `lineal.linear.rows`)."""
+    if isinstance(rows, Dataset):
+        return tuned(rows.X, labels_of(rows), options, rows.weights, sample_rows, keep)
+    plain = dataclasses.replace(options.checked(), class_weight=None, validation_fraction=None, patience=None)
+    found = TrainingRows.of_source(rows, plain)
+    engine, encoded = found.engine, found.encoded
+    most = min(sample_rows, elsewhere.sampled_rows(engine))
+    chosen = elsewhere.chosen_rows(engine, most, int(options.random_state or 0), -11)
+    X, y, weights = zip(*engine.gather(LabelledRows(), chosen, encoded.n_columns, np.dtype(options.precision)))
+    labels = elsewhere.stacked(list(y))
+    labels = labels if encoded.is_multilabel else encoded.classes[labels]
+    return tuned(elsewhere.stacked(list(X)), labels, options, np.concatenate(weights), sample_rows, keep)
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """For `Engine.gather`: chosen rows of a block, with their class numbers or label sets and their weights."""
+
+    def __call__(self, block: Block, chosen: np.ndarray | None, k: int, dtype: Any) -> tuple[Any, Any, np.ndarray]:
+        mine = elsewhere.among(block, chosen)
+        X = elsewhere.ChosenRows()(block, chosen, dtype)
+        return X, true_labels(block.targets, k)[mine], block.weights[mine]
 
 
 def _not_default(options: StagewiseOptions) -> set[str]:

@@ -385,9 +385,9 @@ def test_held_out_rows_teach_nothing():
 
 
 def stages_held_out(n, fraction, seed):
-    from lineal.stagewise.fit import _held_out
+    from lineal.stagewise.training_rows import drawn
 
-    held = _held_out(fraction, np.ones(n) / n, seed)
+    held = drawn(fraction, np.ones(n) / n, seed)
     assert len(held) == round(fraction * n)
     return held
 

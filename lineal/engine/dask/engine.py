@@ -29,7 +29,7 @@ from lineal.engine.dask.parcels import aligned
 from lineal.engine.dask.rounds import Pass, Rounds
 from lineal.engine.dask.shares import Result, drop
 from lineal.engine.local import rows_per_block
-from lineal.engine.state import Changing, RowState, States, commit, cut_rows
+from lineal.engine.state import Changing, RowState, States, commit, cut_rows, no_entries
 from lineal.engine.tree import Summands
 from lineal.errors import OptionError
 
@@ -275,7 +275,8 @@ class DaskEngine:
     ) -> None:
         """Record what a pass has done to the states."""
         too_large = {position for report in result.reports for position in report.too_large}
-        grown = {position for report in result.reports for position in report.grown}
+        grown = {position for report in result.reports for position in report.grown
+                 if used[position].rebuild is not no_entries}  # fmt: skip
         for position in too_large:
             used[position].is_kept = False
         events = [position for position, state in enumerate(used)

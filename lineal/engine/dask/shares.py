@@ -19,7 +19,7 @@ import numpy as np
 from distributed import get_worker
 
 from lineal.core import threads as pool
-from lineal.core.threads import blas_limit
+from lineal.core.threads import blas_limit, core_share
 from lineal.engine.dask.holder import Holder, NeedsMore, Outcome, Placed, Recipe, Request
 from lineal.engine.dask.lineage import Script
 from lineal.engine.dask.parcels import aligned, nbytes
@@ -133,7 +133,7 @@ def run_share(
         report = Report(share, worker.id, worker.address, 0.0)
         try:
             # Partitions run side by side, each on one thread: some sums depend on how many threads share a block.
-            with blas_limit(1), np.errstate(**request.float_errors):
+            with blas_limit(1), core_share(1), np.errstate(**request.float_errors):
                 for function in request.first_of_all:
                     function()
                 holder.forget(request, mine)

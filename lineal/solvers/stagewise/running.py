@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from lineal.engine.base import Block
 from lineal.engine.state import Piece
-from lineal.features.rows import correlations, matrix_of
+from lineal.features.elsewhere import among
+from lineal.features.rows import correlations, in_precision, matrix_of
 from lineal.numerics.basis import POLYNOMIAL, expand, functions
 from lineal.numerics.label_residuals import labels_of, residuals, squared_error
 from lineal.numerics.links import sigmoid, softmax
 from lineal.problem import row_sums
-from lineal.solvers.stagewise.features import Stage, StageFeatures, maker_of, rows_of, through
+from lineal.solvers.stagewise.features import Stage, StageFeatures, maker_of, remade_once, rows_of, through
 
 #: Functions of the running predictions among the features of calibrated stages.
 POWERS = functions(POLYNOMIAL)
@@ -47,25 +48,53 @@ def after_stages(X: Any, start: np.ndarray, fitted: Iterable[tuple[StageFeatures
     return running
 
 
+@dataclass(frozen=True)
+class Fitted:
+    """Stages that are fitted, and all that running predictions after them are computed from.
+
+    Attributes
+    ----------
+    generator : prepared.
+    start : (k,) predictions without any stage, in the precision of the features.
+    stages, update : the stages, and how they were fitted.
+    chunk_bytes : bytes of features made at a time; None for CHUNK_BYTES.
+    made : what makes the features of the stages, for all blocks that a process has; it is not sent to others.
+    """
+
+    generator: Any
+    start: np.ndarray
+    stages: tuple[Stage, ...]
+    update: str
+    chunk_bytes: int | None = None
+    made: dict[tuple[int, int], Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "made": {}}
+
+    def plus(self, stages: Iterable[Stage]) -> Fitted:
+        """These stages and further ones."""
+        return replace(self, stages=(*self.stages, *stages), made={})
+
+    def after(self, X: Any) -> np.ndarray:
+        """Running predictions of rows after all stages."""
+        if not self.stages or X.shape[0] == 0:
+            return np.tile(self.start, (X.shape[0], 1))
+        X = through(self.generator, in_precision(X, self.start.dtype))
+        return after_stages(X, self.start, self._features(), self.update)
+
+    def _features(self) -> Iterator[tuple[StageFeatures, Stage]]:
+        maker = maker_of(self.generator)
+        for stage in self.stages:
+            made = remade_once(maker, stage, self.made)
+            yield StageFeatures.of(maker, stage.number, stage.size, made, self.start.dtype, self.chunk_bytes), stage
+
+
 # --- steps over rows. A piece of `running` has the predictions P.
 
 
-@dataclass(frozen=True)
-class Running:
+def running_predictions(block: Block, fitted: Fitted) -> Piece:
     """Rebuilds the running predictions from the stages so far."""
-
-    update: str
-
-    def __call__(self, block: Block, generator: Any, start: np.ndarray, stages: tuple[Stage, ...]) -> Piece:
-        if not stages or block.n == 0:
-            return {"P": np.tile(start, (block.n, 1))}
-        maker, k = maker_of(generator), len(start)
-        extra = 3 * k if self.update == "calibrated" else 0
-        fitted = (
-            (StageFeatures(maker, one.number, one.size, one.state, len(one.weights) - extra, start.dtype), one)
-            for one in stages
-        )
-        return {"P": after_stages(through(generator, matrix_of(block.X)), start, fitted, self.update)}
+    return {"P": fitted.after(matrix_of(block.X))}
 
 
 @dataclass(frozen=True)
@@ -135,18 +164,16 @@ class LeftToFit:
         """Σ x·r' of the rows that the generator sees."""
         if block.n == 0:
             return (np.zeros((self.n_columns, running["P"].shape[1])),)
-        return (correlations(rows_of(block, seen), self.of(block, running)),)
+        R = self.of(block, running)
+        return (correlations(in_precision(rows_of(block, seen), R.dtype), R),)
 
 
 @dataclass(frozen=True)
 class SampledRows:
-    """Rows of a block with what is left to fit of them: those with the given numbers, or all. For `Engine.gather`."""
+    """For `Engine.gather`: chosen rows of a block (`lineal.features.elsewhere`) with what is left to fit of them."""
 
     left: LeftToFit
 
     def __call__(self, block: Block, running: Piece, seen: Piece, chosen: np.ndarray | None) -> tuple[Any, np.ndarray]:
-        X, R = rows_of(block, seen), self.left.of(block, running)
-        if chosen is None:
-            return X, R
-        mine = chosen[(chosen >= block.first) & (chosen < block.first + block.n)] - block.first
-        return X[mine], R[mine]
+        X, R, mine = rows_of(block, seen), self.left.of(block, running), among(block, chosen)
+        return in_precision(X[mine], R.dtype), R[mine]

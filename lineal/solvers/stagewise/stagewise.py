@@ -13,7 +13,9 @@ Running predictions are row state. Features are made where the rows are, a chunk
 are kept while it is fitted if `feature_memory` allows it, else they are made again for each pass over the rows.
 
 Memory: X, n·k numbers of predictions, 24·p² bytes, min(n·p·size, feature_memory) bytes of features, of 4 bytes each or
-8 where X is float64, and three chunks of CHUNK_BYTES; the model has (p + 1)·k weights per stage.
+8 in float64, and three chunks of CHUNK_BYTES; the model has (p + 1)·k weights per stage. Rows in blocks add 8·p² bytes
+for each of log₂(blocks) partial sums, per thread that has blocks of its own. Where an engine limits memory (`room`), at
+most half of that is for features, and chunks are smaller.
 """
 
 from __future__ import annotations
@@ -24,25 +26,33 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from lineal import losses
 from lineal.engine.base import Engine
+from lineal.engine.state import no_entries
 from lineal.errors import unknown_value
 from lineal.features.contracts import ChoosesByProducts, NeedsResidual
-from lineal.features.rows import sample
+from lineal.features.elsewhere import chosen_rows, sampled_rows, stacked
 from lineal.problem.budget import Budget
 from lineal.problem.checkpoint import Checkpoint
 from lineal.problem.loop_state import LoopState
 from lineal.problem.monitor import Callback, Monitor
 from lineal.solvers.stagewise import UPDATES
-from lineal.solvers.stagewise.features import Stage, StageFeatures, maker_of, nothing_kept, seen_rows
+from lineal.solvers.stagewise.features import CHUNK_BYTES, Stage, StageFeatures, maker_of, seen_rows, tell_of
 from lineal.solvers.stagewise.label_fit import fit_labels
 from lineal.solvers.stagewise.residual_fit import fit_residual
-from lineal.solvers.stagewise.running import AddStage, HeldOutError, LeftToFit, Running, RunningLoss, SampledRows
+from lineal.solvers.stagewise.running import (
+    AddStage,
+    Fitted,
+    HeldOutError,
+    LeftToFit,
+    RunningLoss,
+    SampledRows,
+    running_predictions,
+)
 
-#: Numbers of X that a user's own generator may see to choose features by the residual; of more, a sample of rows.
-SAMPLED_NUMBERS = 1 << 27
+#: Part of the memory that an engine allows for parameters which a chunk of features may take, and its least size.
+CHUNKS_PER_ROOM, LEAST_CHUNK = 8, 1 << 18
 
 
 @dataclass
@@ -77,7 +87,8 @@ def solve(
 ) -> Stagewise:
     """Fit stages `first_stage` … of a prepared generator to the labels of an engine.
 
-    `start` are the predictions (k,) without any stage, and `before` the stages that were fitted already.
+    `start` are the predictions (k,) without any stage, in the precision of the features, and `before` the stages that
+    were fitted already.
     `is_independent` says that columns do not compete: two classes (k = 1) and label sets. `held_out` are weights, (n,),
     of rows that have no weight in the engine: their error is noted after every stage. The fit ends when `patience`
     stages have not improved it, and stages after the best one are dropped.
@@ -166,21 +177,23 @@ class _Fit:
         update: str,
         feature_memory: int,
     ) -> None:
-        self.engine, self.generator, self.start, self.stages = engine, generator, start, stages
-        self.is_independent, self.update, self.feature_memory = is_independent, update, feature_memory
+        self.engine, self.is_independent, self.update = engine, is_independent, update
+        self.feature_memory = feature_memory if engine.room is None else min(feature_memory, engine.room // 2)
         self.maker = maker_of(generator)
-        self.running = engine.state(Running(update), generator, start, stages)
-        self.seen = engine.state(seen_rows, generator)
+        self.fitted = Fitted(generator, start, stages, update, chunk_bytes(engine))
+        self.running = engine.state(running_predictions, self.fitted)
+        self.seen = engine.state(seen_rows, generator, start.dtype)
         self.loss = losses.get("logistic" if is_independent else "softmax") if update == "softmax" else None
 
     def continue_after(self, stages: list[Stage]) -> None:
         """Continue after further stages, from which the running predictions are computed."""
-        self.stages = (*self.stages, *stages)
-        self.running = self.engine.state(Running(self.update), self.generator, self.start, self.stages)
+        tell_of(self.maker, stages)
+        self.fitted = self.fitted.plus(stages)
+        self.running = self.engine.state(running_predictions, self.fitted)
 
     def states(self) -> tuple[Any, ...]:
         """Row state of a new stage: running predictions, the rows that generators see, and room for features."""
-        return self.running, self.seen, self.engine.state(nothing_kept)
+        return self.running, self.seen, self.engine.state(no_entries)
 
     def loss_now(self) -> float:
         """Mean squared error, or mean logistic loss of raw scores."""
@@ -188,8 +201,8 @@ class _Fit:
 
     def add(self, features: StageFeatures, stage: Stage, states: tuple[Any, ...]) -> float:
         """Move the running predictions by a stage; the loss afterwards."""
-        self.stages = (*self.stages, stage)
-        moved = self.running.to(self.generator, self.start, self.stages)
+        self.fitted = self.fitted.plus([stage])
+        moved = self.running.to(self.fitted)
         step = AddStage(self.update, self.loss)
         return float(self.engine.sum(step, features, stage, states=(moved, *states[1:]))[0])
 
@@ -200,7 +213,8 @@ class _Fit:
 
     def make(self, number: int, size: int) -> StageFeatures:
         """The features of a stage."""
-        features = StageFeatures.of(self.maker, number, size, self._made(number, size), self.engine.dtype)
+        made, dtype = self._made(number, size), self.fitted.start.dtype
+        features = StageFeatures.of(self.maker, number, size, made, dtype, self.fitted.chunk_bytes)
         needed = features.width * features.dtype.itemsize * self.engine.shape[0]
         return features.kept_if(needed <= self.feature_memory)
 
@@ -213,19 +227,21 @@ class _Fit:
             step = replace(left, n_columns=self.maker.n_columns_)
             (products,) = self.engine.sum(step, states=(self.running, self.seen))
             return self.maker.make_by_products(number, size, products)
-        n, d = self.engine.shape
-        most = max(1, SAMPLED_NUMBERS // d)
-        chosen = None if n <= most else sample(n, most, 0, number)
-        parts = self.engine.gather(SampledRows(left), chosen, states=(self.running, self.seen))
-        return self.maker.make(number, size, _stacked(parts))
+        chosen = chosen_rows(self.engine, sampled_rows(self.engine), 0, number)
+        X, R = zip(*self.engine.gather(SampledRows(left), chosen, states=(self.running, self.seen)))
+        return self.maker.make(number, size, (stacked(list(X)), stacked(list(R))))
 
 
-def _stacked(parts: list[tuple[Any, np.ndarray]]) -> tuple[Any, np.ndarray]:
-    """Rows and residuals of all blocks."""
-    if len(parts) == 1:
-        return parts[0]
-    X, R = zip(*parts)
-    return (sparse.vstack(X, "csr") if sparse.issparse(X[0]) else np.concatenate(X)), np.concatenate(R)
+def chunk_bytes(engine: Engine) -> int | None:
+    """Bytes of features made at a time: a power of two if an engine limits memory, None for CHUNK_BYTES.
+
+    Then a little more or less memory makes no difference to the sums.
+    """
+    if engine.room is None:
+        return None
+    at_once = 1 if engine.is_dense else engine.threads
+    most = max(LEAST_CHUNK, engine.room // (CHUNKS_PER_ROOM * at_once))
+    return min(CHUNK_BYTES, 1 << (most.bit_length() - 1))
 
 
 #: How a fit may end: its status, and what to say.
