@@ -18,6 +18,7 @@ from lineal.core.rng import generator, shuffle
 from lineal.design import Design
 from lineal.design.orders import by_rows
 from lineal.engine.local import LocalEngine
+from lineal.engine.state import ShardPoint
 from lineal.engine.streamed import Streamed
 from lineal.numerics.vectors import dot
 from lineal.problem.loop_state import put
@@ -78,9 +79,11 @@ class Holder(Protocol):
 
 
 def given_point(objective: Objective, start: np.ndarray | Solution | None) -> Any:
-    """The dual point of a solution, if it fits."""
+    """The dual point of a solution, if it fits; shards keep theirs in another order."""
     given = start.dual_point if isinstance(start, Solution) else None
-    return given if given is not None and given.shape == (objective.engine.shape[0], objective.shape[1]) else None
+    if given is None or isinstance(given, ShardPoint):
+        return None
+    return given if given.shape == (objective.engine.shape[0], objective.shape[1]) else None
 
 
 def keeps_classes(objective: Objective) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from lineal import LinearClassifier
 from lineal.errors import OptionError
 from lineal.problem.minimise import minimise
 from lineal.solvers import admm as package
-from lineal.solvers import dual_cd, fista, get
+from lineal.solvers import dual_cd, fista, get, shard_fit
 from lineal.solvers.admm.consensus import Begin, Iterate
 
 admm = package.solve
@@ -185,3 +186,35 @@ def test_rows_in_files(tmp_path, monkeypatch):
     assert found.status_ == "converged"
     assert found.certificate_.primal == pytest.approx(wanted.certificate_.primal, rel=2e-4)
     np.testing.assert_allclose(found.coef_, wanted.coef_, atol=0.05)
+
+
+def test_ctrl_c_within_the_fit_of_a_shard(monkeypatch):
+    """It ends that fit, the others and the whole, which returns the best so far."""
+    calls, fit = [], shard_fit.fit
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) == 10:
+            signal.raise_signal(signal.SIGINT)
+        return fit(*arguments)
+
+    monkeypatch.setattr(shard_fit, "fit", interrupted)
+    objective = problem("squared_hinge", "l2")
+    found = admm(objective, tol=1e-12, shards=4, n_jobs=1)
+    assert (found.status, len(calls)) == ("interrupted", 12)
+    assert found.history[-1]["iteration"] == 3
+    assert found.certificate.value < 1.0
+
+
+def test_a_time_limit_ends_the_fit_with_the_best_so_far():
+    found = admm(problem("squared_hinge", "l2"), tol=1e-14, max_time=1e-9)
+    assert found.status == "max_time"
+    assert np.isfinite(found.certificate.value)
+
+
+def test_a_dual_point_of_shards_starts_no_other_solver():
+    objective = problem("hinge", "l2")
+    found = admm(objective, tol=1e-2, max_iter=300)
+    assert found.dual_point is not None
+    further = dual_cd.solve(objective, start=found, tol=1e-4)
+    assert further.status == "converged"
