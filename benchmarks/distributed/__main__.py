@@ -18,7 +18,7 @@ from benchmarks.distributed import plots
 from benchmarks.distributed.problems import Plan
 
 PARTS = ("mapping", "rounds", "peers", "faults", "scaling", "file", "online", "averages", "methods", "model")
-DRAWN = {"peers": plots.peers, "scaling": plots.scaling}
+DRAWN = {"peers": plots.peers, "scaling": plots.scaling, "methods": plots.methods}
 
 
 def main() -> None:

@@ -43,6 +43,26 @@ def scaling(folder: Path, details: list[dict[str, Any]]) -> list[Path]:
     return [_saved(picture, folder, "partitions.png")]
 
 
+def methods(folder: Path, details: list[dict[str, Any]]) -> list[Path]:
+    """Distance from the minimum against seconds of each method, one panel per data set; the path of the PNG file."""
+    from matplotlib.figure import Figure
+
+    shown = [one for one in details if one["kind"] == "method" and "median_seconds" in one]
+    data = list(dict.fromkeys(one["data"] for one in shown))
+    if not data:
+        return []
+    picture = Figure(figsize=(5.0 * len(data), 4.2), layout="constrained")
+    for axes, name in zip(picture.subplots(1, len(data), squeeze=False)[0], data):
+        for place, method in enumerate(dict.fromkeys(one["method"] for one in shown)):
+            own = [one for one in shown if (one["data"], one["method"]) == (name, method)]
+            pairs = [(one["median_seconds"], max(one["objective"] / one["least"] - 1.0, 1e-6)) for one in own]
+            axes.plot(*zip(*pairs), marker="o", color=f"C{place}", label=method)
+        axes.set(xlabel="seconds", ylabel="relative distance from the minimum", xscale="log", yscale="log", title=name)
+        axes.grid(alpha=0.3)
+        axes.legend()
+    return [_saved(picture, folder, "methods.png")]
+
+
 def _figure(size: tuple[float, float]) -> tuple[Any, Any]:
     from matplotlib.figure import Figure
 
