@@ -33,6 +33,8 @@ def kinds(monkeypatch):
 
     monkeypatch.setattr(Rounds, "_tasks", tasks)
     monkeypatch.setattr(Rounds, "_call", calls)
+    monkeypatch.setattr(rounds, "LOOK_SECONDS", 1e9)
+    monkeypatch.setattr(rounds, "LONG_SECONDS", 1e9)
     return found
 
 
@@ -47,12 +49,11 @@ def wanted(client, monkeypatch):
     return found
 
 
-def test_calls_and_tasks_give_the_same_bits(client, wanted, kinds, monkeypatch):
-    monkeypatch.setattr(rounds, "LOOK_SECONDS", 1e9)
+def test_calls_and_tasks_give_the_same_bits(client, wanted, kinds):
     objective = elsewhere(client, problem("softmax", "l2"), SIZES)
     same_bits(solve("newton", objective, tol=1e-9), wanted)
     assert kinds[0] == "tasks"
-    assert kinds.count("tasks") <= 2  # one more if the first pass compiled kernels
+    assert kinds.count("tasks") <= 3  # Dask may run a first one elsewhere than planned
     assert kinds.count("calls") == objective.engine.family.rounds.n_called > 5
 
 
@@ -72,15 +73,13 @@ def _count(block):
     return (block.n,)
 
 
-def test_many_workers_are_called_if_their_results_are_small(client, kinds, monkeypatch):
-    monkeypatch.setattr(rounds, "FAN_IN", 1)
+def test_large_results_are_joined_by_tasks(client, kinds, monkeypatch):
     engine = elsewhere(client, problem("softmax", "l2"), SIZES).engine
-    engine.sum(_large)
-    engine.sum(_count)
-    for step, kind in ((_large, "calls"), (_count, "calls")):
+    for step in (_count, _large):
         engine.sum(step)
-        assert kinds[-1] == kind
-    monkeypatch.setattr(rounds, "CALL_BYTES", 100_000)
+        engine.sum(step)
+        assert kinds[-1] == "calls"
+    monkeypatch.setattr(rounds, "FEW_CALLS_BYTES", 100_000)
     for step, kind in ((_large, "tasks"), (_count, "calls")):
         engine.sum(step)
         assert kinds[-1] == kind
