@@ -152,8 +152,8 @@ def _blockwise(function: Any, left: Any, right: Any) -> Any:
 def _right(predicted: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Whether all labels of a row are right."""
     _check_lengths(predicted, labels)
-    right: np.ndarray = predicted == labels
-    return right.all(axis=1) if right.ndim == 2 else right
+    right = np.asarray(predicted == labels)
+    return np.asarray(right.all(axis=1)) if right.ndim == 2 else right
 
 
 def _weighted(right: np.ndarray, weights: np.ndarray) -> np.ndarray:
