@@ -269,9 +269,9 @@ class FileEngine(Streamed):
             left_bytes, left_rows = left_bytes - size, left_rows - run.n
         return loads
 
-    def visit(self, loads: Iterable[Sequence[Span]]) -> Iterator[Block]:
-        """One block per load, with the rows of its runs; each one is valid until the next one is requested."""
-        return ahead(self._read(loads), depth=1)
+    def visit(self, loads: Iterable[Sequence[Span]], prepare: Callable[[Block], T]) -> Iterator[T]:
+        """What `prepare` makes of the block of each load, on the thread that reads ahead; valid until the next one."""
+        return ahead(map(prepare, self._read(loads)), depth=1)
 
     def blocks(self, at_least: int = 1) -> Iterator[Block]:
         """All blocks in order; each one is valid until the next one is requested."""

@@ -7,12 +7,14 @@ that are always loaded together would be a biased sample, again and again.
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 from lineal.engine.base import Block
 from lineal.engine.in_process import InProcess
 from lineal.engine.scratch import Scratch, ScratchCache
+
+T = TypeVar("T")
 
 
 class Span(NamedTuple):
@@ -48,5 +50,8 @@ class Streamed(InProcess):
         """Runs in the given order, put together into as few loads as the memory of one block allows."""
 
     @abc.abstractmethod
-    def visit(self, loads: Iterable[Sequence[Span]]) -> Iterator[Block]:
-        """One block per load, with the rows of its runs; each one is valid until the next one is requested."""
+    def visit(self, loads: Iterable[Sequence[Span]], prepare: Callable[[Block], T]) -> Iterator[T]:
+        """What `prepare` makes of one block per load, which has the rows of its runs.
+
+        It is called while the caller works on the result before, and is valid until the next one is requested.
+        """

@@ -104,9 +104,11 @@ def _are_converted(paths: list[str]) -> bool:
 
 def _need_converted(paths: list[str], engine: str) -> None:
     """Refuse files that are not in the binary layout."""
-    from lineal.data.binary.layout import is_layout
+    from lineal.data.binary.layout import is_damaged, is_layout
 
     for path in paths:
+        if os.path.isfile(path) and is_damaged(path):
+            raise DataError(f"{path} is cut or damaged: its first bytes are those of an Arrow file, its end is not")
         if not (os.path.isfile(path) and is_layout(path)):
             raise DataError(
                 f"engine={engine!r} needs files in the binary layout, and {path} is none: convert it with "

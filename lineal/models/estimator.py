@@ -79,7 +79,7 @@ class ModelClassifier(ScoresChecked, ClassifierMixin, BaseEstimator):
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Accuracy; for label sets, the share of rows whose labels are all right. Lazy for Dask collections.
 
-        y is left out only for a list of delayed pairs (X, y).
+        y is left out only for a bag or a list of delayed pairs (X, y).
         """
         if is_lazy(X):
             return lazy_accuracy(self.predict(X), lazy_labels(X) if y is None else y, sample_weight)

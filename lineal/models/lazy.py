@@ -10,6 +10,9 @@ import numpy as np
 from lineal.core.inputs import is_lazy
 from lineal.errors import DataError
 
+#: What is wrong with a score without labels.
+MISSING = "y is missing: it can be left out only for a bag or a list of delayed pairs (X, y)"
+
 
 def lazily(model: Any, method: str, X: Any) -> Any:
     """A Dask array with what a method of the model gives for every partition of X; nothing is computed yet.
@@ -57,17 +60,20 @@ def _blocks(X: Any, model: Any) -> tuple[list[Any], list[float], Any]:
 
 
 def lazy_labels(X: Any) -> Any:
-    """The labels of a list of delayed pairs (X, y)."""
+    """The labels of a bag or a list of delayed pairs (X, y)."""
     from dask import delayed
 
-    if not isinstance(X, list | tuple):
-        raise DataError("y is missing: it can be left out only for a list of delayed pairs (X, y)")
-    return [delayed(_labels_of)(block) for block in X]
+    if hasattr(X, "chunks") or hasattr(X, "columns"):
+        raise DataError(MISSING)
+    blocks = X if isinstance(X, list | tuple) else X.to_delayed()
+    return [delayed(_labels_of)(block) for block in blocks]
 
 
 def _labels_of(block: Any) -> np.ndarray:
+    if isinstance(block, list) and block:  # a partition of a bag
+        return np.concatenate([_labels_of(one) for one in block])
     if not isinstance(block, tuple):
-        raise DataError("y is missing: it can be left out only for a list of delayed pairs (X, y)")
+        raise DataError(MISSING)
     return np.asarray(block[1])
 
 
@@ -88,23 +94,76 @@ def _vector(part: Any) -> np.ndarray:
 
 
 def lazy_accuracy(predicted: Any, y: Any, sample_weight: Any = None) -> Any:
-    """Share of the rows whose labels are all right, as a Dask array without dimensions: float() computes it."""
-    import dask.array as da
+    """Share of the rows whose labels are all right, as a Dask array without dimensions: float() computes it.
 
-    def as_array(values: Any) -> Any:
-        if is_lazy(values) and not isinstance(values, da.Array):
-            values = values.to_dask_array() if hasattr(values, "to_dask_array") else _array_of(values)
-        if not isinstance(values, da.Array):
-            return da.from_array(np.asarray(values), chunks=predicted.chunks[0])
-        if np.isnan(predicted.chunks[0]).any() and len(values.chunks[0]) == len(predicted.chunks[0]):
-            chunks = predicted.chunks[0], *values.chunks[1:]  # of unknown sizes, as Dask wants them on both sides
-            return da.Array(values.dask, values.name, chunks, meta=values._meta)
-        return values
-
-    right = predicted == as_array(y)
-    if right.ndim == 2:
-        right = right.all(axis=1)
+    Labels and weights whose partitions cannot be matched with those of the predictions, since some sizes are unknown,
+    are joined in one task: n numbers for each of them. As many partitions, all of unknown sizes, are taken to match.
+    """
+    given = [value for value in (y, sample_weight) if value is not None]
+    sides = [predicted, *(_as_array(value, predicted.chunks[0]) for value in given)]
+    if any(np.isnan(side.chunks[0]).any() for side in sides):
+        if len({len(side.chunks[0]) for side in sides}) > 1 or not all(
+            np.isnan(side.chunks[0]).all() for side in sides
+        ):
+            sides = [_in_one_chunk(side) for side in sides]
+        unknown = (np.nan,) * len(sides[0].chunks[0])  # Dask wants the same object on all sides
+        sides = [_with_chunks(side, unknown) for side in sides]
+    right = _blockwise(_right, *sides[:2])
     if sample_weight is None:
         return right.mean()
-    weights = as_array(sample_weight)
-    return (right * weights).sum() / weights.sum()
+    return _blockwise(_weighted, right, sides[2]).sum() / sides[2].sum()
+
+
+def _as_array(values: Any, chunks: tuple[float, ...]) -> Any:
+    """Labels or weights as a Dask array; what is in this process is cut into `chunks` of rows."""
+    import dask.array as da
+
+    if is_lazy(values) and not isinstance(values, da.Array):
+        values = values.to_dask_array() if hasattr(values, "to_dask_array") else _array_of(values)
+    if isinstance(values, da.Array):
+        return values if values.ndim == 1 else values.rechunk({1: -1})
+    values = np.asarray(values)
+    return da.from_array(values, chunks=(-1 if np.isnan(chunks).any() else chunks, *values.shape[1:]))
+
+
+def _in_one_chunk(array: Any) -> Any:
+    """The same rows in one chunk, whatever the sizes of the chunks are."""
+    import dask.array as da
+    from dask import delayed
+
+    joined = delayed(np.concatenate)(array.to_delayed().ravel().tolist())
+    return da.from_delayed(joined, (np.nan, *array.shape[1:]), meta=array._meta)
+
+
+def _with_chunks(array: Any, chunks: tuple[float, ...]) -> Any:
+    import dask.array as da
+
+    return da.Array(array.dask, array.name, (chunks, *array.chunks[1:]), meta=array._meta)
+
+
+def _blockwise(function: Any, left: Any, right: Any) -> Any:
+    """A vector from two arrays with the same chunks of rows."""
+    import dask.array as da
+
+    indices = ("ij"[: left.ndim], "ij"[: right.ndim])
+    return da.blockwise(function, "i", left, indices[0], right, indices[1], concatenate=True, meta=np.empty(0))
+
+
+def _right(predicted: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Whether all labels of a row are right."""
+    _check_lengths(predicted, labels)
+    right = np.asarray(predicted == labels)
+    return np.asarray(right.all(axis=1)) if right.ndim == 2 else right
+
+
+def _weighted(right: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    _check_lengths(right, weights)
+    return right * weights
+
+
+def _check_lengths(predicted: np.ndarray, given: np.ndarray) -> None:
+    if len(predicted) != len(given):
+        raise DataError(
+            f"a partition has {len(predicted)} rows of X and {len(given)} labels or weights: cut X, y and "
+            "sample_weight alike"
+        )

@@ -121,6 +121,21 @@ def test_bags(client):
     same(sources(client)(DX, Dy), local_objective(sparse.csr_array(X), y))
 
 
+def test_bags_of_pairs(client):
+    from dask import bag
+
+    X, y, weights, _ = data()
+    X = sparse.csr_array(X)
+    triples = [(X[some], y[some], weights[some]) for some in np.array_split(np.arange(len(y)), 6)]
+    for n_partitions in (1, 3, 6):
+        DX = bag.from_sequence(triples, npartitions=n_partitions)
+        same(sources(client)(DX), local_objective(X, y, weights))
+    same(sources(client)(bag.from_sequence([(one.toarray(), labels) for one, labels, _ in triples], npartitions=2)),
+         local_objective(X.toarray(), y))  # fmt: skip
+    with pytest.raises(DataError, match=r"partition 0: has pairs \(X, y\) and longer tuples"):
+        sources(client)(bag.from_sequence([triples[0][:2], triples[1]], npartitions=1)).facts()
+
+
 def test_tables(client):
     pandas, frames = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
     X, y, *_ = data()
@@ -235,6 +250,14 @@ def test_a_scheduler_that_cannot_be_reached_is_named():
 
     with pytest.raises(ClusterError, match=r"tcp://127.0.0.1:9 within 0.5 s"):
         connect("tcp://127.0.0.1:9", timeout=0.5)
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "tcp://10.0.0.1", "tls://10.0.0.1:", "tcp://10.0.0.1:many"])
+def test_a_scheduler_without_a_port_is_refused(address):
+    from lineal.engine.dask.cluster import connect
+
+    with pytest.raises(OptionError, match=r"has no port number: .* such as t(cp|ls)://10\.0\.0\.1:8786$"):
+        connect(address)
 
 
 def test_certificates_are_for_tls():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -116,6 +117,15 @@ def test_files_that_are_not_converted_are_read_or_named(tmp_path):
         linear(engine="file").fit(path)
 
 
+def test_a_file_that_was_cut_is_damaged_and_not_unconverted(folder, tmp_path):
+    whole = next(Path(folder).glob("*.arrow")).read_bytes()
+    path = tmp_path / "cut.arrow"
+    for length in (len(whole) - 1, len(whole) // 2, 20):
+        path.write_bytes(whole[:length])
+        with pytest.raises(DataError, match=r"cut\.arrow is cut or damaged: its first bytes"):
+            linear(engine="file").fit(path)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -225,6 +235,29 @@ def test_all_collections_are_predicted_and_scored(rows, reference, kind):
         assert float(reference.score(DX, Dy)) == pytest.approx(reference.score(X, y))
         parts = [delayed(weights[start:stop]) for start, stop in cuts]
         assert float(reference.score(DX, Dy, parts)) == pytest.approx(reference.score(X, y, weights))
+
+
+@pytest.mark.parametrize("kind", ["array", "delayed", "bag"])
+def test_labels_need_not_be_cut_as_the_rows_are(rows, reference, kind):
+    from dask import array, config, delayed
+
+    X, y, weights = rows
+    DX = next(given for name, given, _ in collections(X, y) if name == kind)
+    cuts = [(0, 40), (40, 290), (290, 300)]
+    wanted, weighted = reference.score(X, y), reference.score(X, y, weights)
+    with config.set(scheduler="synchronous"):
+        for labels in (y, y.tolist(), array.from_array(y, chunks=77), [delayed(y[a:b]) for a, b in cuts]):
+            assert float(reference.score(DX, labels)) == pytest.approx(wanted)
+            assert float(reference.score(DX, labels, weights)) == pytest.approx(weighted)
+            assert float(reference.score(DX, y, array.from_array(weights, chunks=77))) == pytest.approx(weighted)
+        alike = [delayed(y[a:b]) for a, b in [(0, 40), (40, 40), (40, 290), (290, 300)]]
+        if kind == "array":  # the sizes of its chunks are known, and are not those of the labels
+            assert float(reference.score(DX, alike)) == pytest.approx(wanted)
+        else:
+            with pytest.raises(DataError, match=r"a partition has \d+ rows of X and \d+ labels or weights"):
+                reference.score(DX, alike).compute()
+        with pytest.raises(DataError, match="300 rows of X and 299 labels or weights"):
+            reference.score(DX, [delayed(y[:-1])]).compute()
 
 
 def test_scores_without_labels_are_refused(rows, reference, folder):

@@ -30,7 +30,7 @@ import pyarrow as pa
 from lineal.data.binary.checks import check_sparse
 from lineal.data.binary.file import DAMAGE, LayoutFile
 from lineal.data.dataset import Dataset
-from lineal.data.formats import LAYOUT_KEY
+from lineal.data.formats import ARROW_MAGIC, LAYOUT_KEY
 from lineal.data.join import blocks_of, join
 from lineal.data.options import ReadOptions
 from lineal.data.parts import Piece, whole_files
@@ -51,6 +51,21 @@ def is_layout(path: str) -> bool:
         raise cannot_read(path, error) from error
     except (pa.ArrowException, OSError):
         return False
+
+
+def is_damaged(path: str) -> bool:
+    """Whether a file begins as an Arrow file and cannot be opened as one, because it was cut short or overwritten."""
+    try:
+        with open(path, "rb") as file:
+            if file.read(len(ARROW_MAGIC)) != ARROW_MAGIC:
+                return False
+        with pa.OSFile(path) as source:
+            pa.ipc.open_file(source)
+    except PermissionError as error:
+        raise cannot_read(path, error) from error
+    except (pa.ArrowException, OSError):
+        return True
+    return False
 
 
 def open_layout(path: str | os.PathLike[str], trusted: bool = False, mapped: str = "auto") -> Dataset:

@@ -84,6 +84,7 @@ def connect(
     is_tls = urlsplit(address).scheme == "tls"
     if given and not is_tls:
         raise OptionError(f"certificates are for a scheduler at tls://…, not {address}")
+    _check_port(address)
     if not is_tls:
         _warn_of_plain(address)
     _check_readable(given)
@@ -100,6 +101,20 @@ def connect(
     except TypeError as error:  # what Dask raises if certificates are missing
         raise _no_tls(address, error) from error
     return client
+
+
+def _check_port(address: str) -> None:
+    """Refuse the address of a scheduler without the number of its port."""
+    scheme, _, rest = address.rpartition("://")
+    if scheme not in ("", "tcp", "tls"):
+        return
+    try:
+        port = urlsplit(f"tcp://{rest}").port
+    except ValueError:
+        port = None
+    if port is None:
+        shown = f"{scheme or 'tcp'}://{urlsplit(f'tcp://{rest}').hostname or 'HOST'}:8786"
+        raise OptionError(f"the scheduler {address!r} has no port number: give its whole address, such as {shown}")
 
 
 def _no_tls(address: str, error: Exception) -> OptionError:

@@ -38,8 +38,8 @@ def source_of(client: Client, X: Any, y: Any = None, sample_weight: Any = None, 
     """Source of the rows of a collection.
 
     X is a Dask array in chunks of rows, a Dask table with columns of numbers, a bag or a list of delayed blocks, each
-    an array or a SciPy matrix; or, without y, a tuple (X, y) or (X, y, sample_weight). The others have the partitions
-    of X; those of arrays are changed where needed.
+    an array or a SciPy matrix. Without y, a block is a tuple (X, y) or (X, y, sample_weight). The others have the
+    partitions of X; those of arrays are changed where needed.
     """
     names = None
     if _is_frame(X):
@@ -83,6 +83,8 @@ def _rows(name: str, X: Any, y: Any, weights: Any, offsets: Any) -> RawRows:
     with named(name):
         if isinstance(X, RawRows):
             return X
+        if y is None and isinstance(X, list) and X and all(map(_is_pair, X)):  # a partition of a bag of pairs
+            X = _joined_pairs(X)
         if y is None and isinstance(X, tuple | list) and 2 <= len(X) <= 4 and not isinstance(X[0], int | float):
             X, y, weights, offsets = (*X, None, None)[:4]
         if isinstance(X, list):  # a partition of a bag is a list of its items
@@ -93,6 +95,19 @@ def _rows(name: str, X: Any, y: Any, weights: Any, offsets: Any) -> RawRows:
             if part is not None and part.shape[0] != X.shape[0]:
                 raise DataError(f"X has {X.shape[0]} rows and {what} has {part.shape[0]}")
         return rows
+
+
+def _is_pair(item: Any) -> bool:
+    """Whether an item of a bag has rows and their labels, and possibly weights and offsets."""
+    return isinstance(item, tuple) and 2 <= len(item) <= 4 and (sparse.issparse(item[0]) or np.ndim(item[0]) == 2)
+
+
+def _joined_pairs(items: list[Any]) -> tuple[Any, ...]:
+    """The parts of all items of one partition of a bag."""
+    if len({len(item) for item in items}) > 1:
+        raise DataError("has pairs (X, y) and longer tuples: give weights with all blocks or with none")
+    parts = [list(map(_plain, part)) for part in zip(*items, strict=True)]
+    return tuple(None if part[0] is None else _stacked(part) for part in parts)
 
 
 def _plain(part: Any) -> Any:

@@ -1,7 +1,8 @@
 """`DaskEngine`: rows on the workers of a Dask cluster.
 
-A pass over the rows is one task per worker, and the client gets one sum. The blocks, and so the sums, depend on the
-partitions only: they have the same bits for any number of workers, and if workers are lost and replaced during a fit.
+A pass over the rows is one share of work per worker, a task or a call, and the client gets one sum. The blocks, and so
+the sums, depend on the partitions only: they have the same bits for any number of workers, and if workers are lost and
+replaced during a fit.
 
 Memory on a worker: its partitions, their targets and weights, row state, and the sums of a pass. On the client: the
 parameters, and up to 512 MB per row state of what was done to it (`lineage.py`).

@@ -1,4 +1,7 @@
-"""The client's side of a pass over the rows: one task per worker, their results joined between workers.
+"""The client's side of a pass over the rows: one share per worker, whose results are added up.
+
+Shares are tasks, joined between workers, or calls (`calls.py`), joined here. Calls are for short passes; the first pass
+after each look at the workers consists of tasks, so that the scheduler knows that its workers are in use.
 
 What a pass needs is sent once: arguments, and rows or row state where the client knows that a worker lacks them. A
 worker that lacks more says so before it changes anything, and its share runs again with everything. A pass that is lost
@@ -10,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import statistics
+import sys
 import threading
 import time
 import uuid
@@ -22,11 +26,13 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.task_spec import Task, TaskRef
 from distributed import Client, Future
 
+from lineal.engine.dask.calls import Call, call, run_task
 from lineal.engine.dask.holder import Change, Placed, Recipe, Request
-from lineal.engine.dask.lineage import GIVEN_BY_PARTITIONS, Node, Variant, Writer
-from lineal.engine.dask.parcels import is_small
+from lineal.engine.dask.lineage import GIVEN_BY_PARTITIONS, Node, Script, Variant, Writer
+from lineal.engine.dask.outbox import Outbox
+from lineal.engine.dask.parcels import nbytes
 from lineal.engine.dask.plan import planned
-from lineal.engine.dask.shares import Facts, Report, Result, get_ready, join_shares, run_share
+from lineal.engine.dask.shares import Facts, Report, Result, get_ready, join_shares
 from lineal.engine.source import Encode
 from lineal.errors import ClusterError
 
@@ -39,8 +45,15 @@ RETRIES = 3
 #: Number of results that one task adds up.
 FAN_IN = 4
 
-#: Number of workers that get large arguments from the client; the others get them from these.
-SEEDS = 4
+#: Workers are called, instead of getting tasks, if the parameters and results of all together have at most this many
+#: bytes (the second number is for at most FAN_IN workers),
+CALL_BYTES, FEW_CALLS_BYTES = 16 << 20, 256 << 20
+
+#: if the last pass took no worker longer than so many seconds,
+LONG_SECONDS = 1.0
+
+#: and until so many calls in a row have failed: the client may not reach the workers.
+FAILED_CALLS = 3
 
 #: Seconds between two looks at which workers there are.
 LOOK_SECONDS = 2.0
@@ -109,7 +122,9 @@ class Rounds:
         self.first_rows = [0, *itertools.accumulate(one.n_rows for one in facts)]
         self.dtype = next((one.dtype for one in facts if one.n_rows), facts[0].dtype)
         self.recent: deque[tuple[Report, ...]] = deque(maxlen=RECENT)
-        self.n_passes = self.n_made = self.n_rebuilt = self.n_repeated = 0
+        self.n_passes = self.n_called = self.n_made = self.n_rebuilt = self.n_repeated = 0
+        self._failed_calls = 0
+        self._result_bytes: dict[str, int] = {}
         self._owners: list[str | None] = [None] * len(self.parts)
         self._made: dict[int, str] = {}
         self._weighted: dict[tuple[int, int], str] = {}
@@ -151,9 +166,9 @@ class Rounds:
             if attempt:
                 self.n_repeated += 1
                 await asyncio.sleep(0.1 * 2**attempt)
-            await self._look(force=attempt > 0)
+            has_looked = await self._look(force=attempt > 0)
             try:
-                return await self._attempt(work)
+                return await self._attempt(work, may_call=not has_looked)
             except (StepFailed, ClusterError):
                 raise
             except Exception as error:
@@ -169,16 +184,20 @@ class Rounds:
     def _address(self) -> str:
         return str(self.client.scheduler.address) if self.client.scheduler else "an unknown address"
 
-    async def _look(self, force: bool = False) -> None:
-        """Find out which workers there are, if that was not done a moment ago, and plan anew if others are there."""
+    async def _look(self, force: bool = False) -> bool:
+        """Find out which workers there are, and plan anew if others are there; not if that was done a moment ago.
+
+        Returns whether it was done.
+        """
         if not force and time.monotonic() - self._looked < LOOK_SECONDS:
-            return
+            return False
         workers = await self._wait_for_workers()
         ready = self._ready(workers)
         if force or ready != self._workers or None in self._owners:
             self._workers = ready
             await self._plan()
         self._looked = time.monotonic()
+        return True
 
     async def _wait_for_workers(self) -> frozenset[str]:
         start = time.monotonic()
@@ -247,27 +266,37 @@ class Rounds:
 
     # --- one attempt
 
-    async def _attempt(self, work: Pass) -> Result:
+    async def _attempt(self, work: Pass, may_call: bool) -> Result:
+        """Run all shares; those of workers that lack more than the client knew run again, with everything."""
         shares = self._shares(work.request.block_rows)
-        keys, futures, is_retry = {}, [], False
-        pending = shares
+        pending, send_all = shares, False
+        known: list[Result] = []
+        keys: dict[int, str] = {}
+        futures: list[Future] = []
         try:
             for _ in range(2 + len(shares)):
-                nodes = {share.number: self._tasks_of(work, share, is_retry) for share in pending}
-                tasks, sent = await self._prepare(work, pending, nodes)
-                futures += sent
-                keys.update({share.number: str(tasks[share.number].key) for share in pending})
-                final, submitted = await self._submit(tasks, shares, keys)
-                futures += submitted
-                result = await self._result(final)
-                if result.error is not None:
-                    raise StepFailed from result.error
-                lacking = {report.share for report in result.reports if report.needs_more}
+                parcels = self._parcels(work, pending, send_all)
+                if may_call and self._can_call(work, parcels):
+                    results = await self._call(work, parcels)
+                else:
+                    tasks, sent = await self._tasks(work, parcels)
+                    futures += sent
+                    keys.update({number: str(task.key) for number, task in tasks.items()})
+                    by_task = [share for share in shares if share.number in keys]
+                    final, submitted = await self._submit(tasks, by_task, keys)
+                    futures += submitted
+                    results = [*known, await self._result(final)]
+                error = next((result.error for result in results if result.error is not None), None)
+                if error is not None:
+                    raise StepFailed from error
+                lacking = {report.share for result in results for report in result.reports if report.needs_more}
                 if not lacking:
+                    result = results[0] if len(results) == 1 else join_shares(*results)
                     self._learn(work, shares, result)
-                    self._finished, futures = futures, []
+                    self._finished, futures = [*self._finished, *futures], []
                     return result
-                pending, is_retry = [share for share in shares if share.number in lacking], True
+                known = [result for result in results if not any(report.needs_more for report in result.reports)]
+                pending, send_all, may_call = [share for share in shares if share.number in lacking], True, False
         finally:
             for future in futures:
                 future.release()
@@ -275,8 +304,29 @@ class Rounds:
             f"workers of the cluster at {self._address} keep losing the rows: do they have enough memory?"
         )
 
-    def _tasks_of(self, work: Pass, share: Share, send_all: bool) -> _Needs:
-        """What a share must be sent besides the arguments."""
+    def _parcels(self, work: Pass, pending: Sequence[Share], send_all: bool) -> list[_Parcel]:
+        """What some shares must be sent besides the arguments."""
+        needs = [self._needs(work, share, send_all) for share in pending]
+        wanted = tuple(
+            next((node for need in needs if (node := need.states[position]) is not None), None)
+            for position in range(len(work.nodes))
+        )
+        writer = Writer()
+        script = writer.script(wanted) if any(node is not None for node in wanted) else None
+        variants = {**writer.variants, work.variant.number: work.variant}
+        parcels = []
+        for share, need in zip(pending, needs, strict=True):
+            own_script = script if any(node is not None for node in need.states) else None
+            cuts = tuple(
+                tuple(array[placed.first_row : placed.first_row + placed.n_rows] for array in work.cuts)
+                for placed in share.mine
+            )
+            parcels.append(
+                _Parcel(share, own_script, self._recipe(share, need, variants, work.change), cuts, need.rows)
+            )
+        return parcels
+
+    def _needs(self, work: Pass, share: Share, send_all: bool) -> _Needs:
         numbers = [placed.number for placed in share.mine]
         wanted = tuple(
             node if send_all or known is None or any(known.get(n) != share.address for n in numbers) else None
@@ -285,39 +335,53 @@ class Rounds:
         lacks_rows = send_all or any(self._made.get(n) != share.address for n in numbers)
         return _Needs(wanted, lacks_rows, send_all)
 
-    async def _prepare(
-        self, work: Pass, pending: Sequence[Share], needs: dict[int, _Needs]
-    ) -> tuple[dict[int, Task], list[Future]]:
+    def _can_call(self, work: Pass, parcels: Sequence[_Parcel]) -> bool:
+        """Whether shares can be called, and it is worth it: the rows are there, and so is room for the results here."""
+        if self._failed_calls >= FAILED_CALLS or any(parcel.needs_rows for parcel in parcels):
+            return False
+        if max((report.seconds for report in self.recent[-1]), default=0.0) > LONG_SECONDS:
+            return False
+        size = max(nbytes(work.arguments), self._result_bytes.get(_kind(work.request.step), CALL_BYTES))
+        return len(parcels) * size <= (FEW_CALLS_BYTES if len(parcels) <= FAN_IN else CALL_BYTES)
+
+    async def _call(self, work: Pass, parcels: Sequence[_Parcel]) -> list[Result]:
+        """Results of shares whose workers are called."""
+        self._release_finished()
+        calls = [
+            (share.address, Call(work.request, share.number, share.mine, work.arguments, script, recipe, cuts))
+            for share, script, recipe, cuts, _ in parcels
+        ]
+
+        def start() -> Any:
+            return asyncio.gather(*(call(self.client, address, what) for address, what in calls))
+
+        try:
+            results: list[Result] = await self._watched(start, is_repeated=False)
+        except Exception:
+            self._failed_calls += 1
+            raise
+        self._failed_calls = 0
+        self.n_called += 1
+        return results
+
+    async def _tasks(self, work: Pass, parcels: Sequence[_Parcel]) -> tuple[dict[int, Task], list[Future]]:
         """The tasks of some shares; what is large has been sent to workers."""
-        wanted = tuple(
-            next((node for share in pending if (node := needs[share.number].states[position]) is not None), None)
-            for position in range(len(work.nodes))
-        )
-        writer = Writer()
-        script = writer.script(wanted) if any(node is not None for node in wanted) else None
-        variants = {**writer.variants, work.variant.number: work.variant}
-        outbox = _Outbox(self.client, [share.address for share in pending])
+        outbox = Outbox(self.client, [parcel.share.address for parcel in parcels])
         arguments = outbox.to_all(work.arguments)
-        users = [share for share in pending if any(node is not None for node in needs[share.number].states)]
-        scripts = dict(zip([share.number for share in users], outbox.to_each_of(script, users), strict=True))
-        recipes, cuts = {}, {}
-        for share in pending:
-            recipe = self._recipe(share, needs[share.number], variants, work.change)
-            recipes[share.number] = outbox.to_one(recipe, share.address)
-            slices = tuple(
-                tuple(array[placed.first_row : placed.first_row + placed.n_rows] for array in work.cuts)
-                for placed in share.mine
-            )
-            cuts[share.number] = outbox.to_one(slices, share.address)
+        script = outbox.to_all(next((parcel.script for parcel in parcels if parcel.script is not None), None))
+        own = [
+            (outbox.to_one(parcel.recipe, parcel.share.address), outbox.to_one(parcel.cuts, parcel.share.address))
+            for parcel in parcels
+        ]
         refs, sent = await self._watched(outbox.send, is_repeated=False) if outbox.things else (outbox.refs, [])
         tasks = {}
-        for position, share in enumerate(pending):
-            parts = [TaskRef(self.parts[placed.number].key) for placed in share.mine]
-            number = share.number
-            tasks[number] = Task(
-                f"lineal-share-{uuid.uuid4().hex}", run_share, work.request, number, share.mine,
-                refs(arguments, position), refs(scripts.get(number), position), refs(recipes[number]),
-                refs(cuts[number]), *(parts if needs[number].rows else ()),
+        for position, (parcel, (recipe, cuts)) in enumerate(zip(parcels, own, strict=True)):
+            share = parcel.share
+            parts = [TaskRef(self.parts[placed.number].key) for placed in share.mine] if parcel.needs_rows else []
+            tasks[share.number] = Task(
+                f"lineal-share-{uuid.uuid4().hex}", run_task, work.request, share.number, share.mine,
+                refs(arguments, position), None if parcel.script is None else refs(script, position), refs(recipe),
+                refs(cuts), *parts,
             )  # fmt: skip
         return tasks, sent
 
@@ -341,7 +405,7 @@ class Rounds:
     async def _submit(
         self, tasks: dict[int, Task], shares: Sequence[Share], keys: dict[int, str]
     ) -> tuple[Future, list[Future]]:
-        """Send the tasks of some shares and those that join the results of all shares."""
+        """Send tasks, and those that join the results of all `shares`, of which some can have been sent before."""
         layers: dict[str, Any] = {}
         depends: dict[str, set[str]] = {}
 
@@ -369,12 +433,16 @@ class Rounds:
         graph = HighLevelGraph(layers, depends)
         wanted = [*(task.key for task in tasks.values()), level[0][0]]
         # Messages of a client are sent every 10 ms. Released here, the results of the last pass are in the same one.
-        for future in self._finished:
-            future.release()
-        self._finished = []
+        self._release_finished()
         await asyncio.sleep(0)
         futures = self.client.get(graph, wanted, sync=False)
         return futures[-1], futures
+
+    def _release_finished(self) -> None:
+        """Release what the last passes made on workers."""
+        for future in self._finished:
+            future.release()
+        self._finished = []
 
     async def _result(self, final: Future) -> Result:
         """The result of a task, for which workers may have to be waited for."""
@@ -415,6 +483,7 @@ class Rounds:
     def _learn(self, work: Pass, shares: Sequence[Share], result: Result) -> None:
         """Remember who has what, and how long it took."""
         self.n_passes += 1
+        self._result_bytes[_kind(work.request.step)] = sys.getsizeof(result)
         for report in result.reports:
             share = shares[report.share]
             if report.address != share.address:
@@ -459,54 +528,16 @@ class _Needs(NamedTuple):
     everything: bool
 
 
-class _Outbox:
-    """What tasks need: small things go into the tasks, large ones to workers, and tasks refer to them."""
+class _Parcel(NamedTuple):
+    """What a share is sent besides the arguments; whether it needs its partitions as well."""
 
-    def __init__(self, client: Client, addresses: Sequence[str]) -> None:
-        self.client, self.addresses = client, list(addresses)
-        self.things: list[tuple[Any, str]] = []
-        self.futures: list[Future] = []
-
-    def to_one(self, thing: Any, address: str) -> Any:
-        """A thing for one worker."""
-        if thing is None or is_small(thing):
-            return thing
-        self.things.append((thing, address))
-        return _Sent((len(self.things) - 1,))
-
-    def to_all(self, thing: Any) -> Any:
-        """A thing for all workers: some get it from the client, the others from these."""
-        if thing is None or is_small(thing):
-            return thing
-        seeds = self.addresses[:: max(1, -(-len(self.addresses) // SEEDS))]
-        first = len(self.things)
-        self.things += [(thing, address) for address in seeds]
-        return _Sent(tuple(range(first, len(self.things))))
-
-    def to_each_of(self, thing: Any, shares: Sequence[Share]) -> list[Any]:
-        """A thing for the workers of some shares."""
-        if not shares:
-            return []
-        sent = self.to_all(thing)
-        return [sent] * len(shares)
-
-    async def send(self) -> tuple[Callable[..., Any], list[Future]]:
-        """Send the large things; returns what tasks put in place of a thing, and the futures to keep."""
-        waiting = (
-            self.client.scatter([thing], workers=[address], direct=True, hash=False) for thing, address in self.things
-        )
-        self.futures = [future for (future,) in await asyncio.gather(*waiting)]
-        return self.refs, self.futures
-
-    def refs(self, thing: Any, position: int = 0) -> Any:
-        """What a task has in place of a thing; `position` is that of its worker."""
-        if not isinstance(thing, _Sent):
-            return thing
-        step = max(1, -(-len(self.addresses) // SEEDS))
-        return TaskRef(self.futures[thing.numbers[min(position // step, len(thing.numbers) - 1)]].key)
+    share: Share
+    script: Script | None
+    recipe: Recipe | None
+    cuts: tuple[tuple[np.ndarray, ...], ...]
+    needs_rows: bool
 
 
-class _Sent(NamedTuple):
-    """Numbers of the places that a thing was sent to."""
-
-    numbers: tuple[int, ...]
+def _kind(step: Any) -> str:
+    """What steps with results of the same size have in common."""
+    return str(getattr(step, "__qualname__", type(step).__qualname__))

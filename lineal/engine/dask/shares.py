@@ -1,6 +1,6 @@
-"""Tasks on workers: the share of one worker in a pass over the rows, and the sum of several shares.
+"""Work on workers: the share of one worker in a pass over the rows, and the sum of several shares.
 
-A task can run twice, on another worker than planned, or beside one that was given up: what it needs is in its
+A share can run twice, on another worker than planned, or beside one that was given up: what it needs is in its
 arguments or can be made again, and what it keeps carries version numbers (`holder.py`).
 """
 
@@ -120,11 +120,10 @@ def held() -> dict[str, list[int]]:
 
 
 def run_share(
-    request: Request, share: int, mine: tuple[Placed, ...], arguments: tuple[Any, ...], script: Script | None,
-    recipe: Recipe | None, cuts: tuple[tuple[np.ndarray, ...], ...], *parts: RawRows,
+    worker: Any, request: Request, share: int, mine: tuple[Placed, ...], arguments: tuple[Any, ...],
+    script: Script | None, recipe: Recipe | None, cuts: tuple[tuple[np.ndarray, ...], ...], *parts: RawRows,
 ) -> Result:  # fmt: skip
     """Run a step on all blocks of some partitions. Errors of the step are returned: trying again would not help."""
-    worker = get_worker()
     threads = worker.state.nthreads if request.threads is None else min(request.threads, worker.state.nthreads)
     holder = _holder(worker.id, request.engine, worker.data)
     with holder.lock:

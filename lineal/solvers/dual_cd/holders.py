@@ -17,6 +17,7 @@ import numpy as np
 from lineal.core.rng import generator, shuffle
 from lineal.design import Design
 from lineal.design.orders import by_rows
+from lineal.engine.base import Block
 from lineal.engine.local import LocalEngine
 from lineal.engine.state import ShardPoint
 from lineal.engine.streamed import Streamed
@@ -28,6 +29,7 @@ from lineal.problem.steps import RowGradients
 from lineal.solvers.dual_cd.column_groups import ColumnGroups
 from lineal.solvers.dual_cd.geometry import Geometry
 from lineal.solvers.dual_cd.row_set import RowSet
+from lineal.solvers.dual_cd.rows import PassRows
 from lineal.solvers.dual_cd.simplex import KEPT_CLASSES
 from lineal.solvers.dual_cd.stored import StoredDuals
 
@@ -180,7 +182,7 @@ class StreamHolder:
         point = given_point(self.objective, start)
         theta = None if point is not None else self.objective.split(self.objective.theta_of(start))
         gradients = RowGradients(self.objective.loss)
-        for number, block in enumerate(self.engine.visit([[run] for run in self.runs])):
+        for number, block in enumerate(self.engine.visit([[run] for run in self.runs], lambda block: block)):
             rows = gradients(block, *theta) if theta else np.asarray(point[block.first : block.first + block.n])
             U = ColumnGroups.split(rows, self.ranges, self.engine.dtype)
             add(self.geometry.stretched(block.X), block.weights, U)
@@ -194,15 +196,27 @@ class StreamHolder:
         ends = np.cumsum([len(load) for load in loads]).tolist()
         known, self.slack = self.slack, [0.0 for _ in self.ranges]
         keeps = keeps_classes(self.objective)
-        for end, load, block in zip(ends, loads, self.engine.visit(loads)):
+        for end, load, (block, given) in zip(ends, loads, self.engine.visit(loads, self._prepared)):
             numbers = self.order[end - len(load) : end].tolist()
-            rows = RowSet.of(self.geometry, block, self.U.take(numbers), keeps)
+            X = self.geometry.stretched(block.X)
+            given = given or self._given(X, block, block.threads)
+            rows = RowSet(X, given, block.weights, self.U.take(numbers), keeps)
             rows.slack = list(known)
             try:
                 yield rows
             finally:
                 self.U.put(numbers, rows.U)
                 self.slack = [max(pair) for pair in zip(self.slack, rows.slack)]
+
+    def _prepared(self, block: Block) -> tuple[Block, PassRows | None]:
+        """A block with what passes read of its rows, while passes run over the one before.
+
+        If columns are divided, that is left for later: copies of three blocks would take too much memory.
+        """
+        return block, self._given(by_rows(block.X), block, 1) if self.geometry.stretch is None else None
+
+    def _given(self, X: Design, block: Block, threads: int) -> PassRows:
+        return self.geometry.pass_rows(X.dtype, block, *self.geometry.distances(X, threads))
 
     def reactivate(self) -> bool:
         """Nothing to do: each visit begins with all rows."""

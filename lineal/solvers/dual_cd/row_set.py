@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,6 @@ from lineal.core.jit import kernel
 from lineal.core.rng import shuffle
 from lineal.design import Design
 from lineal.solvers.dual_cd.column_groups import ColumnGroups
-from lineal.solvers.dual_cd.geometry import Geometry
 from lineal.solvers.dual_cd.rows import PassRows
 from lineal.solvers.dual_cd.simplex import KEPT_CLASSES
 
@@ -41,13 +39,6 @@ class RowSet:
         self.kept = np.zeros((len(weights), 1 + KEPT_CLASSES) if keeps else (0, 0), np.int32)
         self.order = np.empty(len(weights), np.int64)
         self.is_sorted = _is_sorted(given.columns, given.starts)
-
-    @staticmethod
-    def of(geometry: Geometry, block: Any, U: ColumnGroups, keeps: bool) -> RowSet:
-        """The rows of a block."""
-        X = geometry.stretched(block.X)
-        given = geometry.pass_rows(X.dtype, block, *geometry.distances(X, block.threads))
-        return RowSet(X, given, block.weights, U, keeps)
 
     def shuffled(self, state: np.ndarray, passes: int) -> np.ndarray:
         """Random order of all rows, for a pass after so many others."""

@@ -176,7 +176,7 @@ def test_every_iteration_loads_each_row_once_and_no_more_than_a_block(layout, pa
     for _ in range(2):
         order, seen = engine.loads([holder.runs[number] for number in holder.order]), []
         loads = engine.loads(holder.runs) if not orders else order
-        for load, block in zip(loads, engine.visit(loads)):
+        for load, block in zip(loads, engine.visit(loads, lambda block: block)):
             numbers = np.concatenate([np.arange(run.first, run.first + run.n) for run in load])
             seen.extend(numbers.tolist())
             assert sum(engine.source.span_bytes(run) for run in load) <= largest
