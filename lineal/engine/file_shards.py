@@ -123,9 +123,13 @@ class FileShards(InProcess):
     def blocks(self, at_least: int = 1) -> Iterator[Block]:
         """All shards in order; each one is valid until the next one is requested."""
         first = 0
-        for block in self.rows.visit(self.loads):
+        for block in self.rows.visit(self.loads, _itself):
             yield replace(block, first=first)
             first += block.n
+
+
+def _itself(block: Block) -> Block:
+    return block
 
 
 def _runs(engine: FileEngine, count: int) -> list[Span]:
