@@ -66,6 +66,10 @@ class Objective:
         """Objective with this many threads for sums over rows; sums that are already computed are kept."""
         return self._with_moments(replace(self, engine=self.engine.with_threads(threads)))
 
+    def with_loss(self, loss: Any, engine: Engine) -> Objective:
+        """Objective with another loss and engine, for the same rows, labels and weights; known sums are kept."""
+        return self._with_moments(replace(self, loss=loss, engine=engine))
+
     def _with_moments(self, other: Objective) -> Objective:
         for known in ("moments", "mean_square", "_class_weights"):
             if known in self.__dict__:

@@ -66,10 +66,10 @@ def _by_speed(objective: Any, tol: float) -> list[str]:
     file decides, and dual coordinate descent needs 1.4 to 4 times fewer than L-BFGS where this rule chooses it.
     """
     loss, regulariser, engine = objective.loss, objective.regulariser, objective.engine
+    if not loss.is_smooth:
+        return ["dual_cd", "multipliers"] if regulariser.penalty.is_smooth else ["multipliers"]
     if not regulariser.penalty.is_smooth:
         return ["block_cd", "sparsa", "fista"]
-    if not loss.is_smooth:
-        return ["dual_cd"]
     (n, d), is_sparse = engine.shape, not engine.is_dense
     few = d <= FEW_FEATURES if is_sparse else d <= FEW_FEATURES // 4
     if few and not loss.is_direct and engine.n_columns * d <= 64 * FEW_FEATURES:
