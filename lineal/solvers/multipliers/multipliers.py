@@ -42,6 +42,7 @@ from lineal.problem.objective import Objective, check_finite
 from lineal.problem.solution import Certificate, Solution
 from lineal.problem.solver import Start, solver
 from lineal.solvers.block_cd.block_cd import memory as memory_of_block_cd
+from lineal.solvers.multipliers.few_features import FewFeatures, is_worthwhile
 from lineal.solvers.multipliers.smoothed_crammer_singer import SmoothedCrammerSinger
 from lineal.solvers.multipliers.smoothed_hinge import SmoothedHinge
 from lineal.solvers.options import MultipliersOptions
@@ -106,7 +107,7 @@ def solve(objective: Objective, budget: Budget, start: Start, options: Multiplie
 class _Run(LoopState):
     """Parameters θ, dual variables u and the width μ; and the best parameters and dual variables so far."""
 
-    state_names = ("theta", "dual", "width", "best", "best_dual", "certificate", "gap", "idle")
+    state_names = ("theta", "dual", "width", "best", "best_dual", "certificate", "gap", "idle", "point", "weight_dual")
 
     def __init__(self, objective: Objective, budget: Budget, start: Start, options: MultipliersOptions) -> None:
         self.objective, self.budget = objective.with_threads(budget.threads), budget
@@ -117,11 +118,14 @@ class _Run(LoopState):
         given = start.dual_point if isinstance(start, Solution) else None
         shape = (self.engine.shape[0], self.engine.n_columns)
         known = given is not None and given.shape == shape
-        self.dual = np.array(given, self.engine.dtype) if known else np.zeros(shape, self.engine.dtype)
+        self.dual = np.array(given, np.float64) if known else np.zeros(shape)
         self.best_dual = self.dual if known else None
         self.certificate = self.objective.certificate(self.theta, budget.tol, self.best_dual)
         check_finite(self.certificate.primal, "the objective at the starting point")
         self.gap, self.idle = math.inf, 0
+        self.few = FewFeatures(self.objective, self.engine) if is_worthwhile(self.objective, self.engine) else None
+        self.weight_dual = np.zeros_like(self.theta[: self.engine.shape[1]], np.float64)
+        self.point = self.few.inside(self.theta) if self.few else np.empty(0)
         self.reference = 0.0 if objective.has_gap else reference_violation(self.objective)
 
     def record(self, iteration: int, monitor: Monitor) -> str | None:
@@ -135,6 +139,8 @@ class _Run(LoopState):
 
     def advance(self, monitor: Monitor) -> str | None:
         """Do one iteration; returns the status of the fit if a limit or Ctrl-C has cut it short."""
+        if self.few is not None:
+            return self._advance_few(self.few)
         problem = self._smooth_problem()
         limit = self.budget.max_time
         left = None if limit is None else max(limit - monitor.seconds, 1e-3)
@@ -151,12 +157,25 @@ class _Run(LoopState):
         self.theta = theta
         step = _SmoothedDual(problem.loss)
         dual = np.concatenate(problem.engine.gather(step, *self.objective.split(theta.astype(np.float64))))
-        self._note(dual.astype(self.engine.dtype, copy=False), found.status)
+        self._note(dual, found.status)
         return found.status if is_cut else None
+
+    def _advance_few(self, few: FewFeatures) -> None:
+        loss, offsets = self.smoothed(self.width), self.dual * self.width
+        if self.engine.offsets is not None:
+            offsets += self.engine.offsets
+        penalty = few.penalty(self.width, self.weight_dual)
+        self.point = few.minimise(loss, offsets, penalty, self.point)
+        V, self.weight_dual = penalty.point(few.weights(self.point))
+        self.theta = few.outside(V, self.point, self.engine.dtype)
+        Z = few.A @ self.point + offsets
+        dual = np.empty_like(Z)
+        row_sums.gradients(loss, few.block, np.ones(few.block.n), Z, dual)
+        self._note(dual, "converged")
 
     def _smooth_problem(self) -> Objective:
         """The smooth problem of the next iteration."""
-        offsets = self.dual * self.dual.dtype.type(self.width)
+        offsets = (self.dual * self.width).astype(self.engine.dtype)
         if self.engine.offsets is not None:
             offsets += self.engine.offsets
         problem = self.objective.with_loss(self.smoothed(self.width), replace(self.engine, offsets=offsets))
