@@ -24,7 +24,7 @@ from lineal.engine.base import Block
 from lineal.engine.local import LocalEngine
 from lineal.problem import row_sums
 from lineal.problem.objective import Objective
-from lineal.solvers.multipliers.smoothed_penalty import SmoothedPenalty, has_hessian
+from lineal.solvers.multipliers.smoothed_penalty import SmoothedPenalty, by_feature, has_hessian
 
 #: Largest number of parameters, of entries of X with its zeros, and of products for a Hessian.
 MAX_PARAMETERS, MAX_ENTRIES, MAX_PRODUCTS = 1000, 1 << 24, 4e9
@@ -67,16 +67,16 @@ class FewFeatures:
         if objective.fit_intercept:
             X[:, is_constant(variances, self.means, from_moments=False)] = 0.0
             variances[is_constant(variances, self.means, from_moments=False)] = 0.0
-        self.scales = np.sqrt(np.where(variances > 0.0, variances, np.where(squares > 0.0, squares, 1.0)))
+        own = np.sqrt(np.where(variances > 0.0, variances, np.where(squares > 0.0, squares, 1.0)))
+        regulariser, largest = objective.regulariser, own
+        if regulariser.groups.features.size:
+            largest = np.maximum.reduceat(own[regulariser.groups.features], regulariser.groups.offsets[:-1])
+        # A penalty treats the features of a group alike, so they have one unit; features without a penalty have their own.
+        shared, strengths = by_feature(regulariser, largest), by_feature(regulariser, regulariser.strengths)
+        self.scales = np.where(strengths > 0.0, shared, own)
         X /= self.scales
         self.A = np.hstack([X, np.ones((n, 1))]) if objective.fit_intercept else X
         self.block = Block(engine.X, engine.targets, s, None, 1)
-        regulariser = objective.regulariser
-        groups = regulariser.groups
-        if groups.features.size:
-            largest = np.maximum.reduceat(self.scales[groups.features], groups.offsets[:-1])
-        else:
-            largest = self.scales
         # Smoothing changes weights by about the width times the strength, which should be neither much more than their
         # unit nor lost in rounding.
         ratio = largest / np.maximum(regulariser.strengths, 1e-300)
@@ -141,12 +141,12 @@ class FewFeatures:
         """Newton direction, with a ridge that vanishes with the gradient."""
         H = self._hessian(loss, penalty, Z, point)
         diagonal = np.einsum("ii->i", H)
-        ridge = LEAST_RIDGE * float(diagonal.max(initial=0.0)) + RIDGE * min(size, 1.0) + 1e-300
+        ridge = RIDGE * min(size, 1.0) + 1e-300
         g = gradient.ravel()
         scale = 1.0 / np.sqrt(diagonal + ridge)
         H *= scale[:, None] * scale
         for tries in range(40):
-            np.einsum("ii->i", H)[:] += ridge * scale**2 if tries == 0 else LEAST_RIDGE * 10.0**tries
+            np.einsum("ii->i", H)[:] += ridge * scale**2 + LEAST_RIDGE if tries == 0 else LEAST_RIDGE * 10.0**tries
             try:
                 factor = linalg.cho_factor(H, lower=True, check_finite=False)
             except linalg.LinAlgError:

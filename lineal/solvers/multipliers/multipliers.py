@@ -178,7 +178,10 @@ class _Run(LoopState):
         offsets = (self.dual * self.width).astype(self.engine.dtype)
         if self.engine.offsets is not None:
             offsets += self.engine.offsets
-        problem = self.objective.with_loss(self.smoothed(self.width), replace(self.engine, offsets=offsets))
+        loss = self.smoothed(self.width)
+        if hasattr(loss, "share"):
+            loss = loss._replace(share=float(__import__("os").environ.get("SHARE", "0.01")))
+        problem = self.objective.with_loss(loss, replace(self.engine, offsets=offsets))
         if problem.regulariser.strengths.any():
             return problem
         nothing = Regulariser(penalties.get("l2"), 0.0, self.engine.shape[1])  # no penalty is a smooth one, too
