@@ -196,9 +196,7 @@ class GivenGradient:
     loss: Any
     fit_intercept: bool
 
-    def __call__(
-        self, block: Block, point: Piece, W: np.ndarray, b: np.ndarray
-    ) -> tuple[float, float, np.ndarray]:
+    def __call__(self, block: Block, point: Piece, W: np.ndarray, b: np.ndarray) -> tuple[float, float, np.ndarray]:
         Z = row_sums.scores(block, W, b, np.float64)
         R = np.empty_like(Z)
         value, residual = row_sums.fenchel_young(self.loss, block, Z, point["rows"], R)

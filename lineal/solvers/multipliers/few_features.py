@@ -13,6 +13,7 @@ Memory: X in float64 with its zeros, and matrices of (d·k)² numbers; all colum
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,12 @@ from lineal.design.products import matmul
 from lineal.engine.base import Block
 from lineal.engine.local import LocalEngine
 from lineal.problem import row_sums
+from lineal.problem.loop_state import LoopState
 from lineal.problem.objective import Objective
 from lineal.solvers.multipliers.smoothed_penalty import SmoothedPenalty, by_feature, has_hessian
 
 #: Largest number of parameters, of entries of X with its zeros, and of products for a Hessian.
-MAX_PARAMETERS, MAX_ENTRIES, MAX_PRODUCTS = 1000, 1 << 24, 4e9
+MAX_PARAMETERS, MAX_ENTRIES, MAX_PRODUCTS = 1000, 1 << 24, 1e9
 
 #: Largest width of a smoothed penalty, in the units of the scaled columns.
 MAX_WIDTH = 1e8
@@ -51,11 +53,18 @@ def is_worthwhile(objective: Objective, engine: LocalEngine) -> bool:
     return (d + 1) * k <= MAX_PARAMETERS and n * d <= MAX_ENTRIES and products <= MAX_PRODUCTS
 
 
-class FewFeatures:
-    """The rows with centred and scaled columns, and Newton's method on a smooth problem."""
+class FewFeatures(LoopState):
+    """The rows with centred and scaled columns, and Newton's method on smooth problems.
 
-    def __init__(self, objective: Objective, engine: LocalEngine) -> None:
-        self.objective, self.engine = objective, engine
+    The state is the last point, which has the weights and the intercept of these columns, and the multipliers y.
+    """
+
+    state_names = ("point", "multipliers")
+
+    def __init__(
+        self, objective: Objective, engine: LocalEngine, smoothed: Callable[[float, float], Any], theta: np.ndarray
+    ) -> None:
+        self.objective, self.engine, self.smoothed = objective, engine, smoothed
         (n, d), k = engine.shape, engine.n_columns
         self.d, self.k = d, k
         X = matmul(engine.X, np.eye(d), dtype=np.float64)
@@ -71,7 +80,7 @@ class FewFeatures:
         regulariser, largest = objective.regulariser, own
         if regulariser.groups.features.size:
             largest = np.maximum.reduceat(own[regulariser.groups.features], regulariser.groups.offsets[:-1])
-        # A penalty treats the features of a group alike, so they have one unit; features without a penalty have their own.
+        # A penalty treats the features of a group alike, so they have one unit. Those without a penalty have their own.
         shared, strengths = by_feature(regulariser, largest), by_feature(regulariser, regulariser.strengths)
         self.scales = np.where(strengths > 0.0, shared, own)
         X /= self.scales
@@ -81,6 +90,24 @@ class FewFeatures:
         # unit nor lost in rounding.
         ratio = largest / np.maximum(regulariser.strengths, 1e-300)
         self.unit_widths = np.clip(ratio, 1.0, MAX_WIDTH) / largest**2
+        self.point, self.multipliers = self.inside(theta), np.zeros((d, k))
+
+    def improve(
+        self, dual: np.ndarray, width: float, must_end: Callable[[], str | None]
+    ) -> tuple[np.ndarray, np.ndarray, str]:
+        """Solve the smooth problem around dual variables; returns parameters, the new dual variables and the status."""
+        loss, offsets = self.smoothed(width, 0.0), width * dual
+        if self.engine.offsets is not None:
+            offsets += self.engine.offsets
+        penalty = SmoothedPenalty(self.objective.regulariser, width * self.unit_widths, self.multipliers)
+        point, cut = self.minimise(loss, offsets, penalty, self.point, must_end)
+        V, multipliers = penalty.point(self.weights(point))
+        Z = self.A @ point + offsets
+        U = np.empty_like(Z)
+        row_sums.gradients(loss, self.block, np.ones(self.block.n), Z, U)
+        if cut is None:
+            self.point, self.multipliers = point, multipliers
+        return self.outside(V, point), U, cut or "converged"
 
     def inside(self, theta: np.ndarray) -> np.ndarray:
         """θ in the units of the scaled columns."""
@@ -90,24 +117,23 @@ class FewFeatures:
         out[: self.d] *= self.scales[:, None]
         return out
 
-    def outside(self, V: np.ndarray, point: np.ndarray, dtype: Any) -> np.ndarray:
+    def outside(self, V: np.ndarray, point: np.ndarray) -> np.ndarray:
         """Weights V with the intercept of a point, as θ."""
         out = np.empty(self.objective.shape)
         out[: self.d] = V
         if self.objective.fit_intercept:
             out[-1] = point[-1] - self.means @ V
-        return out.astype(dtype)
+        return out.astype(self.engine.dtype)
 
     def weights(self, point: np.ndarray) -> np.ndarray:
         """W of a point, in the units of the rows."""
         return np.ascontiguousarray(point[: self.d] / self.scales[:, None])
 
-    def penalty(self, width: float, dual: np.ndarray) -> SmoothedPenalty:
-        """The smoothed penalty of a width in the units of the scaled columns."""
-        return SmoothedPenalty(self.objective.regulariser, width * self.unit_widths, dual)
-
-    def minimise(self, loss: Any, offsets: np.ndarray, penalty: SmoothedPenalty, point: np.ndarray) -> np.ndarray:
-        """Newton's method from a point; returns the last point."""
+    def minimise(
+        self, loss: Any, offsets: np.ndarray, penalty: SmoothedPenalty, point: np.ndarray,
+        must_end: Callable[[], str | None],
+    ) -> tuple[np.ndarray, str | None]:  # fmt: skip
+        """Newton's method from a point; returns the last point, and the status of a fit that must end before that."""
         Z = self.A @ point + offsets
         gradient = self._gradient(loss, penalty, Z, point)
         first = 0.0
@@ -116,19 +142,19 @@ class FewFeatures:
             first = max(first, size)
             if not 0.0 < size < math.inf or size <= SOLVED * first:
                 break
+            cut = must_end()
+            if cut is not None:
+                return point, cut
             P = self._direction(loss, penalty, Z, point, gradient, size)
-            Y = self.A @ P
-            step = self._search(loss, penalty, point, Z, P, Y, float(np.vdot(gradient, P)))
+            step = self._search(loss, penalty, point, Z, P, float(np.vdot(gradient, P)))
             if step == 0.0:
                 break
             point = point + step * P
             Z = self.A @ point + offsets
             gradient = self._gradient(loss, penalty, Z, point)
-        return point
+        return point, None
 
-    def _gradient(
-        self, loss: Any, penalty: SmoothedPenalty, Z: np.ndarray, point: np.ndarray
-    ) -> np.ndarray:
+    def _gradient(self, loss: Any, penalty: SmoothedPenalty, Z: np.ndarray, point: np.ndarray) -> np.ndarray:
         R = np.empty_like(Z)
         row_sums.gradients(loss, self.block, self.block.weights, Z, R)
         gradient = self.A.T @ R
@@ -170,21 +196,20 @@ class FewFeatures:
                 used = np.flatnonzero(D[:, r])
                 if len(used):
                     H[:, r, :, q if loss.is_direct else r] = A[used].T @ (D[used, r][:, None] * A[used])
-        H = H.reshape(m * k, m * k)
+        matrix = H.reshape(m * k, m * k)
         flat = self.scales.repeat(k)
         for where, matrices in penalty.hessians(self.weights(point)):
             units = flat[where]
-            H[where[:, :, None], where[:, None, :]] += matrices / (units[:, :, None] * units[:, None, :])
-        return H
+            matrix[where[:, :, None], where[:, None, :]] += matrices / (units[:, :, None] * units[:, None, :])
+        return matrix
 
     def _search(
-        self, loss: Any, penalty: SmoothedPenalty, point: np.ndarray, Z: np.ndarray, P: np.ndarray, Y: np.ndarray,
-        first: float,
-    ) -> float:  # fmt: skip
+        self, loss: Any, penalty: SmoothedPenalty, point: np.ndarray, Z: np.ndarray, P: np.ndarray, first: float
+    ) -> float:
         """Step size at which the derivative of the convex objective along P is nearly zero."""
         if not first < 0.0:
             return 0.0
-        R = np.empty_like(Z)
+        Y, R = self.A @ P, np.empty_like(Z)
         W, V = self.weights(point), self.weights(P)
 
         def derivative(t: float) -> float:

@@ -44,7 +44,11 @@ class SmoothedHinge(MarginLoss, _Width):
         otherwise have none.
         """
         short = 1.0 - t * z
-        return 1.0 / self.width if 0.0 < short < self.width else self.share / max(self.width, abs(2.0 * short - self.width))
+        return (
+            1.0 / self.width
+            if 0.0 < short < self.width
+            else self.share / max(self.width, abs(2.0 * short - self.width))
+        )
 
     def conjugate(self, t, u):
         """Conjugate tu + ½μu² on the interval from −t to 0."""

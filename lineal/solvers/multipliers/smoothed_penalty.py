@@ -3,7 +3,7 @@
     E(W) = min_V αΩ(V) + Σ_g ‖W_g + ν_g y_g − V_g‖²/(2ν_g)
 
 The minimiser V is the proximal point of W + νy, and the gradient is (W + νy − V)/ν. It lies in the domain of (αΩ)*.
-Each group of weights has a width ν_g of its own, because features have their own units. A smooth penalty is not changed.
+Each group of weights has a width ν_g of its own, because features have their own units. A smooth penalty stays as it is.
 
 Memory: six arrays of the size of W, and k² numbers per feature (and those of groups of features: (size·k)² per group).
 """
@@ -31,7 +31,9 @@ class SmoothedPenalty:
         self.is_exact = regulariser.penalty.is_smooth
         self.widths = widths
         self.by_feature = by_feature(regulariser, widths)[:, None]
-        self.stretched = copy.copy(regulariser)  # whose proximal map with step 1 has the width of each group as its step
+        self.stretched = copy.copy(
+            regulariser
+        )  # whose proximal map with step 1 has the width of each group as its step
         self.stretched.alpha, self.stretched.factors = 1.0, regulariser.strengths * widths
         self.stretched.strengths = self.stretched.factors
 
@@ -44,7 +46,7 @@ class SmoothedPenalty:
         return V, (moved - V) / self.by_feature
 
     def hessians(self, W: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Generalised Hessians at W: places of the weights of groups of one size in the flat W, and a matrix for each."""
+        """Generalised Hessians at W: the places of groups of one size in the flat W, and a matrix for each group."""
         regulariser = self.regulariser
         V, _ = self.point(W)
         V = np.ascontiguousarray(V)

@@ -181,7 +181,9 @@ def test_limits_and_callbacks_end_the_fit_with_the_best_model():
     seen = []
     cut = multipliers.solve(objective, tol=0.0, max_iter=2)
     assert (cut.status, cut.history[-1]["iteration"]) == ("max_iter", 2)
-    stopped = multipliers.solve(objective, tol=0.0, callbacks=[lambda snapshot: seen.append(snapshot) or len(seen) == 2])
+    stopped = multipliers.solve(
+        objective, tol=0.0, callbacks=[lambda snapshot: seen.append(snapshot) or len(seen) == 2]
+    )
     assert (stopped.status, len(seen)) == ("stopped", 2)
     assert multipliers.solve(objective, tol=0.0, max_time=1e-6).status == "max_time"
     exact = multipliers.solve(objective, tol=0.0, max_iter=200)
