@@ -1,7 +1,7 @@
 """Method of multipliers for any number of features: the smooth problems go to the solver that is the fastest for them.
 
-That is `block_cd` for penalties that set weights to zero, otherwise `newton` or `lbfgs`. A smooth problem is solved only
-a little better than what is already known about the answer, from the last parameters.
+That is `block_cd` for penalties that set weights to zero, otherwise `newton` or `lbfgs`. A smooth problem is solved
+only a little better than what is already known about the answer, from the last parameters.
 
 Memory: that of the solver, and 3·n·k numbers.
 """
