@@ -40,16 +40,16 @@ class SmoothedCrammerSinger(SimplexLoss, _Width):
         for r in range(k):
             lead = self.width if r == y else 1.0 + (wide(z[r]) - own)
             p[r] = (lead - top) * inverse
-        tau, above = -1.0, 0
+        tau, above = -1.0, k + 1
         while True:
             count, total = 0, 0.0
             for r in range(k):
                 if p[r] > tau:
                     count += 1
                     total += p[r]
-            if count == above or count == 0:  # no number is above NaN
+            if count >= above or count == 0:  # rounding must not bring back an entry; no number is above NaN
                 break
-            tau = (total - 1.0) / count
+            tau = max((total - 1.0) / count, tau)
             above = count
         value, others, squares = 0.0, 0.0, 0.0
         for r in range(k):

@@ -3,7 +3,7 @@
     E(W) = min_V αΩ(V) + Σ_g ‖W_g + ν_g y_g − V_g‖²/(2ν_g)
 
 The minimiser V is the proximal point of W + νy, and the gradient is (W + νy − V)/ν. It lies in the domain of (αΩ)*.
-Each group of weights has a width ν_g of its own, because features have their own units. A smooth penalty is not smoothed.
+Each group of weights has a width ν_g of its own, as features have their own units. A smooth penalty is left as it is.
 
 Memory: six arrays of the size of W, and k² numbers per feature (and those of groups of features: (size·k)² per group).
 """
