@@ -12,7 +12,8 @@ So μ need not tend to zero, and the smooth problems stay well conditioned. μ b
 slowly.
 
 A smooth problem has the same rows and the same penalty, and offsets o + μu. With few features, Newton's method solves
-it exactly (`few_features.py`); otherwise another solver does, to a tolerance (`smooth_fits.py`). u is a gradient of ℓ_μ, so it lies in the domain of ℓ* and gives a lower bound of the minimum, or a violation where some weights have no
+it exactly (`few_features.py`); otherwise another solver does, to a tolerance (`smooth_fits.py`). u is a gradient of
+ℓ_μ, so it lies in the domain of ℓ* and gives a lower bound of the minimum, or a violation where some weights have no
 penalty.
 
 Memory: that of the solver of the smooth problems, 5·n·k numbers and two parameter arrays.
