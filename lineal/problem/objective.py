@@ -187,8 +187,9 @@ class Objective:
         """Relative duality gap, or a relative violation if some weights are not penalised (see `certificate.py`).
 
         A solver with dual variables passes them as `dual_point`: (n, k), one u_i in the domain of ℓ* per row; slices
-        of rows must be arrays. A violation is then that of the pair of parameters and dual variables. Otherwise the dual point is ∇ℓ. If its gap exceeds `tol`, ∇ℓ at an intercept that is
-        improved by one Newton update is tried as well, because the gap is sensitive to small errors of the intercept.
+        of rows must be arrays. A violation is then that of the pair of parameters and dual variables. Otherwise the
+        dual point is ∇ℓ. If its gap exceeds `tol`, ∇ℓ at an intercept that is improved by one Newton update is tried
+        as well, because the gap is sensitive to small errors of the intercept.
         """
         return certify(self, theta, tol, dual_point)
 
