@@ -154,6 +154,7 @@ def able_solvers(loss: str, penalty: str, groups: Any, strengths: np.ndarray) ->
         "block_cd": loss in SMOOTH,
         "fista": loss in SMOOTH,
         "sparsa": loss in SMOOTH,
+        "multipliers": loss in ("hinge", "crammer_singer"),
         "fobos": groups is None,
     }
     return [name for name in lineal.solvers.names() if takes.get(name, False)]

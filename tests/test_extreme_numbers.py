@@ -171,6 +171,7 @@ SOLVERS = {
     "block_cd": {"loss": "logistic", "penalty": "l1"},
     "fista": {"loss": "logistic", "penalty": "l1"},
     "sparsa": {"loss": "squared_hinge", "penalty": "l1/l2"},
+    "multipliers": {"loss": "hinge", "penalty": "l1"},
     "fobos": {"loss": "squared_hinge"},
     "auto": {"loss": "hinge"},
 }

@@ -40,6 +40,10 @@ ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
 #: Largest number of bytes of the scores of all rows that are kept between passes over the rows.
 KEPT_BYTES = 64 << 20
 
+#: An objective below this fraction of that of the model without features counts as zero for the relative size of a
+#: Fenchel–Young residual: where weights without a penalty separate the classes, the smallest objective is zero.
+NEGLIGIBLE = 1e-6
+
 #: Number of features per task when rounding errors are bounded.
 ROUNDING_ROWS = 8192
 
@@ -49,7 +53,7 @@ def certify(objective: Objective, theta: np.ndarray, tol: float, dual_point: Any
     W, b = objective.split(theta)
     b = b.astype(np.float64)
     if not objective.has_gap:
-        return _violation(objective, theta)
+        return _violation(objective, theta, dual_point)
     if dual_point is not None:
         primal, dual = primal_and_dual(objective, dual_point, W, b)
         if math.isfinite(dual):
@@ -196,16 +200,41 @@ def _rounding(objective: Objective, W: np.ndarray, b: np.ndarray, sums: DualSums
     return slack, bound
 
 
-def _violation(objective: Objective, theta: np.ndarray) -> Certificate:
-    """Certificate by the largest violation of optimality, relative to that of the model without features."""
+def _violation(objective: Objective, theta: np.ndarray, dual_point: Any = None) -> Certificate:
+    """Certificate by the largest violation of optimality, relative to that of the model without features.
+
+    With a dual point u, W and b are optimal if C is in −α∂Ω(W), Σ s u is zero, and every u_i is in ∂ℓ(z_i). The last
+    condition holds for ∇ℓ. For other points the Fenchel–Young residual Σ s(ℓ(z) + ℓ*(u) − u·z) measures it: zero where
+    the condition holds, positive elsewhere. It is taken relative to the objective.
+    """
     theta = theta.astype(np.float64)
-    largest = _largest_violation(objective, theta)
-    reference = _largest_violation(objective, objective.start(np.float64))
-    return Certificate("violation", largest / reference if reference > 0.0 else largest, objective.value(theta))
-
-
-def _largest_violation(objective: Objective, theta: np.ndarray) -> float:
+    reference = reference_violation(objective)
+    if dual_point is not None:
+        step = steps.GivenGradient(objective.loss, objective.fit_intercept)
+        W, b = objective.split(theta)
+        loss, residual, gradient = objective.engine.sum(step, W, b, states=(objective.engine.cut(dual_point),))
+        if math.isfinite(residual):
+            primal = float(loss) + objective.regulariser.value(W)
+            of_loss = _relative(float(residual), max(primal, NEGLIGIBLE * objective.value(objective.start(np.float64))))
+            largest = _relative(_largest_violation(objective, theta, gradient), reference)
+            return Certificate("violation", max(largest, of_loss), primal)
     _, gradient = objective.loss_and_gradient(theta)
+    largest = _relative(_largest_violation(objective, theta, gradient), reference)
+    return Certificate("violation", largest, objective.value(theta))
+
+
+def reference_violation(objective: Objective) -> float:
+    """Largest violation of the model without features, to which violations are relative."""
+    start = objective.start(np.float64)
+    return _largest_violation(objective, start, objective.loss_and_gradient(start)[1])
+
+
+def _relative(size: float, reference: float) -> float:
+    return size / reference if reference > 0.0 else size
+
+
+def _largest_violation(objective: Objective, theta: np.ndarray, gradient: np.ndarray) -> float:
+    """Largest distance of the negative gradient of the loss term to the subdifferential of the penalty at θ."""
     W, _ = objective.split(theta)
     largest = float(np.max(objective.regulariser.violation(W, gradient[: len(W)]), initial=0.0))
     if objective.fit_intercept:

@@ -66,6 +66,10 @@ class Objective:
         """Objective with this many threads for sums over rows; sums that are already computed are kept."""
         return self._with_moments(replace(self, engine=self.engine.with_threads(threads)))
 
+    def with_loss(self, loss: Any, engine: Engine) -> Objective:
+        """Objective with another loss and engine, for the same rows, labels and weights; known sums are kept."""
+        return self._with_moments(replace(self, loss=loss, engine=engine))
+
     def _with_moments(self, other: Objective) -> Objective:
         for known in ("moments", "mean_square", "_class_weights"):
             if known in self.__dict__:
@@ -183,8 +187,9 @@ class Objective:
         """Relative duality gap, or a relative violation if some weights are not penalised (see `certificate.py`).
 
         A solver with dual variables passes them as `dual_point`: (n, k), one u_i in the domain of ℓ* per row; slices
-        of rows must be arrays. Otherwise the dual point is ∇ℓ. If its gap exceeds `tol`, ∇ℓ at an intercept that is
-        improved by one Newton update is tried as well, because the gap is sensitive to small errors of the intercept.
+        of rows must be arrays. A violation is then that of the pair of parameters and dual variables. Otherwise the
+        dual point is ∇ℓ. If its gap exceeds `tol`, ∇ℓ at an intercept that is improved by one Newton update is tried
+        as well, because the gap is sensitive to small errors of the intercept.
         """
         return certify(self, theta, tol, dual_point)
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from lineal.core import threads as pool
 from lineal.core.jit import kernel
+from lineal.core.maths import wide
 from lineal.design.products import matmul, rmatmul
 from lineal.engine.base import Block
 
@@ -98,6 +99,12 @@ def duals_of(loss: Any, block: Block, given: np.ndarray, repair: np.ndarray, sca
     """Dual sums of given dual points, adjusted to a feasible point; `primal` is not known here, and zero."""
     U = np.empty(given.shape)
     return _dual_sums(block, U, partial(_duals_of, loss, block.targets, block.weights, given, repair, scale, U))
+
+
+def fenchel_young(loss: Any, block: Block, Z: np.ndarray, given: np.ndarray, out: np.ndarray) -> tuple[float, float]:
+    """Σ s·ℓ(z), and Σ s(ℓ(z) + ℓ*(u) − u·z) for given dual points u; s·u of every row is written to `out`."""
+    parts = _by_ranges(block, Z, partial(_fenchel_young, loss, block.targets, block.weights, Z, given, out))
+    return _total([part[0] for part in parts]), _total([part[1] for part in parts])
 
 
 def _dual_sums(block: Block, U: np.ndarray, task: Callable[[int, int], tuple[float, float, np.ndarray]]) -> DualSums:
@@ -221,3 +228,23 @@ def _duals_of(loss, targets, weights, given, repair, scale, U, start, stop):
         dual += weights[i] * loss.row_dual_repair(targets.labels(i), given[i], repair, scale, work, U[i])
         _weigh(U, i, weights[i], sums)
     return 0.0, dual, sums
+
+
+@kernel
+def _fenchel_young(loss, targets, weights, Z, given, R, start, stop):
+    """Return Σ s·ℓ(z) and Σ s(ℓ(z) + ℓ*(u) − u·z), which has no negative terms; s·u is written to R."""
+    work = np.empty(Z.shape[1], np.float64)
+    value, residual = 0.0, 0.0
+    for i in range(start, stop):
+        if weights[i] == 0.0:  # the dual variables of a row without weight can be anything
+            R[i] = 0.0
+            continue
+        labels = targets.labels(i)
+        loss_of_row = loss.row_value(labels, Z[i], work)
+        difference = loss_of_row + loss.row_conjugate(labels, given[i], work)
+        for r in range(Z.shape[1]):
+            difference -= wide(given[i, r]) * Z[i, r]
+            R[i, r] = weights[i] * given[i, r]
+        value += weights[i] * loss_of_row
+        residual += weights[i] * max(difference, 0.0)
+    return value, residual

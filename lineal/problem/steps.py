@@ -184,3 +184,20 @@ class GivenDual:
     ) -> DualSums:
         primal = row_sums.values(self.loss, block, row_sums.scores(block, W, b, np.float64))
         return row_sums.duals_of(self.loss, block, point["rows"], repair, scale)._replace(primal=primal)
+
+
+@dataclass(frozen=True)
+class GivenGradient:
+    """Step: Σ s·ℓ at W and b, the Fenchel–Young residual of a dual point u that a solver provides, and Σ s·x·u'.
+
+    The last sum has the shape of θ: with an intercept, Σ s·u is its last row.
+    """
+
+    loss: Any
+    fit_intercept: bool
+
+    def __call__(self, block: Block, point: Piece, W: np.ndarray, b: np.ndarray) -> tuple[float, float, np.ndarray]:
+        Z = row_sums.scores(block, W, b, np.float64)
+        R = np.empty_like(Z)
+        value, residual = row_sums.fenchel_young(self.loss, block, Z, point["rows"], R)
+        return value, residual, parameter_gradient(block, R, self.fit_intercept)

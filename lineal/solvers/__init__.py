@@ -67,7 +67,7 @@ def _by_speed(objective: Any, tol: float) -> list[str]:
     """
     loss, regulariser, engine = objective.loss, objective.regulariser, objective.engine
     if not loss.is_smooth:
-        return ["dual_cd", "admm"] if regulariser.penalty.is_smooth else ["admm"]
+        return ["dual_cd", "multipliers", "admm"] if regulariser.penalty.is_smooth else ["multipliers", "admm"]
     if not regulariser.penalty.is_smooth:
         return ["block_cd", "sparsa", "fista"]
     (n, d), is_sparse = engine.shape, not engine.is_dense

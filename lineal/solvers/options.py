@@ -125,6 +125,20 @@ class FobosOptions(SolverOptions):
 
 
 @dataclass(frozen=True)
+class MultipliersOptions(SolverOptions):
+    """Options of the method of multipliers."""
+
+    width: float = option(1.0, "width over which the kinks of the loss are smoothed in the first iteration, in scores")
+
+    def checked(self) -> MultipliersOptions:
+        """Return these options, or raise an error that names the first one that is not valid."""
+        super().checked()
+        if not 1e-6 <= self.width <= 1e6:
+            raise OptionError(f"width={self.width!r} is not between 1e-6 and 1e6")
+        return self
+
+
+@dataclass(frozen=True)
 class LeastSquaresSolverOptions(SolverOptions):
     """Options of generalized least squares."""
 
@@ -191,6 +205,7 @@ OPTIONS: dict[str, type[SolverOptions]] = {
     "block_cd": BlockOptions,
     "fista": FistaOptions,
     "fobos": FobosOptions,
+    "multipliers": MultipliersOptions,
     "least_squares": LeastSquaresSolverOptions,
 }
 

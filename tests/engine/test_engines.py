@@ -25,7 +25,7 @@ from lineal.problem.targets import encode
 
 #: Solvers that need nothing of the rows but sums.
 ANYWHERE = ("lbfgs", "newton", "least_squares", "fista", "sparsa")
-LOCAL = ("block_cd", "dual_cd", "fobos")
+LOCAL = ("block_cd", "dual_cd", "fobos", "multipliers")
 
 #: Rows of the problems, and the blocks that they come in: one, three and seven, of which one is empty.
 ROWS = 48

@@ -35,6 +35,7 @@ CASES = [
     ("block_cd", {"penalty": "l1/l2", "loss": "softmax"}, {"method": "parallel"}),
     ("fista", {"penalty": "l1"}, {"restart": False}),
     ("fista", {"penalty": "l1"}, {"step": "constant", "constant": "trace"}),
+    ("multipliers", {"loss": "hinge", "penalty": "l1"}, {"width": 0.1}),
     ("fobos", {"penalty": "l1", "tol": 5e-2}, {"rate": 0.5, "schedule": "plain"}),
     ("least_squares", {"loss": "softmax"}, {"method": "accelerated"}),
     ("least_squares", {"loss": "softmax"}, {"method": "plain"}),

@@ -115,6 +115,8 @@ FITS = [
     ("dual_cd", "squared_hinge", "l2", {}),
     ("dual_cd", "crammer_singer", "l2", {}),
     ("dual_cd", "softmax", "l2", {}),
+    ("multipliers", "hinge", "l1", {}),
+    ("multipliers", "crammer_singer", "l1/l2", {}),
     ("fobos", "hinge", "l1", {}),
     ("fobos", "logistic", "l2", {}),
     ("fobos", "label_ranking", "l1/l2", {}),
@@ -131,6 +133,7 @@ QUICK_FITS = (
     ("lbfgs", "softmax"), ("newton", "logistic"), ("least_squares", "softmax"), ("fista", "squared_hinge"),
     ("sparsa", "logistic"), ("block_cd", "logistic"), ("dual_cd", "squared_hinge"), ("fobos", "hinge"),
     ("admm", "softmax"), ("averaging", "logistic"), ("hybrid", "softmax"),
+    ("multipliers", "hinge"),
 )  # fmt: skip
 
 

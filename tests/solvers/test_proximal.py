@@ -293,4 +293,4 @@ def test_auto_takes_proximal_solvers_only_where_nothing_else_can():
             if losses.get(loss).is_smooth:
                 assert name not in ("fobos", "sparsa")
             else:
-                assert name == ("dual_cd" if penalty == "l2" else "fobos")
+                assert name == ("dual_cd" if penalty == "l2" else "multipliers")

@@ -75,7 +75,7 @@ def check_objective(objective: Objective) -> None:
     if not isinstance(objective.engine, Streamed):
         local_rows("dual_cd", objective)
     if not np.all(objective.regulariser.strengths > 0.0):
-        other = "lbfgs or newton" if objective.loss.is_smooth else "fobos"
+        other = "lbfgs or newton" if objective.loss.is_smooth else "multipliers"
         raise OptionError(f"dual_cd needs a penalty on every weight, alpha and all factors > 0: use {other}")
 
 

@@ -74,7 +74,8 @@ def check_objective(objective: Objective) -> None:
     """Raise an error for rows in another process, groups of features, and penalties with a centre."""
     local_rows("fobos", objective)
     if objective.regulariser.groups.features.size:
-        raise OptionError("fobos does not take groups of features: use fista, sparsa or block_cd")
+        others = "fista, sparsa or block_cd" if objective.loss.is_smooth else "multipliers"
+        raise OptionError(f"fobos does not take groups of features: use {others}")
     if objective.regulariser.centre is not None:
         raise OptionError("fobos does not take a penalty with a centre: use lbfgs or newton")
 
