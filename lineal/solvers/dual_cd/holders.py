@@ -19,8 +19,8 @@ from lineal.design import Design
 from lineal.design.orders import by_rows
 from lineal.engine.base import Block
 from lineal.engine.local import LocalEngine
-from lineal.engine.state import ShardPoint
 from lineal.engine.streamed import Streamed
+from lineal.numerics.dual_start import given_point
 from lineal.numerics.vectors import dot
 from lineal.problem.loop_state import put
 from lineal.problem.objective import Objective
@@ -78,14 +78,6 @@ class Holder(Protocol):
     def restore(self, saved: dict[str, Any]) -> None:
         """Inverse of `changing`. With another number of threads there are other groups, which begin with all rows."""
         ...
-
-
-def given_point(objective: Objective, start: np.ndarray | Solution | None) -> Any:
-    """The dual point of a solution, if it fits; shards keep theirs in another order."""
-    given = start.dual_point if isinstance(start, Solution) else None
-    if given is None or isinstance(given, ShardPoint):
-        return None
-    return given if given.shape == (objective.engine.shape[0], objective.shape[1]) else None
 
 
 def keeps_classes(objective: Objective) -> bool:

@@ -31,6 +31,7 @@ from lineal.design.products import rmatmul
 from lineal.engine.base import Block
 from lineal.engine.state import Piece
 from lineal.errors import OptionError
+from lineal.numerics.dual_start import given_point
 from lineal.numerics.local_only import local_rows
 from lineal.problem.budget import Budget
 from lineal.problem.loop_state import LoopState
@@ -111,10 +112,9 @@ class _Run(LoopState):
         engine = local_rows("multipliers", self.objective)
         self.engine, self.width, self.least_width = engine, float(width), SMALLEST_WIDTH * width
         self.theta = self.best = objective.theta_of(start)
-        given, shape = start.dual_point if isinstance(start, Solution) else None, (engine.shape[0], engine.n_columns)
-        is_known = given is not None and given.shape == shape
-        self.dual = np.array(given, np.float64) if is_known else np.zeros(shape)
-        self.best_dual = self.dual if is_known else None
+        given = given_point(objective, start)
+        self.dual = np.zeros((engine.shape[0], engine.n_columns)) if given is None else np.array(given, np.float64)
+        self.best_dual = None if given is None else self.dual
         self.certificate = self.objective.certificate(self.theta, self.tol, self.best_dual)
         check_finite(self.certificate.primal, "the objective at the starting point")
         self.gap, self.idle = math.inf, 0
