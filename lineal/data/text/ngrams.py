@@ -74,8 +74,8 @@ def add_ngrams(indices: Any, values: Any, start: int, stop: int, patterns: Any, 
         for i in range(start, last):
             column = U(indices[i])
             for k in range(length):
-                column = column * CONSTANT + U(indices[i + patterns.places[g, k]])
-            indices[entry] = np.int64(column & mask)
+                column = column * CONSTANT + U(indices[i + patterns.places[g, k]]) & mask
+            indices[entry] = np.int64(column)
             values[entry] = 1.0
             entry += 1
     return entry
