@@ -2,7 +2,8 @@
 
 One file per part: `mapping` (do all minimise the same objective?), `rounds` (what a pass over the rows costs), `peers`
 (seconds to the objective of Spark MLlib and dask-ml), `faults` (a worker process is killed in mid-fit), `scaling`
-(rounds, bytes, partitions, workers) and `file` (a file under a memory budget against the same rows in memory).
+(rounds, bytes, partitions, workers), `file` (a file under a memory budget against the same rows in memory) and `apple`
+(adaptive products and bigrams on generated clicks, which `clicks` writes).
 `problems` has the data and the problems, `process` runs a contestant in a process of its own and watches its memory,
 `contestant` is what the scripts of the contestants share.
 """
