@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, help="of one contestant at most, with all of its fits (3600)")
     parser.add_argument("--kdd-rows", type=int, default=100_000, help="rows of kddcup99, at random (of 494,000)")
     parser.add_argument("--file-gb", type=float, default=4.0, help="size of the generated file")
-    parser.add_argument("--rows", type=int, default=10_000_000, help="generated clicks, of 140 bytes each")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="generated clicks, of 125 bytes each")
     parser.add_argument("--scratch", metavar="DIR", help="where files are written: 2.5 times their size must be free")
     arguments = parts.parsed(parser, PARTS)
     plan = Plan(

@@ -56,7 +56,8 @@ def rows_of(plan: Plan) -> tuple[list[Table], list[dict[str, Any]]]:
         start = time.perf_counter()
         files = clicks.write(Path(folder), rows, PARTS, SEED)
         details = [{
-            "rows": rows, "bytes": files.size, "clicks": float(files.test_clicks.mean()), "products": len(files.products),
+            "rows": rows, "bytes": files.size, "clicks": float(files.test_clicks.mean()),
+            "products": len(files.products),
             "best_auc": float(roc_auc_score(files.test_clicks, files.test_scores)),
             "written_seconds": time.perf_counter() - start,
         }]  # fmt: skip

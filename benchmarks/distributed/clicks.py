@@ -18,28 +18,28 @@ import pyarrow.compute as pc
 
 #: Namespaces with their columns: the letter before the number of a feature, and how many features there are.
 COLUMNS = {
-    "user": (("u", 100_000), ("age", 8), ("region", 50)),
-    "ad": (("a", 20_000), ("campaign", 2_000), ("brand", 500), ("size", 6)),
-    "page": (("p", 20_000), ("site", 1_000), ("section", 20)),
+    "user": (("u", 2_000), ("age", 8), ("region", 50)),
+    "ad": (("a", 2_000), ("campaign", 500), ("brand", 100), ("size", 6)),
+    "page": (("p", 2_000), ("site", 200), ("section", 20)),
 }
-WORDS, QUERY = 20_000, 10
+WORDS, QUERY = 1_000, 10
 
 #: Exponent of Zipf's law.
-SKEW = 1.1
+SKEW = 1.3
 
 #: Share of clicks.
 CLICKS = 0.05
 
 #: Standard deviation of the effects of features and of words, and the size of those of products and of pairs of words.
-EFFECT, WORD_EFFECT, PRODUCT_EFFECT, PAIR_EFFECT = 0.3, 0.15, 0.9, 0.9
+EFFECT, WORD_EFFECT, PRODUCT_EFFECT, PAIR_EFFECT = 0.3, 0.15, 0.9, 0.6
 
 #: The most frequent value of each of these columns is multiplied with the first values of columns of other namespaces.
 HUBS = ("age", "size", "section")
 PARTNERS = {"age": 3, "region": 3, "brand": 4, "size": 2, "site": 4, "section": 2}
-HUB_EFFECT = 0.8
+HUB_EFFECT = 2.5
 
 #: Pairs of words, among the most frequent ones.
-PAIRS, PAIR_WORDS = 60, 40
+PAIRS, PAIR_WORDS = 200, 20
 
 CHUNK_ROWS = 100_000
 SALT_OF_TEST = 1 << 20

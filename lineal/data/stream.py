@@ -55,7 +55,7 @@ class StreamChoices:
 
     namespaces: tuple[str, ...]
     merge: bool
-    ngrams: NGrams = NGrams()
+    ngrams: NGrams = field(default_factory=NGrams)
     seen: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:

@@ -23,7 +23,7 @@ from lineal.errors import DataError, OptionError
 
 
 class Tokens(NamedTuple):
-    """The tokens of documents: their bytes, where each of them ends, and their number up to the end of each document."""
+    """Tokens of documents: their bytes, where each of them ends, and their number up to the end of each document."""
 
     data: Any
     stops: Any
@@ -113,9 +113,7 @@ def _shown(value: Any) -> str:
 
 
 @kernel(borrows=True)
-def hash_documents(
-    tokens: Any, indices: Any, values: Any, indptr: Any, patterns: Any, mask: Any, seed: Any
-) -> None:
+def hash_documents(tokens: Any, indices: Any, values: Any, indptr: Any, patterns: Any, mask: Any, seed: Any) -> None:
     """Fill the rows of all documents: hash their tokens, append n-grams, sort by column, sum what shares a column."""
     entry, token, start = 0, 0, U0
     for row in range(tokens.ends.shape[0]):

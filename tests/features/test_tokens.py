@@ -82,7 +82,8 @@ def test_bad_parameters(options, message):
     ("X", "message"),
     [
         ("a document", "X is a str"), (None, "X is a NoneType"), ([["a"], None], "document 1 is None"),
-        ([["a", 3]], "document 0"), ([[b"a"]], "document 0"), (np.eye(2), "document 0"), ([["a"], b"bytes"], "document 1"),
+        ([["a", 3]], "document 0"), ([[b"a"]], "document 0"), (np.eye(2), "document 0"),
+        ([["a"], b"bytes"], "document 1"),
     ],
 )  # fmt: skip
 def test_bad_documents(X, message):
