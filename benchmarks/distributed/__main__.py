@@ -1,11 +1,12 @@
 """lineal on workers and on files larger than memory, against Spark MLlib, dask-ml and itself.
 
     python -m benchmarks.distributed [--data DIR] [--json PATH] [--plots DIR] [--only PART,…] [--match TEXT]
-        [--quick] [--slow] [--peers PYTHON] [--seconds S] [--kdd-rows N] [--file-gb GB] [--scratch DIR]
+        [--quick] [--slow] [--peers PYTHON] [--seconds S] [--kdd-rows N] [--file-gb GB] [--rows N]
+        [--scratch DIR]
 
-Parts: mapping, rounds, peers, faults, scaling, file, online, averages, methods, model. Tables go to the screen, to the
-JSON file (with all that was tried) and, as Markdown, beside it; the files are written anew after each part. Spark needs
-Java 17.
+Parts: mapping, rounds, peers, faults, scaling, file, online, averages, methods, model, apple. Tables go to the screen, to
+the JSON file (with all that was tried) and, as Markdown, beside it; the files are written anew after each part. Spark
+needs Java 17.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from benchmarks import parts
 from benchmarks.distributed import plots
 from benchmarks.distributed.problems import Plan
 
-PARTS = ("mapping", "rounds", "peers", "faults", "scaling", "file", "online", "averages", "methods", "model")
+PARTS = ("mapping", "rounds", "peers", "faults", "scaling", "file", "online", "averages", "methods", "model", "apple")
 DRAWN = {"peers": plots.peers, "scaling": plots.scaling, "methods": plots.methods}
 
 
@@ -30,11 +31,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, help="of one contestant at most, with all of its fits (3600)")
     parser.add_argument("--kdd-rows", type=int, default=100_000, help="rows of kddcup99, at random (of 494,000)")
     parser.add_argument("--file-gb", type=float, default=4.0, help="size of the generated file")
-    parser.add_argument("--scratch", metavar="DIR", help="where the file is written: 2.5 times its size must be free")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="generated clicks, of 125 bytes each")
+    parser.add_argument("--scratch", metavar="DIR", help="where files are written: 2.5 times their size must be free")
     arguments = parts.parsed(parser, PARTS)
     plan = Plan(
         arguments.data, arguments.quick, arguments.slow, arguments.match, peers_python=arguments.peers,
-        limit=arguments.seconds, kdd_rows=arguments.kdd_rows, file_gb=arguments.file_gb, scratch=arguments.scratch,
+        limit=arguments.seconds, kdd_rows=arguments.kdd_rows, file_gb=arguments.file_gb, rows=arguments.rows,
+        scratch=arguments.scratch,
     )  # fmt: skip
     parts.run("distributed", plan, arguments, DRAWN)
 

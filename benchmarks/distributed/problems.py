@@ -55,6 +55,7 @@ class Plan(problems.Plan):
     n_workers: int = 2
     kdd_rows: int = 100_000
     file_gb: float = 4.0
+    rows: int = 10_000_000
     scratch: str | None = None
 
     @property

@@ -14,6 +14,9 @@ from lineal.cli.training import Clock, announced, seconds_text
 from lineal.errors import OptionError
 from lineal.online.options import TUNE, OnlineOptions
 
+#: Reading options that the model knows.
+KNOWN = ("bits", "ngram", "skips")
+
 if TYPE_CHECKING:
     from lineal.online.from_files import FileLearner
     from lineal.online.model import OnlineModel
@@ -151,7 +154,7 @@ def _validation(model: OnlineModel, path: str, reading: dict[str, Any]) -> dict[
     """The headline measure of the model on a labelled file."""
     from lineal.models.evaluation import evaluate
 
-    given = {option: value for option, value in reading.items() if option != "bits"}  # the model knows them
+    given = {option: value for option, value in reading.items() if option not in KNOWN}
     measured = evaluate(model, with_labels(model.read_labelled(path, **given), path))
     name = next(name for name in ("accuracy", "mean_squared_error", "subset_accuracy") if name in measured)
     return {f"validation_{name}": measured[name], "validation_rows": measured["rows"]}

@@ -50,7 +50,7 @@ FORMATS = {
         (".svm", ".svmlight", ".libsvm"),
         options=frozenset({"index_base", "n_features", "max_bad_lines"}),
     ),
-    "vw": Format("lineal.data.text.vw", (".vw",), options=frozenset({"bits", "max_bad_lines"})),
+    "vw": Format("lineal.data.text.vw", (".vw",), options=frozenset({"bits", "ngram", "skips", "max_bad_lines"})),
     "csv": Format("lineal.data.tables.reader", (".csv",), options=_CSV_OPTIONS),
     "tsv": Format("lineal.data.tables.reader", (".tsv",), options=_CSV_OPTIONS),
     "jsonl": Format("lineal.data.tables.reader", (".jsonl", ".ndjson", ".json"), options=_TEXT_TABLE_OPTIONS),

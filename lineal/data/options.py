@@ -28,6 +28,10 @@ class ReadOptions:
 
     # Vowpal Wabbit text
     bits: int = option(18, "hashed features go to 2**bits columns")
+    ngram: str | int = option(
+        1, "VW text: also join up to this many features that follow each other; for some namespaces, text=2,title=3"
+    )
+    skips: int = option(0, "VW text: number of features that an n-gram may leave out in between")
 
     # tables (CSV, JSON lines, Parquet, Arrow)
     weight: str | None = option(None, "weight column of a table (name, or position from 0)")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 
 from lineal.core.inputs import MAX_FEATURES
-from lineal.data import formats
+from lineal.data import formats, ngrams
 from lineal.data.dataset import Dataset, check_finite
 from lineal.data.options import ReadOptions
 from lineal.data.parts import Part, Piece, pieces_of, whole_files
@@ -34,7 +34,7 @@ CHOICES = {
 FIXED = {
     "table": ("label", "weight", "drop", "categorical", "missing", "bits"),
     "svmlight": ("index_base", "n_features", "bits"),
-    "vw": ("bits",),
+    "vw": ("bits", "ngram", "skips"),
     "array": ("n_features",),
 }
 
@@ -213,6 +213,7 @@ def check_options(given: dict[str, Any]) -> ReadOptions:
         if not isinstance(value, int) or value < low or (high is not None and value > high):
             span = f"of at least {low}" if high is None else f"from {low} to {high}"
             raise OptionError(f"{name}={value!r} must be an integer {span}")
+    ngrams.of_options(options)
     _refuse_two_roles(options)
     return options
 
@@ -253,15 +254,21 @@ def _follow(schema: Schema, options: ReadOptions, given: dict[str, Any], kind: s
 def _why_fixed(schema: Schema, name: str) -> str:
     if schema.format == "table":
         return "the schema of the training table decides it"
-    value = schema.n_features if name == "n_features" else schema.settings.get(name)
-    return f"the model was trained with {name}={value}"
+    return f"the model was trained with {name}={_fixed(schema, name)}"
+
+
+def _fixed(schema: Schema, name: str) -> Any:
+    """The value of an option that the schema fixes."""
+    if name in ("ngram", "skips"):
+        return ngrams.of_settings(schema.settings).options()[name]
+    return schema.n_features if name == "n_features" else schema.settings.get(name)
 
 
 def _agrees(schema: Schema, name: str, value: Any) -> bool:
     """Whether the value of an option says the same as the schema."""
-    fixed, names = schema.settings.get(name), schema.settings.get("names") or []
-    if name == "n_features":
-        return value == schema.n_features
+    fixed, names = _fixed(schema, name), schema.settings.get("names") or []
+    if name == "ngram":
+        return ngrams.parse(value).options()[name] == fixed
     if name == "index_base":
         return str(value) in ("auto", str(fixed)) or str(value) not in ("0", "1")  # the reader refuses other texts
     if name == "drop":

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from lineal.errors import DataError
+from lineal.data import ngrams
+from lineal.errors import DataError, OptionError
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,10 @@ def _wrong_vw(schema: Schema) -> str | None:
     bits = schema.settings.get("bits")
     if not isinstance(bits, int) or not 1 <= bits <= 30 or schema.n_features != 1 << bits:
         return "bits"
+    try:
+        ngrams.of_settings(schema.settings)
+    except OptionError:
+        return "ngram"
     return _wrong_labels(schema.settings)
 
 

@@ -24,11 +24,12 @@ import numpy as np
 from scipy import sparse
 
 from lineal.core.threads import available_cores
-from lineal.data import formats
+from lineal.data import formats, ngrams
 from lineal.data.ahead import ahead
 from lineal.data.byte_stream import pipes_end
 from lineal.data.chunks import line_count
 from lineal.data.dataset import Dataset, check_finite, csr_of_parts
+from lineal.data.ngrams import NGrams
 from lineal.data.options import ReadOptions
 from lineal.data.parts import Part, Piece, check_cut, pieces_of, whole_files
 from lineal.data.read import Plan, make_plan, unchanged_blocks
@@ -50,11 +51,12 @@ _DEFAULTS = ReadOptions()
 class StreamChoices:
     """What a stream does beside reading: `namespaces` to tell apart, and whether to `merge` the features of a row.
 
-    `seen` collects the namespaces that occur.
+    `ngrams` are those of files without a schema. `seen` collects the namespaces that occur.
     """
 
     namespaces: tuple[str, ...]
     merge: bool
+    ngrams: NGrams = field(default_factory=NGrams)
     seen: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -67,6 +69,9 @@ class StreamChoices:
 
     def warn(self, name: str) -> None:
         """Warn about namespaces that never occurred in the file `name`."""
+        message = self.ngrams.unseen(self.seen)
+        if message is not None:
+            warnings.warn(f"{name}: {message}", UserWarning, stacklevel=3)
         missing = [wanted for wanted in self.namespaces if wanted not in self.seen]
         if missing:
             found = ", ".join(sorted(map(repr, self.seen))[:20]) or "none"
@@ -102,7 +107,7 @@ def stream(
     class_names : the numbers that can be labels if lines of text have several; y is then an indicator matrix.
     part : read only this part of the files (see `lineal.data.parts`), which may have no rows; needs a schema.
     """
-    choices = StreamChoices(tuple(namespaces), merge)
+    choices = StreamChoices(tuple(namespaces), merge, NGrams() if schema is not None else ngrams.of_options(options))
     plan = _plan(path, options, schema)
     if part is not None:
         plan = plan.cut(part)

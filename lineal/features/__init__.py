@@ -29,8 +29,9 @@ _HOME = {
 }
 _CLASSES = {attribute: f"{__name__}.{module}" for module, attribute in _HOME.values()}
 
-#: A transformer only: it learns from labels and makes no batches for stagewise models.
+#: Transformers only, which make no batches for stagewise models: one learns from labels, one takes text.
 _CLASSES["AdaptivePolynomial"] = "lineal.online.adaptive_features"
+_CLASSES["HashedTokens"] = f"{__name__}.tokens"
 
 #: A plus between steps, not within a number such as 1e+3.
 _BETWEEN_STEPS = re.compile(r"\+(?!\s*\d)")
@@ -43,6 +44,7 @@ __all__ = [
     "Chain",
     "FrequencyOrdered",
     "GreedyResidual",
+    "HashedTokens",
     "PatchConvolution",
     "Polynomial",
     "PrincipalComponents",
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     from lineal.features.polynomial import Polynomial as Polynomial
     from lineal.features.subset import FrequencyOrdered as FrequencyOrdered
     from lineal.features.subset import RandomSubset as RandomSubset
+    from lineal.features.tokens import HashedTokens as HashedTokens
     from lineal.online.adaptive_features import AdaptivePolynomial as AdaptivePolynomial
 
 

@@ -66,6 +66,8 @@ class _Online(BaseEstimator):
         l2: float = 0.0,
         tau: float = 0.5,
         bits: int = 18,
+        ngram: str | int = 1,
+        skips: int = 0,
         passes: int = 1,
         hold_out: int = 10,
         patience: int = 3,
@@ -98,6 +100,8 @@ class _Online(BaseEstimator):
         self.l2 = l2
         self.tau = tau
         self.bits = bits
+        self.ngram = ngram
+        self.skips = skips
         self.passes = passes
         self.hold_out = hold_out
         self.patience = patience
@@ -124,6 +128,11 @@ class _Online(BaseEstimator):
         return OnlineOptions(**{name: getattr(self, name) for name in names}).checked()
 
     def _kinds(self, options: OnlineOptions, width: int) -> np.ndarray | None:
+        if options.ngram != 1:
+            raise OptionError(
+                f"ngram={options.ngram!r} is for files of VW text, and X is an array: make the columns of lists of "
+                "tokens with lineal.features.HashedTokens"
+            )
         if options.interactions is None:
             if self.namespaces is not None:
                 raise OptionError("namespaces have an effect with interactions only: set interactions")

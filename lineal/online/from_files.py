@@ -61,9 +61,11 @@ class FileLearner:
         labels: Labels,
         model: OnlineModel | None = None,
     ) -> None:
-        own = {} if has_fixed_columns(path, reading.get("format", "auto")) else {"bits": options.bits}
+        own: dict[str, Any] = {"ngram": options.ngram, "skips": options.skips}
+        if not has_fixed_columns(path, reading.get("format", "auto")):
+            own["bits"] = options.bits
         self.path, self.labels, self.model, self.bad_lines = path, labels, model, 0
-        self.reading = ReadOptions(**{**{name: reading[name] for name in reading if name != "bits"}, **own})
+        self.reading = ReadOptions(**{name: value for name, value in reading.items() if name != "bits"} | own)
         if model is None:
             self.options = options
             products = None if options.interactions is None else interactions.parse(options.interactions)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lineal.data import ngrams
 from lineal.engine.choice import ENGINES
 from lineal.errors import OptionError, unknown_value
 from lineal.system.options import Options, checkpoint_option, need_checkpoint, option
@@ -42,6 +43,10 @@ class OnlineOptions(Options):
     l2: float = option(0.0, "strength of the l2 penalty: multiplies weights by 1 less this times the update's length")
     tau: float = option(0.5, "the quantile that the quantile loss fits, between 0 and 1")
     bits: int = option(18, f"features are hashed to 2**bits weights ({MIN_BITS} to {MAX_BITS})")
+    ngram: str | int = option(
+        1, "VW text: also join up to this many features that follow each other; for some namespaces, text=2,title=3"
+    )
+    skips: int = option(0, "VW text: number of features that an n-gram may leave out in between")
     passes: int = option(
         1, "number of passes over the rows; with several, some examples are held out to decide when to stop"
     )
@@ -119,6 +124,7 @@ class OnlineOptions(Options):
         )
         for name, least in (("passes", 1), ("hold_out", 0), ("patience", 1), ("epochs", 1), ("learners", 1)):
             self.need(name, _at_least(least), f"an integer ≥ {least}")
+        ngrams.parse(self.ngram, self.skips)
         need_checkpoint(self.checkpoint)
         if self.verbose is not True and self.verbose is not False:
             self.need_common("verbose")

@@ -47,6 +47,48 @@ def files(tmp_path_factory):
     return folder
 
 
+NGRAMS = ("--ngram", "2", "--skips", "1")
+
+
+def test_ngrams_of_text(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = []
+    for _ in range(800):
+        words = [f"w{i}" for i in rng.permutation(3)]
+        lines.append(f"{1 if words.index('w0') < words.index('w1') else -1} |t {' '.join(words)}\n")
+    data, model, plain = tmp_path / "data.vw", tmp_path / "m", tmp_path / "plain"
+    data.write_text("".join(lines))
+    result = json.loads(done("train", "--online", data, "-m", model, *NGRAMS, "--validate", data, "--json").stdout)
+    assert result["validation_accuracy"] > 0.99
+    said = done("predict", model, data).stdout.splitlines()
+    assert np.mean(np.array(said) == [line.split()[0] for line in lines]) == result["validation_accuracy"]
+    assert done("predict", model, data, *NGRAMS).stdout.splitlines() == said
+    assert "trained with ngram=2" in failed("predict", model, data, "--ngram", "3")
+    result = json.loads(done("train", "--online", data, "-m", plain, "--validate", data, "--json").stdout)
+    assert result["validation_accuracy"] < 0.7
+    done("train", "--online", data, "-m", plain, "--ngram", "t=2")
+    assert lineal.load(plain).schema.settings["ngram"] == "t=2"
+    resumed = json.loads(done("train", "--online", data, "-m", plain, "--resume", model, "--json").stdout)
+    assert resumed["examples"] == 1600
+    assert lineal.load(plain).schema.settings["ngram"] == 2
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--ngram", "0"), "ngram='0'"), (("--skips", "1"), "set ngram"), (("--ngram", "x"), "ngram='x'"),
+        (("--ngram", "2", "--skips", "-1"), "skips=-1"), (("--ngram", "9", "--skips", "9"), "at most 256"),
+    ],
+)  # fmt: skip
+def test_bad_ngrams(files, tmp_path, flags, message):
+    for command in (("train", "--online"), ("train",)):
+        assert message in failed(*command, files / "train.vw", "-m", tmp_path / "m", *flags)
+    assert not (tmp_path / "m").exists()
+    assert "does not apply to svmlight" in failed(
+        "train", "--online", files / "digits.svm", "-m", tmp_path / "m", "--ngram", "2"
+    )
+
+
 def test_vw_text_round_trip(files, tmp_path):
     model = tmp_path / "m"
     result = json.loads(

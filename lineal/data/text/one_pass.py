@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lineal.core.threads import thread_count
+from lineal.data import ngrams
 from lineal.data.dataset import Dataset
 from lineal.data.options import ReadOptions
 from lineal.data.read import Plan
 from lineal.data.schema import Schema
 from lineal.data.text.assemble import Parsed, Parser, parse_blocks
-from lineal.data.text.murmur import hash_name
-from lineal.data.text.numbers import U0, U
+from lineal.data.text.ngrams import hash_of_name
 from lineal.data.text.reader import TextReader, csr_of_parsed, drop_unlabelled, label_sets
 from lineal.data.text.svmlight import READER as SVMLIGHT
 from lineal.data.text.vw import READER as VW
@@ -42,7 +42,7 @@ def text_blocks(plan: Plan, choices: StreamChoices, class_names: Sequence[float]
 
 def _schema(name: str, options: ReadOptions, class_names: Sequence[float] | None) -> Schema:
     """The schema of the stream, decided before the first line."""
-    settings: dict[str, Any] = {"bits": options.bits}
+    settings: dict[str, Any] = {"bits": options.bits} | ngrams.of_options(options).settings()
     if name == "svmlight":
         if options.n_features is not None:
             raise OptionError(f"n_features={options.n_features}: a stream has 2**bits columns; say bits")
@@ -62,14 +62,8 @@ def _parser(reader: TextReader, options: ReadOptions, schema: Schema, choices: S
         return parser
     limits = parser.limits._replace(merge=choices.merge)
     if choices.namespaces:
-        limits = limits._replace(wanted=np.array([_seed(name) for name in choices.namespaces], np.uint64))
+        limits = limits._replace(wanted=np.array([hash_of_name(name) for name in choices.namespaces], np.uint64))
     return replace(parser, limits=limits, has_kinds=bool(choices.namespaces))
-
-
-def _seed(name: str) -> int:
-    """The hash of a namespace; 0 for the unnamed one."""
-    text = name.encode()
-    return int(hash_name(np.frombuffer(text + b"\n", np.uint8), U0, U(len(text)), U0)) if text else 0
 
 
 def _blocks(

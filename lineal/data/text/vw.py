@@ -5,21 +5,27 @@ MurmurHash3 from that seed, an integer is added to it, and the lowest `bits` bit
 row that share a column are summed; features with value 0 are left out; no constant feature is added (lineal has an
 intercept). A feature without a name (``:0.5``) counts up from the namespace's seed.
 
+With `ngram`, features that follow each other between two bars also make n-grams (see `lineal.data.text.ngrams`). They
+come after the features of their namespace. Memory per line: its features, times the number of n-grams per feature.
+
 A token that touches the bar, or begins with a quote, is a tag; tags are skipped. A base (initial prediction) other
 than 0 is refused, because a Dataset has no place for it.
 
 Schema settings: `bits`, `namespaces` (names seen, at most 256 per chunk), `labels` ("int", "float", "multi", "none"),
-`class_names` (multi-label files).
+`class_names` (multi-label files), `ngram` and `skips` (files read with n-grams).
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lineal.core.jit import kernel
+from lineal.data import ngrams
 from lineal.data.dataset import Dataset
 from lineal.data.options import ReadOptions
 from lineal.data.schema import Schema
@@ -51,6 +57,7 @@ from lineal.data.text.lines import (
     sort_entries,
 )
 from lineal.data.text.murmur import hash_name, murmur3_of_word
+from lineal.data.text.ngrams import Patterns, add_ngrams, count_of, patterns_of
 from lineal.data.text.numbers import U0, U1, U, parse_number
 from lineal.data.text.reader import TextReader
 from lineal.errors import OptionError
@@ -71,12 +78,13 @@ class Limits(NamedTuple):
 
     A column is the bits of the hash under `mask`. `wanted` has the seeds of the namespaces that `Rows.kinds` tells
     apart. With `merge`, rows are sorted and features that share a column are summed; otherwise the entries stay as the
-    text has them. `exact` says how labels are stored: see `parse_labels`.
+    text has them. `patterns` are those of the n-grams. `exact` says how labels are stored: see `parse_labels`.
     """
 
     mask: np.uint64
     wanted: Any
     merge: bool
+    patterns: Patterns
     exact: int = DOUBLES
 
 
@@ -192,15 +200,31 @@ def kind_of(seed: Any, wanted: Any) -> Any:
 
 
 @kernel(borrows=True)
+def end_namespace(rows: Any, start: int, stop: int, seed: Any, kind: Any, limits: Any) -> int:
+    """Append the n-grams of the namespace with the entries start … stop; the new end, or −1 if there is no room."""
+    count = count_of(limits.patterns, seed)
+    if count == 0 or stop - start < 2:
+        return stop
+    end = add_ngrams(rows.indices, rows.values, start, stop, limits.patterns, count, limits.mask)
+    if rows.kinds.shape[0] > 0:
+        for i in range(stop, end):
+            rows.kinds[i] = kind
+    return end
+
+
+@kernel(borrows=True)
 def parse_namespaces(data: Any, p: Any, rows: Any, entry: int, limits: Any) -> Any:
     """Parse from the first bar to the end of the line: (code, position, entries so far)."""
     values, indices, kinds = rows.values, rows.indices, rows.kinds
     capacity = indices.shape[0]
-    seed, weight, unnamed, kind = U0, 1.0, U0, np.uint8(0)
+    seed, weight, unnamed, kind, first = U0, 1.0, U0, np.uint8(0), entry
     while True:
         c = U(data[p])
-        if c == NEWLINE:
-            return OK, p, entry
+        if c in (NEWLINE, BAR):
+            end = end_namespace(rows, first, entry, seed, kind, limits)
+            if c == NEWLINE or end < 0:
+                return (OK, p, end) if end >= 0 else (FULL, p, entry)
+            first = entry = end
         start = p
         if c == BAR:
             p = name_end(data, start + U1)
@@ -273,10 +297,10 @@ def parse_chunk(data: Any, rows: Any, bad: Any, limits: Any) -> Any:
     return Found(row, entry, label, n_bad, 0, -1, most_labels, unlabelled, first_unlabelled, row, -1, large, is_full)
 
 
-def _bounds(data: np.ndarray) -> tuple[int, int, int]:
+def _bounds(per_feature: int, data: np.ndarray) -> tuple[int, int, int]:
     """Upper bounds of rows, entries and labels. A blank stands before every feature, so blanks bound the entries."""
     found = count_separators(data)
-    return found.newlines, found.blanks, found.newlines + found.commas
+    return found.newlines, found.blanks * per_feature, found.newlines + found.commas
 
 
 MESSAGES = {
@@ -292,13 +316,20 @@ def _parser(options: ReadOptions, schema: Schema | None) -> Parser:
     bits = options.bits if schema is None else int(schema.settings["bits"])
     if not 1 <= bits <= MAX_BITS:
         raise OptionError(f"bits={bits} must lie between 1 and {MAX_BITS}")
-    return Parser(
-        parse_chunk, _bounds, np.float64, Limits(U((1 << bits) - 1), NO_SEEDS, True), MESSAGES, options, MAX_NAMES
-    )
+    wanted = ngrams.of_options(options) if schema is None else ngrams.of_settings(schema.settings)
+    patterns = patterns_of(wanted)
+    limits = Limits(U((1 << bits) - 1), NO_SEEDS, True, patterns)
+    bounds = partial(_bounds, 1 + len(patterns.places))
+    return Parser(parse_chunk, bounds, np.float64, limits, MESSAGES, options, MAX_NAMES)
 
 
 def _schema(facts: Facts, options: ReadOptions) -> Schema:
-    return Schema("vw", 1 << options.bits, {"bits": options.bits, "namespaces": sorted(facts.names)})
+    wanted = ngrams.of_options(options)
+    message = wanted.unseen(facts.names)
+    if message is not None:
+        warnings.warn(message, UserWarning, stacklevel=6)
+    settings = {"bits": options.bits, "namespaces": sorted(facts.names)}
+    return Schema("vw", 1 << options.bits, settings | wanted.settings())
 
 
 def _columns(parsed: Parsed, schema: Schema, parser: Parser) -> None:
