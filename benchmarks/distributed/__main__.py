@@ -4,8 +4,8 @@
         [--quick] [--slow] [--peers PYTHON] [--seconds S] [--kdd-rows N] [--file-gb GB] [--rows N]
         [--scratch DIR]
 
-Parts: mapping, rounds, peers, faults, scaling, file, online, averages, methods, model, apple. Tables go to the screen, to
-the JSON file (with all that was tried) and, as Markdown, beside it; the files are written anew after each part. Spark
+Parts: mapping, rounds, peers, faults, scaling, file, online, averages, methods, model, apple. Tables go to the screen,
+to the JSON file (with all that was tried) and, as Markdown, beside it; the files are written anew after each part. Spark
 needs Java 17.
 """
 
