@@ -16,7 +16,8 @@ it exactly (`few_features.py`); otherwise another solver does, to a tolerance (`
 ℓ_μ, so it lies in the domain of ℓ* and gives a lower bound of the minimum, or a violation where some weights have no
 penalty.
 
-Memory: that of the solver of the smooth problems, 5·n·k numbers and two parameter arrays.
+Memory: that of the solver of the smooth problems, 5·n·k numbers and two parameter arrays; with few features, a dense
+copy of X in float64 of at most 128 MB.
 """
 
 from __future__ import annotations
