@@ -103,7 +103,7 @@ def _compare(plan: Plan, rows: Rows, peer: Peer, shared: Shared) -> dict[str, An
     found["ours"] = {name: {} for name in ENGINES}
     print(f"{peer.task}, {peer.name}: {theirs.get('median_seconds') or theirs['error']}", flush=True)
     for name, engine in ENGINES.items():
-        for solver in _solvers(plan, peer, name) if "objective" in theirs else ():
+        for solver in _solvers(plan, peer) if "objective" in theirs else ():
             options = {**peer.options, "solver": solver, "goal": theirs["objective"], **engine, **common}
             own = judged(shared.run("lineal_script", plan.max_time, **options), rows, options)
             own["is_reached"] = own.get("objective", np.inf) <= theirs["objective"] * (1.0 + SLACK)
@@ -112,11 +112,9 @@ def _compare(plan: Plan, rows: Rows, peer: Peer, shared: Shared) -> dict[str, An
     return found
 
 
-def _solvers(plan: Plan, peer: Peer, engine: str) -> tuple[str, ...]:
-    """Those that can minimise the loss there; with --quick only the one that is chosen by default."""
-    if peer.options["loss"] == "hinge":  # its one solver needs random access to rows
-        return SOLVERS[:1] if engine == "1 process" else ()
-    return SOLVERS[:1] if plan.is_quick else SOLVERS
+def _solvers(plan: Plan, peer: Peer) -> tuple[str, ...]:
+    """Those that can minimise the loss; with --quick only the one that is chosen by default."""
+    return SOLVERS[:1] if plan.is_quick or peer.options["loss"] == "hinge" else SOLVERS
 
 
 def _problem(peer: Peer) -> str:
