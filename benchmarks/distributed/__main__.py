@@ -1,8 +1,8 @@
 """lineal on workers and on files larger than memory, against Spark MLlib, dask-ml and itself.
 
     python -m benchmarks.distributed [--data DIR] [--json PATH] [--plots DIR] [--only PART,…] [--match TEXT]
-        [--quick] [--slow] [--peers PYTHON] [--seconds S] [--kdd-rows N] [--file-gb GB] [--rows N]
-        [--scratch DIR]
+        [--quick] [--slow] [--peers PYTHON] [--seconds S] [--repeats N] [--kdd-rows N] [--file-gb GB]
+        [--rows N] [--scratch DIR]
 
 Parts: mapping, rounds, peers, faults, scaling, file, online, averages, methods, model, apple. Tables go to the screen,
 to the JSON file (with all that was tried) and, as Markdown, beside it; the files are written anew after each part. Spark
@@ -29,6 +29,7 @@ def main() -> None:
     parser.add_argument("--slow", action="store_true", help="dask-ml's Newton method with many features, too")
     parser.add_argument("--peers", metavar="PYTHON", help="an interpreter with pyspark and dask-ml, if not this one")
     parser.add_argument("--seconds", type=float, help="of one contestant at most, with all of its fits (3600)")
+    parser.add_argument("--repeats", type=int, help="timed fits per contestant, of which the median counts (3)")
     parser.add_argument("--kdd-rows", type=int, default=100_000, help="rows of kddcup99, at random (of 494,000)")
     parser.add_argument("--file-gb", type=float, default=4.0, help="size of the generated file")
     parser.add_argument("--rows", type=int, default=10_000_000, help="generated clicks, of 125 bytes each")
@@ -37,7 +38,7 @@ def main() -> None:
     plan = Plan(
         arguments.data, arguments.quick, arguments.slow, arguments.match, peers_python=arguments.peers,
         limit=arguments.seconds, kdd_rows=arguments.kdd_rows, file_gb=arguments.file_gb, rows=arguments.rows,
-        scratch=arguments.scratch,
+        scratch=arguments.scratch, timed_fits=arguments.repeats,
     )  # fmt: skip
     parts.run("distributed", plan, arguments, DRAWN)
 

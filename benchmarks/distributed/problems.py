@@ -57,6 +57,12 @@ class Plan(problems.Plan):
     file_gb: float = 4.0
     rows: int = 10_000_000
     scratch: str | None = None
+    timed_fits: int | None = None
+
+    @property
+    def repeats(self) -> int:
+        """Number of timed fits per contestant."""
+        return self.timed_fits or super().repeats
 
     @property
     def max_time(self) -> float:
