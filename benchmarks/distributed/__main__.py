@@ -5,8 +5,8 @@
         [--rows N] [--scratch DIR]
 
 Parts: mapping, rounds, peers, faults, scaling, file, online, averages, methods, model, apple. Tables go to the screen,
-to the JSON file (with all that was tried) and, as Markdown, beside it; the files are written anew after each part. Spark
-needs Java 17.
+to the JSON file (with all that was tried) and, as Markdown, beside it; the files are written anew after each part.
+Spark needs Java 17.
 """
 
 from __future__ import annotations
