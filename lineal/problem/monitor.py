@@ -62,12 +62,13 @@ class Monitor:
             signal.signal(signal.SIGINT, self._previous)
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
-        was_interrupted, self._interrupted = self._interrupted, True
-        outer = getattr(self._previous, "__self__", None)
-        if isinstance(outer, Monitor):  # of a fit that this one is a part of
-            outer._interrupted = True
-        if was_interrupted or (is_compiling() and not self.has_iterate):
+        is_for_others = self._interrupted or (is_compiling() and not self.has_iterate)
+        self._interrupted = True
+        outer = getattr(self._previous, "__self__", None)  # a Monitor, if this fit is a part of another one
+        if is_for_others:
             self._previous(number, frame)
+        elif isinstance(outer, Monitor) and not outer._interrupted:
+            outer._on_interrupt(number, frame)
 
     @property
     def seconds(self) -> float:

@@ -271,9 +271,9 @@ def test_a_step_that_fails_halfway_leaves_no_wrong_state(room, tmp_path, monkeyp
 class Overwriting(FileEngine):
     """An engine that overwrites the features of a block as soon as the next one is requested."""
 
-    def visit(self, loads):
+    def visit(self, loads, prepare):
         for block in self._read(loads):
-            yield block
+            yield prepare(block)
             _overwrite(block)
 
     def blocks(self, at_least=1):

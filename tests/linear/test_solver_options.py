@@ -37,6 +37,8 @@ CASES = [
     ("fista", {"penalty": "l1"}, {"step": "constant", "constant": "trace"}),
     ("multipliers", {"loss": "hinge", "penalty": "l1"}, {"width": 0.1}),
     ("fobos", {"penalty": "l1", "tol": 5e-2}, {"rate": 0.5, "schedule": "plain"}),
+    ("admm", {"tol": 1e-3}, {"shards": 3, "rho": 0.5, "relaxation": 1.0, "adaptive": False}),
+    ("hybrid", {"tol": 1e-4}, {"shards": 2, "passes": 2, "rate": 0.05}),
     ("least_squares", {"loss": "softmax"}, {"method": "accelerated"}),
     ("least_squares", {"loss": "softmax"}, {"method": "plain"}),
 ]
@@ -61,6 +63,8 @@ def test_options_change_the_way_and_not_the_answer(solver, others, options):
 def test_every_option_of_every_solver_is_tried_here():
     tried = {(solver, name) for solver, _, options in CASES for name in options}
     tried.add(("dual_cd", "inner_passes"))  # for rows in files, where test_dual_cd_file.py tries it
+    for name in ("shards", "rounds", "local_iter", "combine"):  # averages end above the minimum: test_averaging.py
+        tried.add(("averaging", name))
     assert tried == {(solver, entry.name) for solver, kind in OPTIONS.items() for entry in dataclasses.fields(kind)}
     for solver, kind in OPTIONS.items():
         assert solvers.get(solver).options is kind

@@ -334,9 +334,7 @@ def test_refusals():
         dual_cd.check(losses.get("label_ranking"), penalties.get("l2"))
     with pytest.raises(OptionError, match="alpha and all factors > 0"):
         dual_cd.solve(problem(X, y, "hinge", 0.0))
-    with pytest.raises(
-        OptionError, match=r"object holds them elsewhere: no solver minimises loss 'hinge' there.*'squared_hinge'"
-    ):
+    with pytest.raises(OptionError, match="object holds them elsewhere: use solver='admm'"):
         dual_cd.solve(replace(problem(X, y, "hinge", 0.1), engine=object()))
     with pytest.raises(OptionError, match="object holds them elsewhere: use solver='lbfgs' or 'newton'"):
         dual_cd.solve(replace(problem(X, y, "logistic", 0.1), engine=object()))
