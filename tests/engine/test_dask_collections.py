@@ -8,6 +8,7 @@ import signal
 import numpy as np
 import pytest
 from scipy import sparse
+from test_dask_engine import wait_until
 
 import lineal
 from lineal import losses, penalties, solvers
@@ -309,7 +310,12 @@ def test_workers_drop_what_clients_that_died_have_left(client, monkeypatch):
     X, y, *_ = arrays()
     for _ in range(3):
         lineal.LinearClassifier("softmax", solver="lbfgs").fit(X, y)
+        wait_until(lambda: not any(client.run(_n_data).values()))  # the scheduler tells workers what is not needed
     assert all(len(engines) <= 1 for engines in client.run(shares.held).values())
+
+
+def _n_data(dask_worker):
+    return len(dask_worker.data)
 
 
 def test_workers_ignore_the_ctrl_c_of_a_terminal(client):

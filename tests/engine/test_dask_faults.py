@@ -41,19 +41,21 @@ def kill(client, address):
 
 
 class Counted:
-    """Counts passes over the rows, and does something in one of them."""
+    """Counts passes over the rows, and does something in one of them; it is done before the next one begins."""
 
     def __init__(self, monkeypatch, at=None, act=None, during=True):
         self.passes, self.at, self.act, self.during = 0, at, act, during
-        run = Rounds.run
+        self.thread, run = None, Rounds.run
 
         def counted(rounds, work):
             self.passes += 1
+            if self.thread is not None:
+                self.thread.join()
             if self.passes == self.at:
                 self.before = rounds.n_made, rounds.n_rebuilt
                 if self.during:
-                    thread = threading.Thread(target=self.act)
-                    thread.start()
+                    self.thread = threading.Thread(target=self.act)
+                    self.thread.start()
                 else:
                     self.act()
             return run(rounds, work)
