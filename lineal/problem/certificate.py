@@ -211,8 +211,8 @@ def _violation(objective: Objective, theta: np.ndarray, dual_point: Any = None) 
     reference = reference_violation(objective)
     if dual_point is not None:
         step = steps.GivenGradient(objective.loss, objective.fit_intercept)
-        W, b = objective.split(theta)
-        loss, residual, gradient = objective.engine.sum(step, W, b, states=(objective.engine.cut(dual_point),))
+        (W, b), (engine, states) = objective.split(theta), _with_rows(objective.engine, dual_point)
+        loss, residual, gradient = engine.sum(step, W, b, states=states)
         if math.isfinite(residual):
             primal = float(loss) + objective.regulariser.value(W)
             of_loss = _relative(float(residual), max(primal, NEGLIGIBLE * objective.value(objective.start(np.float64))))

@@ -55,6 +55,13 @@ def test_the_mean_is_that_of_independent_fits():
     assert "admm" in found.message
 
 
+@pytest.mark.parametrize("name", ["averaging", "admm"])
+def test_without_a_penalty_the_dual_points_of_shards_give_a_violation(name):
+    found = get(name)(problem("crammer_singer", alpha=0.0), tol=1e-2, max_iter=5)
+    assert found.certificate.kind == "violation"
+    assert np.isfinite(found.certificate.value)
+
+
 def test_one_shard_is_the_ordinary_fit():
     objective = problem()
     found = averaging(objective, tol=1e-8, shards=1)
