@@ -16,8 +16,8 @@ import lineal.solvers
 #: Changing it changes every problem.
 SEED = 20_17
 
-#: Problems that `make test` judges. They come in few layouts, precisions and penalties per loss: every other one means
-#: kernels to compile, which takes seconds.
+#: The first problems, some of which `make test` judges. They come in few layouts, precisions and penalties per loss:
+#: every other one means kernels to compile, which takes seconds.
 FIRST = 200
 
 LAYOUTS = ("C", "F", "csr", "csc")
