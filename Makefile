@@ -19,10 +19,10 @@ demo: $(VENV)/.has-report
 	$(BIN)/lineal demo
 
 test: $(VENV)/.has-dev+report
-	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) -q
+	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) --dist worksteal -q
 
 test-all: $(VENV)/.has-dev+report
-	LINEAL_FAULTS=20 $(BIN)/python -m pytest -n $(JOBS) -q
+	LINEAL_FAULTS=20 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q
 
 lint: $(VENV)/.has-dev+report
 	$(BIN)/ruff check .
