@@ -19,6 +19,7 @@ from lineal.engine.state import Piece
 from lineal.numerics.vectors import dot
 from lineal.penalties.regulariser import Regulariser
 from lineal.problem.budget import Budget
+from lineal.problem.objective import check_finite
 from lineal.problem.solution import NO_CERTIFICATE, Solution
 from lineal.problem.steps import RowGradients, parameter_gradient
 from lineal.solvers import shard_fit
@@ -104,7 +105,9 @@ class Iterate(Shard):
         if not bool((block.weights > 0.0).any()):
             return Totals(np.zeros_like(z), 0.0, 0.0, 0.0, 0.0)
         u = (piece["sum"] - z) * z.dtype.type(rho_before / rho)
-        found = self._fitted(block, piece, rho, np.ascontiguousarray(z - u), Budget(tol, MAX_ITER, max_time))
+        centre = np.ascontiguousarray(z - u)
+        check_finite(float(np.abs(centre).max(initial=0.0)), "the consensus of the shards")
+        found = self._fitted(block, piece, rho, centre, Budget(tol, MAX_ITER, max_time))
         theta, share = np.ascontiguousarray(found.weights), float(block.weights.sum())
         away = theta - z
         piece["theta"], piece["sum"] = theta, u + z.dtype.type(self.relaxation) * away + z
