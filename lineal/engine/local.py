@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from lineal.design import Design
 from lineal.engine.base import Block
 from lineal.engine.in_process import InProcess
 from lineal.engine.state import Piece, RowState, StateCache
+
+if TYPE_CHECKING:
+    from lineal.engine.local_shards import LocalShards
 
 #: Largest number of bytes for the scores of a block.
 SCORE_BYTES = 64 << 20
@@ -83,7 +86,7 @@ class LocalEngine(InProcess):
         """An engine with the same rows in other coordinates."""
         return replace(self, X=change(self.X))
 
-    def shards(self, count: int | None = None, seed: int = 0) -> LocalEngine:
+    def shards(self, count: int | None = None, seed: int = 0) -> LocalShards:
         """The same rows, dealt out at random to this many blocks, which are worked on side by side."""
         from lineal.engine.local_shards import local_shards
 
