@@ -14,7 +14,7 @@ from lineal.errors import DataError
 from lineal.system import memory
 
 #: What a process is assumed to take besides the rows and the parameters of a fit.
-PROCESS_BYTES = 256 << 20
+PROCESS_BYTES = 512 << 20
 
 #: Number of bytes that sizes are made for if no budget is given.
 USUAL_BYTES = 2 << 30

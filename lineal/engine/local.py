@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -74,15 +74,15 @@ class LocalEngine(InProcess):
         """Number of stored entries of X."""
         return self.X.stored
 
-    def with_threads(self, threads: int) -> LocalEngine:
+    def with_threads(self, threads: int) -> Self:
         """An engine with the same rows and this many threads per block."""
         return self if threads == self.threads else replace(self, threads=threads)
 
-    def with_weights(self, weights: np.ndarray) -> LocalEngine:
+    def with_weights(self, weights: np.ndarray) -> Self:
         """An engine with the same rows, not copied, and other weights, which add up to one."""
         return replace(self, weights=weights)
 
-    def with_features(self, change: Callable[[Design], Design]) -> LocalEngine:
+    def with_features(self, change: Callable[[Design], Design]) -> Self:
         """An engine with the same rows in other coordinates."""
         return replace(self, X=change(self.X))
 

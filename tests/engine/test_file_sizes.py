@@ -28,11 +28,11 @@ def partition_of(paths, budget, threads):
     return engine.spans, engine.load, engine.runs(16), engine._larger(200), shards
 
 
-@pytest.mark.parametrize("budget", [600_000_000, None])
-def test_blocks_and_shards_do_not_depend_on_the_process(tmp_path, monkeypatch, budget):
+@pytest.mark.parametrize(("budget", "blocks"), [(600_000_000, 1 << 17), (None, 1 << 21)])
+def test_blocks_and_shards_do_not_depend_on_the_process(tmp_path, monkeypatch, budget, blocks):
     X, y = telling_rows(0, n=400)
     paths, found = write_files(tmp_path, X, y, parts=2), []
-    small_blocks(monkeypatch, 1 << 18, 1 << 17)
+    small_blocks(monkeypatch, blocks, blocks // 2)  # of about 1 and 2 kB
     for own, available, threads in ((10_000_000, 8 << 30, 1), (200_000_000, 6 << 30, 2), (90_000_000, 32 << 30, 16)):
         monkeypatch.setattr(memory, "own_memory", lambda own=own: own)
         monkeypatch.setattr(memory, "available_memory", lambda available=available: available)
@@ -46,7 +46,7 @@ def test_blocks_and_shards_do_not_depend_on_the_process(tmp_path, monkeypatch, b
 def test_the_budget_decides_how_large_they_are(tmp_path, monkeypatch):
     X, y = telling_rows(0, n=400)
     paths = write_files(tmp_path, X, y)
-    small_blocks(monkeypatch, 1 << 18, 1 << 17)
+    small_blocks(monkeypatch, 1 << 17, 1 << 16)
     monkeypatch.setattr(memory, "own_memory", lambda: 100_000_000)
     small, large = (len(partition_of(paths, budget, 1)[-1][0]) for budget in (600_000_000, 1_200_000_000))
     assert small > large
