@@ -108,7 +108,7 @@ def test_file_shards_deal_out_all_rows_once(tmp_path, monkeypatch, parts):
         engine.shards(51)
 
 
-@pytest.mark.parametrize("count", [2, 7, 20])
+@pytest.mark.parametrize("count", [2, 7])
 def test_file_shards_are_mixed_however_many_are_asked_for(tmp_path, count):
     """Each shard of a file that is sorted by label has runs from all over the file, and so all labels."""
     X, y = telling_rows(0, n=400)
@@ -140,7 +140,12 @@ def _size(block):
 def test_shards_of_which_some_wait_for_others_share_the_time(tmp_path, monkeypatch):
     monkeypatch.setattr("lineal.engine.time_limit.time", Clock)
     Clock.now = 0.0
-    for threads, wanted in ((1, [25, 100 / 3, 50, 100]), (2, [50, 100 / 1.5, 100, 100]), (4, [100] * 4), (8, [100] * 4)):
+    for threads, wanted in (
+        (1, [25, 100 / 3, 50, 100]),
+        (2, [50, 100 / 1.5, 100, 100]),
+        (4, [100] * 4),
+        (8, [100] * 4),
+    ):
         shards = local(n=40, threads=threads).shards(4)
         limit = shards.time_per_shard(100.0)
         assert [limit(block) for block in shards.blocks()] == pytest.approx(wanted)

@@ -302,7 +302,13 @@ def test_limits_can_be_raised(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("lbfgs", {}), ("newton", {}), ("admm", {"max_iter": 12}), ("averaging", {"rounds": 3}), ("hybrid", {"passes": 2})],
+    [
+        ("lbfgs", {}),
+        ("newton", {}),
+        ("admm", {"max_iter": 12}),
+        ("averaging", {"rounds": 3}),
+        ("hybrid", {"passes": 2}),
+    ],
 )
 def test_an_iteration_that_is_cut_short_does_not_count(tmp_path, monkeypatch, name, options):
     """Limits that are reached at any time, also within an iteration, change nothing about the continuation."""

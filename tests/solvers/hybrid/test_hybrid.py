@@ -131,7 +131,7 @@ def test_passes_that_diverge_are_named_once_with_a_smaller_rate(monkeypatch, los
         return run(self, block, order, theta, squares, inverses, rate)
 
     monkeypatch.setattr(Online, "run", overflowing)
-    with pytest.warns(UserWarning) as told:
+    with pytest.warns(UserWarning, match="diverged") as told:
         found = hybrid(objective, tol=1e-6, rate=0.5, passes=3, n_jobs=1)
     assert len(passes) == 3 * 4
     (warning,) = told
