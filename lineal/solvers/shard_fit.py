@@ -27,3 +27,8 @@ def fit(objective: Objective, start: np.ndarray | Solution, budget: Budget) -> S
     """Solution of the objective of a shard by the solver that is probably the fastest for it."""
     solver = solvers.pick("auto", objective, budget.tol)
     return solver.run(objective, replace(budget, n_jobs=objective.engine.threads), start, solver.own_options({}))
+
+
+def is_cut(found: Solution) -> bool:
+    """Whether the time of a fit ran out, or Ctrl-C ended it: with more time, it would have given another answer."""
+    return found.status in ("max_time", "interrupted")
