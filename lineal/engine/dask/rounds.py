@@ -27,8 +27,8 @@ from dask.task_spec import Task, TaskRef
 from distributed import Client, Future
 
 from lineal.engine.dask.calls import Call, call, run_task
-from lineal.engine.dask.holder import Change, Placed, Recipe, Request
-from lineal.engine.dask.lineage import GIVEN_BY_PARTITIONS, Node, Script, Variant, Writer
+from lineal.engine.dask.holder import Placed, Recipe, Request
+from lineal.engine.dask.lineage import GIVEN_BY_PARTITIONS, Change, Node, Script, Variant, Writer
 from lineal.engine.dask.outbox import Outbox
 from lineal.engine.dask.parcels import nbytes
 from lineal.engine.dask.plan import planned
