@@ -224,20 +224,24 @@ def _result(
     rows: Dataset | Source, measured: Dataset | None, on: str, model: Model, solution: Solution
 ) -> dict[str, Any]:
     """The outcome of the training, in plain values."""
-    from lineal.models.evaluation import headline_of
-
-    name, value, n_measured = headline_of(model, rows if measured is None else measured)
     return {
-        "rows": n_measured if measured is None else row_count(rows),
+        "rows": row_count(rows),
         "features": model.n_features,
         "classes": len(model.classes),
         "status": solution.status,
         "message": solution.message,
         "iterations": max(0, len(solution.history) - 1),
         "certificate": solution.certificate.to_json(),
-        f"{on}_{name}": value,
-        f"{on}_rows": n_measured,
+        **({} if measured is None and not solution.is_answered else _measures(rows, measured, on, model)),
     }
+
+
+def _measures(rows: Dataset | Source, measured: Dataset | None, on: str, model: Model) -> dict[str, Any]:
+    """The main measure; that of training rows needs a pass over them."""
+    from lineal.models.evaluation import headline_of
+
+    name, value, n_measured = headline_of(model, rows if measured is None else measured)
+    return {f"{on}_{name}": value, f"{on}_rows": n_measured}
 
 
 def _show(result: dict[str, Any], solution: Solution, as_json: bool) -> None:

@@ -177,6 +177,11 @@ class DaskEngine:
         return replace(self, is_whole=True)
 
     @property
+    def is_remote(self) -> bool:
+        """True: workers may hang."""
+        return True
+
+    @property
     def room(self) -> None:
         """Parameters are limited by the available memory only."""
 

@@ -22,8 +22,9 @@ from distributed import Client, Future, KilledWorker, get_worker
 from distributed.worker import thread_state
 
 from lineal.engine.dask.cluster import no_workers
-from lineal.engine.dask.rounds import ATTEMPTS, PATIENCE, RETRIES, SLOW, SLOW_SECONDS
+from lineal.engine.dask.rounds import ATTEMPTS, PATIENCE, RETRIES
 from lineal.engine.dask.shares import sendable
+from lineal.engine.dask.waiting import SLOW, SLOW_SECONDS
 from lineal.errors import ClusterError, LinealError, Unanswered
 
 #: Seconds between two looks at the tasks.
