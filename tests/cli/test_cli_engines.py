@@ -104,7 +104,7 @@ def test_flags_that_do_not_fit_are_named(folder, tmp_path, flags, message):
 def test_flags_that_standard_input_cannot_honour_are_refused(tmp_path, flags, named):
     commands = ("train",) if set(flags) & {"--online", "--model-type"} else ("train", "path")
     for command in commands:
-        message = failed(command, "-", "-m", tmp_path / "m", *flags, "--format", "svm", input=b"1 1:1\n-1 2:1\n")
+        message = failed(command, "-", "-m", tmp_path / "m", *flags, "--format", "svmlight", input=b"1 1:1\n-1 2:1\n")
         assert f"{named} is for files, and DATA is standard input" in message
         assert "lineal convert - rows.arrow" in message
 
