@@ -359,3 +359,5 @@ def test_partitions_of_a_learner_are_its_rows():
     found = PartitionRows(NUMBERS, None, parts)
     assert found.count() == 200
     np.testing.assert_array_equal(np.concatenate([block.y for block in found.blocks()]), scores[:200, 0])
+    with pytest.raises(DataError, match="online learners have no offsets: leave them out"):
+        list(PartitionRows(NUMBERS, None, (*parts, parts[0]._replace(offsets=np.zeros((100, 1))))).blocks())
