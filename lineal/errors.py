@@ -28,6 +28,10 @@ class ClusterError(LinealError, RuntimeError):
     """A cluster that cannot be reached, has no workers, or loses them faster than it computes."""
 
 
+class Unanswered(ClusterError):
+    """Workers that have not answered for some time, although the fit should have ended."""
+
+
 class CheckpointError(LinealError, ValueError):
     """A checkpoint file that is damaged, or of another fit."""
 

@@ -175,6 +175,7 @@ class ServedRows:
     is_dense = property(lambda self: self.local.is_dense)
     stored = property(lambda self: self.local.stored)
     room = None
+    is_remote = True
     largest_block = property(lambda self: max(self.sizes))
 
     def with_threads(self, threads):

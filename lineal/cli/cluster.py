@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from lineal.cli.files import STDIN
 from lineal.cli.flags import flag_of
 from lineal.errors import OptionError
 from lineal.system.options import option
@@ -23,8 +24,13 @@ class ClusterOptions:
     tls_key: str | None = option(None, "private key for a tls:// scheduler, a PEM file")
 
 
-def engine_of(training: dict[str, Any], cluster: dict[str, Any]) -> dict[str, Any]:
-    """The training options with engine "dask" if a flag names a cluster; refuses flags that contradict each other."""
+def engine_of(training: dict[str, Any], cluster: dict[str, Any], data: str) -> dict[str, Any]:
+    """The training options with engine "dask" if a flag names a cluster; refuses flags that contradict each other.
+
+    It also refuses those that say where rows are, if `data` is standard input.
+    """
+    if data == STDIN:
+        _check_stdin(training, cluster)
     if not cluster:
         if training.get("engine") == "dask":
             raise OptionError("--engine dask needs a cluster: give --workers N, or --scheduler ADDRESS")
@@ -46,20 +52,32 @@ def engine_of(training: dict[str, Any], cluster: dict[str, Any]) -> dict[str, An
     return {**training, "engine": "dask"}
 
 
+def _check_stdin(training: dict[str, Any], cluster: dict[str, Any]) -> None:
+    """Refuse flags that standard input cannot honour: its rows are read by this process, into its memory."""
+    flags = [flag_of(name) for name in cluster]
+    flags += [f"--engine {training['engine']}"] if training.get("engine") in ("file", "dask") else []
+    flags += ["--memory-budget"] if training.get("memory_budget") is not None else []
+    if flags:
+        raise OptionError(
+            f"{flags[0]} is for files, and DATA is standard input: write it to a file first, for example with "
+            "`lineal convert - rows.arrow`, and train on that"
+        )
+
+
 @contextmanager
-def cluster_of(values: dict[str, Any]) -> Iterator[None]:
-    """The cluster that the flags choose, while a command runs; none without such flags."""
+def cluster_of(values: dict[str, Any]) -> Iterator[int]:
+    """The cluster that the flags choose, while a command runs: its number of workers; 0 without such flags."""
     options = ClusterOptions(**values)
     if options.workers is not None:
         from lineal.engine.dask.cluster import distributed, local_cluster
 
         with local_cluster(options.workers) as cluster, distributed().Client(cluster):
-            yield
+            yield options.workers
     elif options.scheduler is not None:
         from lineal.engine.dask.cluster import connect
 
         tls = options.tls_ca_file, options.tls_cert, options.tls_key
         with connect(options.scheduler, *tls) as client, client.as_current():
-            yield
+            yield len(client.nthreads())
     else:
-        yield
+        yield 0

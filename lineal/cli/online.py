@@ -68,6 +68,21 @@ class Request:
             raise OptionError(f"--classes {self.classes}: with --label-sets, classes are numbers")
 
 
+def on_workers(options: OnlineOptions, workers: int, given: dict[str, Any]) -> OnlineOptions:
+    """The options with one learner per worker of a cluster, unless --learners was given; says so.
+
+    A scheduler can be without workers when a command starts: then one learner waits for the first of them.
+    """
+    if options.engine != "dask" or workers == 1:
+        return options
+    if "learners" not in given and workers > 1:
+        say(f"note: the rows are shared by {workers} learners, one per worker: --learners sets another number")
+        return dataclasses.replace(options, learners=workers)
+    if options.learners == 1:
+        say("note: one learner uses one worker: --learners is the number of learners that share the rows")
+    return options
+
+
 def train_online(request: Request, options: OnlineOptions, reading: dict[str, Any]) -> int | None:
     """Learn from the stream, write the model, and report the outcome."""
     from lineal.online.from_files import FileLearner, Labels
@@ -76,8 +91,6 @@ def train_online(request: Request, options: OnlineOptions, reading: dict[str, An
     labels = Labels(
         request.is_number, request.has_sets, None if request.classes is None else parse_labels(request.classes)
     )
-    if options.engine == "dask" and options.learners == 1:
-        say("note: one learner uses one worker: --learners is the number of learners that share the rows")
     start = None if request.resume is None else _load_online(request.resume)
     learner = FileLearner(request.data, options, reading, labels, start)
     if start is None:

@@ -69,7 +69,8 @@ def path(
     to be to the best possible one; seconds. Ctrl-C ends the search early: the best model so far is saved, and the exit
     code is 130.
     """
-    options = train_options(engine_of(training, cluster), int(sys.stderr.isatty() if verbose is None else verbose))
+    shown = sys.stderr.isatty() if verbose is None else verbose
+    options = train_options(engine_of(training, cluster, data), int(shown))
     wanted = PathOptions(**searching).checked()
     clock = Clock()
     with cluster_of(cluster):

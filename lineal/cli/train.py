@@ -110,11 +110,12 @@ def train(
     Ctrl-C ends the training early: the best model so far is saved, and the exit code is 130.
     """
     shown = sys.stderr.isatty() if verbose is None else verbose
+    given_online = {**online_learning, **cluster}
     if online or model_type == "online":
-        online_learning = engine_of(online_learning, cluster)
+        online_learning = engine_of(online_learning, cluster, data)
     else:
         training, least_squares, stagewise = (
-            engine_of(values, cluster) for values in (training, least_squares, stagewise)
+            engine_of(values, cluster, data) for values in (training, least_squares, stagewise)
         )
     given = {"linear": training, "least_squares": least_squares, "stagewise": stagewise, "online": online_learning}
     if online and model_type not in ("linear", "online"):
@@ -123,12 +124,12 @@ def train(
     options = options_of(model_type, given, int(shown), tune)
     _check_split(data, validate, holdout)
     if model_type == "online":
-        from lineal.cli.online import Request, train_online
+        from lineal.cli.online import Request, on_workers, train_online
 
         request = Request(data, model, validate, history, plot, regression, label_sets, classes, resume, verbose, json)
-        request.check(options, holdout, online_learning)
-        with cluster_of(cluster):
-            return train_online(request, options, reading)
+        request.check(options, holdout, given_online)
+        with cluster_of(cluster) as workers:
+            return train_online(request, on_workers(options, workers, given_online), reading)
     for flag, wanted in (
         ("--regression", regression), ("--label-sets", label_sets), ("--classes", classes), ("--resume", resume),
     ):  # fmt: skip
@@ -224,20 +225,24 @@ def _result(
     rows: Dataset | Source, measured: Dataset | None, on: str, model: Model, solution: Solution
 ) -> dict[str, Any]:
     """The outcome of the training, in plain values."""
-    from lineal.models.evaluation import headline_of
-
-    name, value, n_measured = headline_of(model, rows if measured is None else measured)
     return {
-        "rows": n_measured if measured is None else row_count(rows),
+        "rows": row_count(rows),
         "features": model.n_features,
         "classes": len(model.classes),
         "status": solution.status,
         "message": solution.message,
         "iterations": max(0, len(solution.history) - 1),
         "certificate": solution.certificate.to_json(),
-        f"{on}_{name}": value,
-        f"{on}_rows": n_measured,
+        **({} if measured is None and not solution.is_answered else _measures(rows, measured, on, model)),
     }
+
+
+def _measures(rows: Dataset | Source, measured: Dataset | None, on: str, model: Model) -> dict[str, Any]:
+    """The main measure; that of training rows needs a pass over them."""
+    from lineal.models.evaluation import headline_of
+
+    name, value, n_measured = headline_of(model, rows if measured is None else measured)
+    return {f"{on}_{name}": value, f"{on}_rows": n_measured}
 
 
 def _show(result: dict[str, Any], solution: Solution, as_json: bool) -> None:

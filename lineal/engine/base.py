@@ -111,6 +111,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def is_remote(self) -> bool:
+        """Whether the rows are on other machines, so that a pass may never be answered (`engine/overdue.py`)."""
+        ...
+
+    @property
     def room(self) -> int | None:
         """Number of bytes that a solver may use in this process besides rows; None without such a limit."""
         ...

@@ -23,6 +23,11 @@ class InProcess(abc.ABC):
         """Number of rows and columns of X."""
 
     @property
+    def is_remote(self) -> bool:
+        """False: the rows are in this process, or in its files."""
+        return False
+
+    @property
     def room(self) -> int | None:
         """Number of bytes that a solver may use besides rows; None without such a limit."""
         return None

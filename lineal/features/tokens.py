@@ -95,13 +95,16 @@ def _joined(X: Any) -> Tokens:
     tokens: list[bytes] = []
     ends: list[int] = []
     for number, document in enumerate(X):
-        words = document.split() if isinstance(document, str) else document
-        try:
-            tokens += [word.encode("utf-8", "surrogatepass") for word in words if word]
-        except (AttributeError, TypeError):
-            raise DataError(
-                f"document {number} is {_shown(document)}: expected a list of tokens, all strings, or a string"
-            ) from None
+        if isinstance(document, bytes) or not isinstance(document, Iterable):
+            raise DataError(f"document {number} is {_shown(document)}: expected a list of tokens, or a string")
+        for place, word in enumerate(document.split() if isinstance(document, str) else document):
+            if not isinstance(word, str):
+                raise DataError(
+                    f"token {place} of document {number} is {_shown(word)}, not a string: leave it out, or write it "
+                    "as one"
+                )
+            if word:
+                tokens.append(word.encode("utf-8", "surrogatepass"))
         ends.append(len(tokens))
     stops = np.cumsum(np.fromiter(map(len, tokens), np.int64, len(tokens)))
     return Tokens(np.frombuffer(b"".join(tokens), np.uint8), stops, np.array(ends, np.int64))

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,9 @@ from lineal.data.dataset import Dataset
 from lineal.design import Design, wrap
 from lineal.engine.base import Engine
 from lineal.engine.local import LocalEngine
+from lineal.engine.overdue import asking
 from lineal.engine.source import Source
-from lineal.errors import DataError, OptionError
+from lineal.errors import DataError, OptionError, Unanswered
 from lineal.linear import calibration, thresholds
 from lineal.linear.held_out import fold_numbers, held_out_scores
 from lineal.linear.model import Model
@@ -135,7 +137,9 @@ def held_out_folds(problem: Problem) -> np.ndarray | None:
 def finished(
     problem: Problem, folds: np.ndarray | None, solution: Solution, deadline: float | None
 ) -> tuple[Model, Solution]:
-    """The model of a solution, with what is learnt from held-out scores; without it where Ctrl-C ended one of the fits.
+    """The model of a solution, with what is learnt from held-out scores; without it where a fit was ended by Ctrl-C.
+
+    So it is where workers do not answer although the time is over.
 
     Options allow one of the two: slopes of probabilities or cuts of label sets.
     """
@@ -150,18 +154,30 @@ def finished(
         return problem.with_weights(weights).solve(max_time=seconds)
 
     is_cut, held = problem.threshold in thresholds.HELD_OUT, None
-    if solution.status != "interrupted":
+    if solution.status != "interrupted" and solution.is_answered:
         room = thresholds.MAX_SCORES if is_cut else calibration.MAX_SCORES
-        held = held_out_scores(problem.objective.engine, problem.row_weights(), folds, refit, room)
+        try:
+            with asking(partial(_seconds_after, deadline)):
+                held = held_out_scores(problem.objective.engine, problem.row_weights(), folds, refit, room)
+        except Unanswered as error:
+            message = f"{solution.message}; {error}"
+            solution = replace(solution, status="max_time", message=message, is_answered=False)
     if held is None:
         lost = "thresholds were chosen: it has none" if is_cut else "probabilities were calibrated: there are none"
-        solution = replace(solution, status="interrupted", message=f"interrupted before its {lost}")
+        if solution.is_answered:
+            solution = replace(solution, status="interrupted", message=f"interrupted before its {lost}")
+        else:
+            solution = replace(solution, message=f"{solution.message}; it ended before its {lost}")
         return problem.model_of(solution), solution
     model = problem.model_of(solution)
     if is_cut:
         fbr = FBR if problem.options.fbr is None else float(problem.options.fbr)
         return replace(model, thresholds=thresholds.of_held_out(problem.threshold, held, fbr)), solution
     return replace(model, calibration=calibration.slopes_of(held)), solution
+
+
+def _seconds_after(deadline: float | None) -> float:
+    return 0.0 if deadline is None else max(0.0, time.perf_counter() - deadline)
 
 
 @dataclass(frozen=True)
@@ -226,14 +242,16 @@ class Problem:
             classes=self.encoded.classes,
             loss=self.objective.loss.name,
             is_multilabel=self.encoded.is_multilabel,
-            thresholds=self._learned_threshold(solution) if self.threshold == "learned" else None,
+            thresholds=self._learned_threshold(solution),
             options=self.options.to_json(),
             certificate=solution.certificate,
             status=solution.status,
         )
         return model if solution.members is None else VotingModel.of(model, solution.members)
 
-    def _learned_threshold(self, solution: Solution) -> np.ndarray:
+    def _learned_threshold(self, solution: Solution) -> np.ndarray | None:
+        if self.threshold != "learned" or not solution.is_answered:
+            return None
         is_ranking = self.objective.loss.name in thresholds.RANKING
         return thresholds.of_training(self.objective.engine, solution, is_ranking)
 

@@ -115,6 +115,10 @@ class PartitionRows:
 
     def blocks(self) -> Iterator[Block]:
         """The rows, in order."""
+        if any(part.offsets is not None for part in self.parts):
+            raise DataError(
+                "the blocks are tuples (X, y, weights, offsets), and online learners have no offsets: leave them out"
+            )
         for part in self.parts:
             check_present(part.y)
             y = label_sets(part.y) if self.kind == SETS else np.asarray(part.y)

@@ -9,12 +9,13 @@ Memory of the client: the slots in use of every learner. A worker has the partit
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from distributed import Client, Future
 
-from lineal.engine.dask.tasks import Task, Tasks, is_wanted
+from lineal.engine.dask.tasks import Task, Tasks, begin_of, is_wanted
 from lineal.online.history import Report, together
 from lineal.online.learner_pass import Answer, Job, LearnerRows, Outcome, Show, Watch, learn
 from lineal.online.learner_rows import PartitionRows
@@ -43,8 +44,9 @@ class OnDask:
 
     def run(self, job: Job, state: dict[str, Any] | None, show: Show) -> Answer:
         """Let every learner do a pass. An interrupt ends it without a result."""
+        run = uuid.uuid4().hex
         tasks = [
-            Task(f"learner {number + 1} of {self.n_learners}", (number, rows, *parts))
+            Task(f"learner {number + 1} of {self.n_learners}", (run, number, rows, *parts))
             for number, (rows, parts) in enumerate(zip(self.rows, self.parts, strict=True))
         ]
         outcomes: list[Outcome | None] = self.tasks.run(_learn_there, (job, state), tasks, job.seconds)
@@ -54,16 +56,25 @@ class OnDask:
 
 
 class _WatchOfTask(Watch):
-    """Ends a learner whose result is no longer wanted, as after an interrupt."""
+    """Ends a learner whose result is no longer wanted, as after an interrupt.
+
+    The time of a pass began with the first learner of this worker: the others have waited for a free thread.
+    """
+
+    def __init__(self, run: str) -> None:
+        super().__init__()
+        self.begin = begin_of(run)
 
     def goes_on(self, number: int, trainers: Sequence[Trainer]) -> bool:
         """Whether somebody still waits for the task."""
         return is_wanted()
 
 
-def _learn_there(given: tuple[Job, dict[str, Any] | None], number: int, rows: LearnerRows, *parts: Any) -> Outcome:
+def _learn_there(
+    given: tuple[Job, dict[str, Any] | None], run: str, number: int, rows: LearnerRows, *parts: Any
+) -> Outcome:
     """Task: one pass of one learner."""
     job, state = given
     if isinstance(rows, PartitionRows):
         rows = PartitionRows(rows.kind, rows.column_kinds, parts)
-    return learn(job, number, rows, state, _WatchOfTask())
+    return learn(job, number, rows, state, _WatchOfTask(run))

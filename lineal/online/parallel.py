@@ -22,7 +22,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from lineal.errors import CheckpointError, DataError
+from lineal.errors import CheckpointError, DataError, Unanswered
 from lineal.online.average import average
 from lineal.online.fit import LIMITS, message_of, nan_last
 from lineal.online.history import Report, lines, together
@@ -48,12 +48,13 @@ def learn_together(place: Place, options: OnlineOptions, kind: str, *, classes: 
     """Let all learners learn in as many passes as the options say, or until the examples held out tell to stop.
 
     After an interrupt by the user, or if the time is over, the result is the best whole pass; in the first pass it is
-    the average so far, if there is one.
+    the average so far, if there is one. A learner that does not answer although the time is over ends learning likewise;
+    in the first pass, that is an error.
     """
     options = options.checked()
     passes = _Passes(place, options, kind, classes, width)
     passes.resume()
-    status = "converged"
+    status, why = "converged", ""
     try:
         while passes.number < options.passes and not passes.is_over:
             passes.run()
@@ -61,6 +62,10 @@ def learn_together(place: Place, options: OnlineOptions, kind: str, *, classes: 
         if passes.latest is None:
             raise
         status = "interrupted"
+    except Unanswered as error:
+        if passes.latest is None:
+            raise
+        status, why = "max_time", f"; {error}"
     assert passes.latest is not None
     if passes.is_late:
         status = "max_time"
@@ -68,7 +73,7 @@ def learn_together(place: Place, options: OnlineOptions, kind: str, *, classes: 
     passes.latest.warn_of_cuts()
     if passes.checkpoint is not None and status == "converged":
         passes.checkpoint.remove()
-    run = Run(passes.history, status, message_of(status, passes.latest))
+    run = Run(passes.history, status, message_of(status, passes.latest) + why)
     return Learned(passes.kept or passes.latest, run, passes.bad_lines)
 
 

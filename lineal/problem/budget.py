@@ -10,6 +10,7 @@ from lineal.core.threads import thread_count
 
 if TYPE_CHECKING:
     from lineal.problem.checkpoint import Checkpoint
+    from lineal.problem.kept import Kept
     from lineal.problem.monitor import Callback
 
 
@@ -26,6 +27,7 @@ class Budget:
     n_jobs : number of threads; None means all cores.
     seed : seed of the random numbers, for solvers that use some.
     checkpoint : file from which the fit continues if it is killed, or None.
+    kept : where the best iterate is kept, for rows on machines that may not answer; else None.
     """
 
     tol: float = 1e-3
@@ -35,6 +37,7 @@ class Budget:
     n_jobs: int | None = None
     seed: int = 0
     checkpoint: Checkpoint | None = None
+    kept: Kept | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "callbacks", tuple(self.callbacks))

@@ -128,19 +128,23 @@ class Conditioned:
 
         Where rounding changed an entry of the conditioned rows, the certificate is computed for the given ones.
         """
+        found = self.given_up(found)
+        if self.rows.is_exact:
+            return found
+        theta = np.vstack([found.weights, found.intercept[None, :]])[: self.outside.shape[0]].astype(np.float64)
+        certificate = self.outside.certificate(theta, tol, found.dual_point)
+        is_lost = found.status == "converged" and not certificate.meets(tol)
+        return replace(found, certificate=certificate, status="stalled" if is_lost else found.status)
+
+    def given_up(self, found: Solution) -> Solution:
+        """The same without a pass over the rows, which would not be answered."""
         W, b = self._outside(found.weights, found.intercept)
         if not np.isfinite(W).all():
             raise DataError(
                 f"the features are so small that their weights overflow in {W.dtype}: scale the features, or use "
                 "float64"
             )
-        found = replace(found, weights=W, intercept=b, members=self._members(found.members))
-        if self.rows.is_exact:
-            return found
-        theta = np.vstack([W, b[None, :]])[: self.outside.shape[0]].astype(np.float64)
-        certificate = self.outside.certificate(theta, tol, found.dual_point)
-        is_lost = found.status == "converged" and not certificate.meets(tol)
-        return replace(found, certificate=certificate, status="stalled" if is_lost else found.status)
+        return replace(found, weights=W, intercept=b, members=self._members(found.members))
 
     def _members(self, members: Members | None) -> Members | None:
         if members is None:

@@ -7,6 +7,8 @@
 - If the minimum is at infinity, the message says so.
 
 A checkpoint has the state of the solver that is running. The second fit, in float64, is a phase of its own.
+
+Rows on other machines may never answer. If the fit should have ended by then, the solution is its best iterate so far.
 """
 
 from __future__ import annotations
@@ -19,11 +21,13 @@ import numpy as np
 
 from lineal.design.matrix import in_float64
 from lineal.engine.local import LocalEngine
-from lineal.errors import DataError
+from lineal.engine.overdue import asking
+from lineal.errors import DataError, Unanswered
 from lineal.problem.budget import Budget
 from lineal.problem.checkpoint import Checkpoint
-from lineal.problem.conditioned import conditioned
+from lineal.problem.conditioned import Conditioned, conditioned
 from lineal.problem.fingerprint import of_objective
+from lineal.problem.kept import Kept
 from lineal.problem.objective import Objective
 from lineal.problem.solution import Certificate, Snapshot, Solution
 from lineal.problem.solver import Solver, Start
@@ -66,10 +70,27 @@ def minimise(solver: Solver, objective: Objective, *, start: Start = None, **key
     if budget.checkpoint is not None:
         is_conditioned = scaled is not None
         budget.checkpoint.match(of_objective(objective, solver.name, options, budget.seed, is_conditioned))
+    fit = _Fit(solver, options, objective, start)
+    if not objective.engine.is_remote:
+        return _outside(fit, scaled, budget)
+    kept = Kept(budget.max_time)
+    try:
+        with asking(kept.overdue):
+            return _outside(fit, scaled, replace(budget, kept=kept))
+    except Unanswered as error:
+        if not kept.is_filled:
+            raise
+        found = kept.solution(error)
+        return found if scaled is None else scaled.given_up(found)
+
+
+def _outside(fit: _Fit, scaled: Conditioned | None, budget: Budget) -> Solution:
+    """Solution of a fit, which is run in better coordinates where there are some."""
     if scaled is None:
-        return _finite(_Fit(solver, options, objective, start), budget)
-    inside = replace(budget, callbacks=[scaled.callback(callback) for callback in budget.callbacks])
-    return scaled.solution(_finite(_Fit(solver, options, scaled.inside, scaled.start(start)), inside), budget.tol)
+        return _finite(fit, budget)
+    inside = replace(fit, objective=scaled.inside, start=scaled.start(fit.start))
+    callbacks = [scaled.callback(callback) for callback in budget.callbacks]
+    return scaled.solution(_finite(inside, replace(budget, callbacks=callbacks)), budget.tol)
 
 
 def _finite(fit: _Fit, budget: Budget) -> Solution:

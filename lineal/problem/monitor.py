@@ -14,7 +14,8 @@ import numpy as np
 
 from lineal.core.jit import is_compiling
 from lineal.core.maths import count_nonzero_rows
-from lineal.errors import OptionError
+from lineal.engine.overdue import asking
+from lineal.errors import OptionError, Unanswered
 from lineal.problem.budget import Budget
 from lineal.problem.checkpoint import MISFITS, Saved
 from lineal.problem.loop_state import LoopState
@@ -22,6 +23,9 @@ from lineal.problem.solution import Certificate, Snapshot, Solution
 
 #: Function that is called after every iteration; if it returns True, the fit ends.
 Callback = Callable[[Snapshot], Any]
+
+#: Function that returns weights and intercept.
+Parameters = Callable[[], tuple[np.ndarray, np.ndarray]]
 
 #: Statuses of a fit that has ended by itself, so that there is nothing to continue.
 ENDED = ("converged", "stalled")
@@ -33,6 +37,8 @@ class Monitor:
     The first Ctrl-C inside the context ends the loop after the current iteration, so that the best iterate is returned.
     It ends a fit and the fit that this one is a part of. A second one raises KeyboardInterrupt as usual. So does the
     first one while a kernel is being compiled, which takes seconds, and there is no iterate yet (`has_iterate`).
+
+    An engine whose rows are on other machines gives up a pass that is not answered though the loop should have ended.
     """
 
     def __init__(self, budget: Budget) -> None:
@@ -44,10 +50,13 @@ class Monitor:
         self._latest: Saved | None = None  # what a checkpoint would hold, and whether it does
         self._is_written = False
         self._interrupted = False
+        self._interrupted_at = math.inf
         self._previous: Any = None
 
     def __enter__(self) -> Monitor:
         self._start = time.perf_counter()
+        self._asking = asking(self.overdue)
+        self._asking.__enter__()
         if threading.current_thread() is threading.main_thread():
             previous = signal.getsignal(signal.SIGINT)
             if callable(previous):  # leave SIGINT alone if it is ignored or handled outside of Python
@@ -60,10 +69,16 @@ class Monitor:
     ) -> None:
         if self._previous is not None:
             signal.signal(signal.SIGINT, self._previous)
+        self._asking.__exit__(None, None, None)
+        if self.budget.kept is not None:
+            self.budget.kept.note(self.history, self._interrupted_at)
+        if isinstance(error, Unanswered):
+            self._write()
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
         is_for_others = self._interrupted or (is_compiling() and not self.has_iterate)
         self._interrupted = True
+        self._interrupted_at = min(self._interrupted_at, time.perf_counter())
         outer = getattr(self._previous, "__self__", None)  # a Monitor, if this fit is a part of another one
         if is_for_others:
             self._previous(number, frame)
@@ -74,6 +89,13 @@ class Monitor:
     def seconds(self) -> float:
         """Seconds since the loop began, without those between an interruption and its continuation."""
         return self._seconds_before + time.perf_counter() - self._start
+
+    def overdue(self) -> float:
+        """Seconds since the loop should have ended; 0 as long as it has no iterate to end with."""
+        if not self.has_iterate:
+            return 0.0
+        late = 0.0 if self.budget.max_time is None else self.seconds - self.budget.max_time
+        return max(late, time.perf_counter() - self._interrupted_at, 0.0)
 
     @property
     def has_checkpoint(self) -> bool:
@@ -109,6 +131,8 @@ class Monitor:
         self, iteration: int, objective: float, gap: float, weights: np.ndarray, intercept: np.ndarray
     ) -> str | None:
         """Record an iteration; returns the status with which the loop must end, or None to continue."""
+        if self.budget.kept is not None:
+            self.budget.kept.offer(weights, intercept, objective)
         if self._is_recorded(iteration):
             return self.must_end(iteration)
         rows = count_nonzero_rows(weights)
@@ -121,8 +145,13 @@ class Monitor:
             return "stopped"
         return self._ending(iteration)
 
-    def count(self, iteration: int, gap: float) -> str | None:
-        """Record an iteration without computing its objective and weights, which are None in the history."""
+    def count(self, iteration: int, gap: float, parameters: Parameters | None = None) -> str | None:
+        """Record an iteration without computing its objective and weights, which are None in the history.
+
+        The function `parameters` returns weights and intercept; it is called where rows are on other machines.
+        """
+        if self.budget.kept is not None and parameters is not None:
+            self.budget.kept.offer(*parameters())
         if self._is_recorded(iteration):
             return self.must_end(iteration)
         row = {"iteration": iteration, "seconds": self.seconds, "objective": None, "gap": gap, "nonzero_rows": None}

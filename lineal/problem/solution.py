@@ -83,12 +83,13 @@ class Members(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """History, status and message of a fit without a certificate."""
+    """History, status and message of a fit without a certificate; `is_answered` as of `Solution`."""
 
     history: list[dict[str, float]]
     status: str
     message: str
     certificate = NO_CERTIFICATE
+    is_answered: bool = field(default=True, kw_only=True)
 
     @property
     def needs_warning(self) -> bool:
@@ -140,6 +141,7 @@ class Solution:
     dual_point : (n, k) dual variables of a solver that has them, from which another fit to the same rows can start:
         an array, or something that `np.asarray` converts.
     members : models of parts of the rows that vote instead of the mean, which `weights` and `intercept` are; or None.
+    is_answered : False if workers did not answer, so that nothing more could be computed.
     has_minimum : False if the objective decreases as long as the weights grow, so that any tolerance is met eventually.
     """
 
@@ -152,6 +154,7 @@ class Solution:
     dual_point: Any = field(default=None, repr=False)
     members: Members | None = field(default=None, repr=False)
     has_minimum: bool = True
+    is_answered: bool = True
 
     @property
     def needs_warning(self) -> bool:

@@ -25,7 +25,7 @@ import numpy as np
 from lineal.design.products import matmul, rmatmul
 from lineal.engine.base import Block, Engine
 from lineal.engine.state import Piece
-from lineal.errors import DataError
+from lineal.errors import DataError, Unanswered
 from lineal.numerics.basis import Function, expand
 from lineal.numerics.factorisation import Factor
 from lineal.numerics.label_residuals import labels_of, residuals, squared_error
@@ -84,8 +84,7 @@ def solve(
             W, b = run.weights[-1], run.intercepts[-1]
         else:
             W, b = np.zeros((d, k)), np.zeros(k)
-        status = monitor.record(len(run.weights), run.error, np.nan, W, b)
-        while status is None and run.error > NOTHING_LEFT * first and not run.gains_less_than(min_gain):
+        def iterate() -> str | None:
             W_all, b_all, V_all = run.iterations
             W, b = ridge.solve(*engine.sum(residual_products, states=(predictions,)))
             moved = predictions.to((*W_all, W), (*b_all, b), V_all)
@@ -94,15 +93,25 @@ def solve(
             moved = predictions.to((*W_all, W), (*b_all, b), (*V_all, V))
             (error,) = engine.sum(Project(replayed.calibration), V, states=(moved,))
             if not error < run.error:  # the ridge prevents any further gain: this iteration is not kept
-                break
+                return "converged"
             run.add(W, b, V, float(error))
-            status = monitor.record(len(run.weights), run.error, np.nan, W, b)
+            return monitor.record(len(run.weights), run.error, np.nan, W, b)
+
+        status, why = monitor.record(len(run.weights), run.error, np.nan, W, b), ""
+        try:
+            while status is None and run.error > NOTHING_LEFT * first and not run.gains_less_than(min_gain):
+                status = iterate()
+        except Unanswered as unanswered:
+            if not run.weights:  # there is no model yet
+                raise
+            status, why = monitor.must_end(0) or "max_time", f": {unanswered}"
+            monitor.save()
     W_all, b_all, V_all = run.iterations
     status = status or "converged"
     if not W_all:
         W_all, b_all, V_all = _constant(engine, len(basis))
-    message = _explain(status, max_iter, min_gain)
-    return Calibrated(monitor.history, status, message, np.stack(W_all), np.stack(b_all), np.stack(V_all))
+    message, parts = _explain(status, max_iter, min_gain) + why, (W_all, b_all, V_all)
+    return Calibrated(monitor.history, status, message, *map(np.stack, parts), is_answered=not why)
 
 
 class _Run(LoopState):

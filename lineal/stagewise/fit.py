@@ -108,7 +108,7 @@ def _members(
 ) -> tuple[StagewiseModel, Run]:
     """Fit the members one after the other; each is a phase of the checkpoint, which has those before as facts."""
     maker = maker_of(model.generator)
-    status, message = "converged", ""
+    status, message, is_answered = "converged", "", True
     taken = [stage for member in model.members for stage in member]
     free = generators.first_free(maker, taken, int(options.block_size))
     begun = [*model.members, *([] for _ in range(int(options.n_models) - len(model.members)))]
@@ -134,13 +134,13 @@ def _members(
         members.append([*member, *found.stages])
         history += [{**row, "seconds": row["seconds"] + seconds, "member": number} for row in found.history]
         seconds = history[-1]["seconds"] if history else 0.0
-        status, message = found.status, found.message
+        status, message, is_answered = found.status, found.message, found.is_answered
     kept = [member for member in members if member] or [[]]  # of an interrupted fit, those that have begun
     model = StagewiseModel(
         model.generator, kept, model.start, options.update, model.classes, model.n_features, model.is_multilabel,
         options=options.to_json(), certificate=NO_CERTIFICATE, status=status,
     )  # fmt: skip
-    return model, Run(history, status, message)
+    return model, Run(history, status, message, is_answered=is_answered)
 
 
 class _Done(NamedTuple):

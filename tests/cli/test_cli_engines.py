@@ -90,6 +90,25 @@ def test_flags_that_do_not_fit_are_named(folder, tmp_path, flags, message):
     assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (("--engine", "file", "--memory-budget", "1GB"), "--engine file"),
+        (("--memory-budget", "1GB"), "--memory-budget"),
+        (("--workers", "2"), "--workers"),
+        (("--engine", "dask", "--scheduler", "tcp://127.0.0.1:9"), "--scheduler"),
+        (("--online", "--workers", "2"), "--workers"),
+        (("--model-type", "stagewise", "--engine", "file"), "--engine file"),
+    ],
+)
+def test_flags_that_standard_input_cannot_honour_are_refused(tmp_path, flags, named):
+    commands = ("train",) if set(flags) & {"--online", "--model-type"} else ("train", "path")
+    for command in commands:
+        message = failed(command, "-", "-m", tmp_path / "m", *flags, "--format", "svmlight", input=b"1 1:1\n-1 2:1\n")
+        assert f"{named} is for files, and DATA is standard input" in message
+        assert "lineal convert - rows.arrow" in message
+
+
 def test_files_of_a_folder_are_not_overwritten(folder, tmp_path):
     message = failed("train", folder, "-m", folder / "part-0.arrow", *TRAIN)
     assert "would overwrite DATA" in message

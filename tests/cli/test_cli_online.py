@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -490,5 +491,37 @@ def test_learners_on_worker_processes(files, tmp_path):
         np.testing.assert_array_equal(
             lineal.load(tmp_path / workers).learner.weights(), lineal.load(tmp_path / "threads").learner.weights()
         )
-    result = done("train", "--online", files / "digits.svm", "--workers", "1", "-m", tmp_path / "m", "--quiet")
-    assert "note: one learner uses one worker" in result.stderr
+    result = done(*line[:3], "--passes", "2", "--quiet", "-m", tmp_path / "m", "--workers", "2")  # and no --learners
+    assert "note: the rows are shared by 2 learners, one per worker" in result.stderr
+    np.testing.assert_array_equal(
+        lineal.load(tmp_path / "m").learner.weights(), lineal.load(tmp_path / "threads").learner.weights()
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "workers", "learners", "said"),
+    [
+        (("--workers", "3"), 3, 3, "shared by 3 learners"),
+        (("--scheduler", "tcp://127.0.0.1:8786"), 4, 4, "shared by 4 learners"),
+        (("--scheduler", "tcp://127.0.0.1:8786"), 0, 1, "one learner uses one worker"),
+        (("--workers", "3", "--learners", "2"), 3, 2, ""),
+        (("--workers", "3", "--learners", "1"), 3, 1, "one learner uses one worker"),
+        (("--workers", "1"), 1, 1, ""),
+        (("--learners", "2"), 0, 2, ""),
+    ],
+)
+def test_every_worker_has_a_learner(files, tmp_path, monkeypatch, flags, workers, learners, said):
+    seen = []
+    monkeypatch.setattr("lineal.cli.train.cluster_of", lambda cluster: nullcontext(workers))
+    monkeypatch.setattr("lineal.cli.online.train_online", lambda request, options, reading: seen.append(options))
+    result = done("train", "--online", files / "digits.svm", "-m", tmp_path / "m", *flags)
+    assert [options.learners for options in seen] == [learners]
+    assert said in result.stderr
+    assert ("note" in result.stderr) == bool(said)
+
+
+def test_resume_names_the_flag_of_the_cluster(files, tmp_path):
+    done("train", "--online", files / "train.vw", "-m", tmp_path / "m", "--quiet")
+    resume = ("train", "--online", files / "train.vw", "-m", tmp_path / "m", "--resume", tmp_path / "m")
+    message = failed(*resume, "--checkpoint", tmp_path / "c", "--workers", "2")
+    assert message.endswith("leave out --workers")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -280,15 +281,26 @@ def test_certificates_that_cannot_be_used_are_named(tmp_path):
             connect("tls://127.0.0.1:9", timeout=0.5, **files)
 
 
-def test_plain_connections_to_other_machines_are_warned_of(recwarn):
-    from lineal.engine.dask.cluster import _warn_of_plain
+def test_plain_connections_to_other_machines_are_warned_of_once(monkeypatch, recwarn):
+    """Whether lineal has made them, or the user."""
+    from lineal.engine.dask import cluster
 
-    for address in ("tcp://127.0.0.1:8786", "localhost:8786", "tls://198.51.100.1:8786", "inproc://x"):
-        if not address.startswith("tls"):
-            _warn_of_plain(address)
-    assert not recwarn
-    with pytest.warns(UserWarning, match="neither encrypted nor authenticated"):
-        _warn_of_plain("tcp://198.51.100.1:8786")
+    given = SimpleNamespace(scheduler=SimpleNamespace(address=""))
+    monkeypatch.setattr(cluster, "active_client", lambda: given)
+    monkeypatch.setattr(cluster, "check_workers", lambda client: None)
+    for use in (cluster._warn_of_plain, lambda address: cluster.client_in_use()):
+        monkeypatch.setattr(cluster, "_warned", set())
+        for address in (
+            "tcp://127.0.0.1:8786", "localhost:8786", "tls://198.51.100.1:8786", "inproc://198.51.100.1/8/1",
+        ):  # fmt: skip
+            given.scheduler.address = address
+            use(address)
+        assert not recwarn
+        given.scheduler.address = "tcp://198.51.100.1:8786"
+        with pytest.warns(UserWarning, match="tcp://198.51.100.1:8786 is neither encrypted nor authenticated"):
+            use(given.scheduler.address)
+        use(given.scheduler.address)
+        assert not recwarn
 
 
 def test_the_client_of_the_user_is_found(client):

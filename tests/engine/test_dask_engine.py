@@ -23,6 +23,7 @@ from lineal.problem.objective import Objective
 pytest.importorskip("distributed")
 from distributed.comm import tcp
 
+from lineal.engine.dask import shares
 from lineal.engine.dask.rounds import Rounds
 from lineal.engine.dask.source import DaskSource
 
@@ -201,6 +202,34 @@ def test_changed_features_are_made_on_workers(client, monkeypatch):
 
 def _sum_of_features(block):
     return (float(unwrapped(block.X).sum()),)
+
+
+def test_lost_pieces_come_back_from_the_features_that_they_were_made_of(client):
+    engine = elsewhere(client, problem("logistic", "l2")).engine
+    (plain,), changed = engine.sum(_sum_of_features), engine.with_features(Scaled(2.0, np.zeros(1)))
+    state = changed.state(_row_sums, np.ones(1))
+    changed.sum(_add_row_sums, states=(state.to(np.full(1, 2.0)),))
+    for user in (engine, changed, engine.with_features(Scaled(3.0, np.zeros(1)))):
+        client.run(_forget_pieces)
+        assert user.sum(_sum_of_pieces, states=(state,))[0] == pytest.approx(4.0 * plain, rel=1e-12)
+
+
+def _row_sums(block, factor):
+    return {"Z": factor[0] * np.asarray(unwrapped(block.X).sum(axis=1), np.float64).reshape(-1, 1)}
+
+
+def _add_row_sums(block, piece):
+    piece["Z"] += _row_sums(block, (1.0,))["Z"]
+    return (block.n,)
+
+
+def _sum_of_pieces(block, piece):
+    return (float(piece["Z"].sum()),)
+
+
+def _forget_pieces():
+    for holder in shares._holders.values():
+        holder.pieces.clear()
 
 
 def test_large_arguments_arrive_once_and_whole(client):

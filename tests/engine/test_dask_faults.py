@@ -14,9 +14,11 @@ import pytest
 from test_dask_engine import elsewhere, same_bits, tasks, wait_until
 from test_engines import ANYWHERE, problem, solve
 
+from lineal import solvers
 from lineal.engine.dask import parcels, shares
 from lineal.engine.dask.rounds import Rounds
 from lineal.errors import ClusterError
+from lineal.problem.minimise import minimise
 
 distributed = pytest.importorskip("distributed")
 
@@ -261,6 +263,45 @@ def test_a_slow_worker_is_named(client):
 
 def _nothing_slow(block):
     return (1,)
+
+
+HUNG = [
+    ("newton", "logistic", "max_time"),
+    ("newton", "logistic", "interrupted"),
+    pytest.param("admm", "hinge", "max_time", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("name", "loss", "how"), HUNG)
+def test_a_worker_that_hangs_is_named_and_the_fit_ends_with_the_best_model(client, monkeypatch, name, loss, how):
+    objective, given = problem(loss, "l2"), {"tol": 1e-9, "max_iter": 8}
+    counted = Counted(monkeypatch)
+    minimise(solvers.get(name), elsewhere(client, objective, SIZES), **given)  # loads kernels
+    monkeypatch.undo()
+    monkeypatch.setattr("lineal.engine.dask.waiting.WAIT_SECONDS", 0.1)
+    there, told = elsewhere(client, objective, SIZES), []
+    rounds = there.engine.family.rounds
+    rounds.patience, rounds.told, pids, hung = 0.5, told.append, client.run(os.getpid), []
+
+    def hang():
+        hung.append(rounds._owners[0])
+        os.kill(pids[hung[0]], signal.SIGSTOP)
+        if how == "interrupted":
+            os.kill(os.getpid(), signal.SIGINT)
+
+    Counted(monkeypatch, counted.passes * 2 // 3, hang, during=False)
+    max_time = {"max_time": 1.0, "interrupted": None}[how]
+    try:
+        found = minimise(solvers.get(name), there, max_time=max_time, **given)
+    finally:
+        for address in hung:
+            os.kill(pids[address], signal.SIGCONT)
+    assert (found.status, found.is_answered, found.certificate.value) == (how, False, 1.0)
+    assert re.match(rf"waiting for worker {hung[0]} for \d+ s", told[0])
+    assert f"no answer from worker {hung[0]} for" in found.message
+    theta = np.vstack([found.weights, found.intercept[None, :]])
+    assert objective.value(theta) < objective.value(objective.start())
+    assert len(found.history) > 1
 
 
 def _long(block):

@@ -82,8 +82,10 @@ def test_bad_parameters(options, message):
     ("X", "message"),
     [
         ("a document", "X is a str"), (None, "X is a NoneType"), ([["a"], None], "document 1 is None"),
-        ([["a", 3]], "document 0"), ([[b"a"]], "document 0"), (np.eye(2), "document 0"),
-        ([["a"], b"bytes"], "document 1"),
+        ([["a", 3]], "token 1 of document 0 is 3, not a string"), ([[b"a"]], "token 0 of document 0"),
+        (np.eye(2), "token 0 of document 0"), ([["a"], b"bytes"], "document 1"), ([["a"], b""], "document 1"),
+        ([["a"], ["b", None]], "token 1 of document 1 is None"), ([["a", 0]], "token 1 of document 0 is 0"),
+        ([["a", []]], r"token 1 of document 0 is \[\]"), ([["a", float("nan")]], "token 1 of document 0 is nan"),
     ],
 )  # fmt: skip
 def test_bad_documents(X, message):

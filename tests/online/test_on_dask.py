@@ -272,7 +272,51 @@ def test_a_learner_that_never_answers(tmp_path):
         go(held)
 
 
+@dataclass
+class Endless(ArrayRows):
+    """Rows that come again and again, slowly."""
+
+    def blocks(self):
+        while True:
+            for block in super().blocks():
+                time.sleep(0.02)
+                yield block
+
+
+def test_learners_that_wait_for_a_thread_share_the_time(client):
+    X, scores = rows()
+    y, n = scores[:, 0], 8
+    learn_together(on_dask(client, array_rows(X, y, None, None, 2)), options_of(), NUMBERS, width=12)  # loads kernels
+    place = on_dask(client, [Endless(X, y, None, None, 30 * start, 30 * start + 30) for start in range(n)])
+    place.tasks.patience = 1.0  # less than two more learners would take if each had all of the time
+    found = learn_together(place, options_of(max_time=1.0), NUMBERS, width=12)
+    assert found.run.status == "max_time"
+    assert found.trainer.learner.examples >= 30 * n
+
+
+@dataclass
+class Broken(ArrayRows):
+    """Rows whose reader has a fault; it notes every attempt."""
+
+    folder: str = ""
+
+    def blocks(self):
+        open(os.path.join(self.folder, f"{self.start}-{time.monotonic_ns()}"), "w").close()
+        raise ZeroDivisionError("a fault of the reader")
+        yield
+
+
+def test_a_fault_on_a_worker_comes_back_at_once_as_it_is(client, tmp_path):
+    X, scores = rows()
+    parts = [Broken(X, scores[:, 0], None, None, start, start + 150, folder=str(tmp_path)) for start in (0, 150)]
+    with pytest.raises(ZeroDivisionError, match="a fault of the reader") as caught:
+        learn_together(on_dask(client, parts), options_of(), NUMBERS, width=12)
+    assert re.match(r"learner 1 of 2 on worker tcp://127.0.0.1:\d+:\nTraceback", str(caught.value.__cause__))
+    assert len(os.listdir(tmp_path)) == 2
+
+
 def states(dask_worker):
+
     """States of the tasks of a worker."""
     return [task.state for task in dask_worker.state.tasks.values()]
 
@@ -315,3 +359,5 @@ def test_partitions_of_a_learner_are_its_rows():
     found = PartitionRows(NUMBERS, None, parts)
     assert found.count() == 200
     np.testing.assert_array_equal(np.concatenate([block.y for block in found.blocks()]), scores[:200, 0])
+    with pytest.raises(DataError, match="online learners have no offsets: leave them out"):
+        list(PartitionRows(NUMBERS, None, (*parts, parts[0]._replace(offsets=np.zeros((100, 1))))).blocks())

@@ -14,7 +14,7 @@ from scipy import sparse
 import lineal
 from lineal.data.binary.layout import write_layout
 from lineal.data.dataset import Dataset
-from lineal.errors import CheckpointError, DataError, OptionError
+from lineal.errors import CheckpointError, DataError, OptionError, Unanswered
 from lineal.online.average import average
 from lineal.online.fit import array_blocks
 from lineal.online.learner_pass import Answer, Job, Watch, learn
@@ -297,7 +297,30 @@ def test_an_error_of_one_learner_ends_all():
     assert not fed
 
 
+def test_learners_that_do_not_answer_end_with_the_last_average():
+    X, scores = rows()
+    y, options = labels(scores, NUMBERS), options_of(passes=3, hold_out=0)
+    wanted = together(X, y, NUMBERS, replace(options, passes=1))
+
+    class Silent(OnThreads):
+        answers = 1
+
+        def run(self, job, state, show):
+            if self.answers == 0:
+                raise Unanswered("no answer: learner 2")
+            self.answers -= 1
+            return super().run(job, state, show)
+
+    place = Silent(array_rows(X, y, None, None, 3), 2)
+    found = learn_together(place, options, NUMBERS, width=12)
+    assert (found.run.status, found.run.message[-20:]) == ("max_time", "no answer: learner 2")
+    np.testing.assert_array_equal(found.trainer.learner.weights(), wanted.trainer.learner.weights())
+    with pytest.raises(Unanswered):
+        learn_together(place, options, NUMBERS, width=12)
+
+
 def test_max_time_ends_all_learners():
+
     X, scores = rows()
     found = together(X, labels(scores, NUMBERS), NUMBERS, options_of(max_time=1e-9, passes=4))
     assert found.run.status == "max_time"

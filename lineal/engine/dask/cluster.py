@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 #: Seconds to wait for a scheduler.
 TIMEOUT = 10.0
 
+#: Protocols of Dask that need no warning.
+ENCRYPTED_OR_LOCAL = ("tls", "wss", "inproc", "unix")
+
 INSTALL = 'pip install "lineal[dask]"'
 
 
@@ -85,8 +88,7 @@ def connect(
     if given and not is_tls:
         raise OptionError(f"certificates are for a scheduler at tls://…, not {address}")
     _check_port(address)
-    if not is_tls:
-        _warn_of_plain(address)
+    _warn_of_plain(address)
     _check_readable(given)
     security = package.Security(**given, require_encryption=True) if given else None
     try:
@@ -172,6 +174,8 @@ def client_in_use() -> Client:
             "there is no active Dask client: create one with distributed.Client(...) and keep it open (on the command "
             "line: --workers N, or --scheduler ADDRESS)"
         )
+    if not is_in_task() and client.scheduler is not None:
+        _warn_of_plain(str(client.scheduler.address))
     make_room_for_tasks()
     check_workers(client)
     return client
@@ -201,15 +205,22 @@ def make_room_for_tasks() -> None:
             distributed().secede()
 
 
+#: Addresses that have been warned of.
+_warned: set[str] = set()
+
+
 def _warn_of_plain(address: str) -> None:
-    """Warn of a connection to another machine that others can read and use."""
-    host = urlsplit(address if "://" in address else f"tcp://{address}").hostname or ""
-    if host and not _is_here(host) and urlsplit(address).scheme not in ("inproc", "unix"):
-        warnings.warn(
-            f"the connection to {address} is neither encrypted nor authenticated: use tls:// on networks that others "
-            "can reach",
-            stacklevel=3,
-        )
+    """Warn, once per process, of a connection to another machine that others can read and use."""
+    address = address if "://" in address else f"tcp://{address}"
+    parts = urlsplit(address)
+    if address in _warned or parts.scheme in ENCRYPTED_OR_LOCAL or not parts.hostname or _is_here(parts.hostname):
+        return
+    _warned.add(address)
+    warnings.warn(
+        f"the connection to {address} is neither encrypted nor authenticated: use tls:// on networks that others can "
+        "reach",
+        stacklevel=3,
+    )
 
 
 def _is_here(host: str) -> bool:

@@ -24,8 +24,8 @@ import numpy as np
 from distributed import Client
 
 from lineal.design import Design
-from lineal.engine.dask.holder import Change, Request, StateUse
-from lineal.engine.dask.lineage import After, Event, Node, Origin, Variant, new_version
+from lineal.engine.dask.holder import Request, StateUse
+from lineal.engine.dask.lineage import After, Change, Event, Node, Origin, Variant, new_version
 from lineal.engine.dask.parcels import aligned
 from lineal.engine.dask.rounds import Pass, Rounds
 from lineal.engine.dask.shares import Result, drop
@@ -46,15 +46,18 @@ class RemoteState(RowState):
     node : how its pieces came about.
     is_kept : whether workers keep its pieces; they rebuild those that are too large for every step.
     is_made : whether the pieces have been computed.
+    change : how the features were changed of the engine that made it, or None.
     is_exact : whether `rebuild` gives the pieces that steps have made, or only approximates them.
     holders : which worker has the pieces of which partition, as far as the client knows.
     """
 
     def __init__(
-        self, rebuild: Any, arguments: tuple[Any, ...], bytes_per_row: float, is_exact: bool = True
+        self, rebuild: Any, arguments: tuple[Any, ...], bytes_per_row: float, is_exact: bool = True,
+        change: Change | None = None,
     ) -> None:  # fmt: skip
         super().__init__(rebuild, arguments, bytes_per_row, is_exact)
-        self.node: Node = Origin(rebuild, arguments)
+        self.change = change
+        self.node: Node = Origin(rebuild, arguments, change)
         self.is_kept = bytes_per_row > 0.0
         self.is_made = False
         self.holders: dict[int, str] = {}
@@ -73,12 +76,12 @@ class RemoteState(RowState):
         if self.is_exact:
             self.start_again()
         else:
-            self.node = Origin(self.rebuild, self.arguments)
+            self.node = Origin(self.rebuild, self.arguments, self.change)
             self.node.version = version
 
     def start_again(self) -> None:
         """Let all workers rebuild the pieces from the present parameters."""
-        self.node, self.holders = Origin(self.rebuild, self.arguments), {}
+        self.node, self.holders = Origin(self.rebuild, self.arguments, self.change), {}
 
 
 @dataclass
@@ -184,6 +187,11 @@ class DaskEngine:
         return None if seconds is None else EqualShare(seconds / self.family.rounds.turns(self.threads_per_block))
 
     @property
+    def is_remote(self) -> bool:
+        """True: workers may hang."""
+        return True
+
+    @property
     def room(self) -> None:
         """Parameters are limited by the available memory only."""
 
@@ -217,7 +225,7 @@ class DaskEngine:
 
     def state(self, rebuild: Any, *arguments: Any, max_bytes: float = math.inf, is_exact: bool = True) -> RowState:
         """Row state that `rebuild(block, *arguments)` computes, kept up to `max_bytes` for all rows together."""
-        state = RemoteState(rebuild, arguments, max_bytes / max(self.shape[0], 1), is_exact)
+        state = RemoteState(rebuild, arguments, max_bytes / max(self.shape[0], 1), is_exact, self.change)
         self.family.states.add(state)
         return state
 
@@ -294,7 +302,7 @@ class DaskEngine:
         event = None
         if events:
             befores = [state.node for state in used]
-            event = Event.of(work.request.step, work.arguments, befores, changes, self.variant)
+            event = Event.of(work.request.step, work.arguments, befores, changes, self.variant, self.change)
         commit(states)
         for position, (state, use) in enumerate(zip(used, work.request.uses, strict=True)):
             state.is_made = True

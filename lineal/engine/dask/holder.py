@@ -17,7 +17,7 @@ from scipy import sparse
 
 from lineal.design import Design, wrap
 from lineal.engine.base import Block
-from lineal.engine.dask.lineage import GIVEN_BY_PARTITIONS, Place, Script, Start
+from lineal.engine.dask.lineage import GIVEN_BY_PARTITIONS, Change, Place, Script, Start
 from lineal.engine.dask.parcels import aligned
 from lineal.engine.source import Encode, RawRows
 from lineal.engine.state import Piece, cut_rows
@@ -50,13 +50,6 @@ class StateUse(NamedTuple):
     bytes_per_row: float
     is_kept: bool
     is_cut: bool
-
-
-class Change(NamedTuple):
-    """A function that changes the features of all blocks, and its number."""
-
-    number: int
-    function: Callable[[Design], Design]
 
 
 class Request(NamedTuple):
@@ -231,14 +224,16 @@ class Holder:
             for number in range(len(self.rows[placed.number].cuts(block_rows)))
         )
 
-    def blocks(self, placed: Placed, request: Request, variant: int, threads: int) -> Iterator[Block]:
-        """The blocks of a partition with the weights of a variant."""
+    def blocks(
+        self, placed: Placed, request: Request, variant: int, change: Change | None, threads: int
+    ) -> Iterator[Block]:
+        """The blocks of a partition with the weights of a variant, their features changed."""
         rows = self.rows[placed.number]
         weights = rows.weights
         if variant != GIVEN_BY_PARTITIONS:
             weights = self.weights[variant, placed.number]
-        is_usual = request.block_rows == request.usual_rows
-        change = None if request.change is None else self.change
+        number = None if change is None else change.number
+        is_usual = request.block_rows == request.usual_rows and number == request.change
         return rows.blocks(request.block_rows, weights, threads, placed.first_row, is_usual, change)
 
     def run(
@@ -246,7 +241,8 @@ class Holder:
         cut_arrays: Sequence[np.ndarray], threads: int, outcome: Outcome,
     ) -> Iterator[tuple[int, Any]]:  # fmt: skip
         """Results of the step for the blocks of a partition, with their numbers."""
-        for local, block in enumerate(self.blocks(placed, request, request.variant, threads)):
+        change = None if request.change is None else self.change
+        for local, block in enumerate(self.blocks(placed, request, request.variant, change, threads)):
             pieces, remade = self._pieces(request, placed, local, block, script, cut_arrays, threads)
             outcome.n_rebuilt += remade
             known = [frozenset(piece) for piece in pieces]
@@ -297,22 +293,23 @@ class Holder:
         """Make pieces of a block by the entries of a script that they need.
 
         A piece that a step changes is copied before, since another entry may need it as it was. Each is dropped after
-        its last use.
+        its last use. Every entry runs on the features of the engine that it comes from.
         """
         needed, uses = _needed(script, wanted)
-        blocks: dict[int, Block] = {}
+        blocks: dict[tuple[int, int], Block] = {}
 
-        def block_of(variant: int) -> Block:
-            if variant not in blocks:
-                blocks[variant] = list(self.blocks(placed, request, variant, threads))[local]
-            return blocks[variant]
+        def block_of(variant: int, change: Change | None) -> Block:
+            key = variant, -1 if change is None else change.number
+            if key not in blocks:
+                blocks[key] = list(self.blocks(placed, request, variant, change, threads))[local]
+            return blocks[key]
 
         made: dict[Place, Piece] = {}
         for number, entry in enumerate(script.entries):
             if number not in needed:
                 continue
             if isinstance(entry, Start):
-                block, arguments = block_of(request.variant), aligned(entry.arguments)
+                block, arguments = block_of(request.variant, entry.change), aligned(entry.arguments)
                 if entry.rebuild is cut_rows:
                     arguments = (np.asarray(arguments[0][block.first : block.first + block.n]),)
                 pieces = [entry.rebuild(block, *arguments) if arguments else {}]
@@ -322,7 +319,7 @@ class Holder:
                     uses[before] -= 1
                     piece = made[before] if uses[before] else made.pop(before)
                     pieces.append(copy.deepcopy(piece) if changes else dict(piece))
-                entry.step(block_of(entry.variant), *pieces, *aligned(entry.arguments))
+                entry.step(block_of(entry.variant, entry.change), *pieces, *aligned(entry.arguments))
             for position, piece in enumerate(pieces):
                 if uses.get((number, position), 0):
                     made[number, position] = piece

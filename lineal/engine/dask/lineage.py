@@ -5,17 +5,20 @@ scores that are computed from the present weights differ by rounding errors, tho
 worker. Therefore the client remembers, for every state that is kept on workers, where it started and the steps that
 changed it since. A worker that lost a piece repeats these steps on its block. If that memory grows too large, all
 workers rebuild the state from its parameters, whether they have lost it or not.
+
+Engines whose features are changed in different ways can share a state. A step is repeated on the features that it had.
 """
 
 from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from lineal.design import Design
 from lineal.engine.dask.parcels import nbytes
 
 #: Bytes of arguments of steps that are remembered per state.
@@ -41,15 +44,22 @@ class Origin:
     kept_bytes: int = 0
     kept_steps: int = 0
 
-    def __init__(self, rebuild: Any, arguments: tuple[Any, ...]) -> None:
+    def __init__(self, rebuild: Any, arguments: tuple[Any, ...], change: Change | None = None) -> None:
         self.version: int = new_version()
-        self.rebuild, self.arguments = rebuild, arguments
+        self.rebuild, self.arguments, self.change = rebuild, arguments, change
         self._is_frozen = False
 
     def freeze(self) -> None:
         """Copy the arguments: solvers may change arrays in place once a state no longer depends on them."""
         if not self._is_frozen:
             self.arguments, self._is_frozen = copy.deepcopy(self.arguments), True
+
+
+class Change(NamedTuple):
+    """A function that changes the features of all blocks, and its number."""
+
+    number: int
+    function: Callable[[Design], Design]
 
 
 class Variant:
@@ -61,23 +71,25 @@ class Variant:
 
 
 class Event(NamedTuple):
-    """A step that changed pieces, or added entries to some: its arguments, and the states before it."""
+    """A step that changed pieces, or added entries to some: its arguments, the states before it, and its features."""
 
     step: Any
     arguments: tuple[Any, ...]
     befores: tuple[Node, ...]
     changes: tuple[bool, ...]
     variant: Variant
+    change: Change | None
 
     @staticmethod
     def of(
-        step: Any, arguments: tuple[Any, ...], befores: Sequence[Node], changes: tuple[bool, ...], variant: Variant
-    ) -> Event:
+        step: Any, arguments: tuple[Any, ...], befores: Sequence[Node], changes: tuple[bool, ...], variant: Variant,
+        change: Change | None,
+    ) -> Event:  # fmt: skip
         """The event of a step that has just run; its arguments are copied."""
         for before in befores:
             if isinstance(before, Origin):
                 before.freeze()
-        return Event(step, copy.deepcopy(arguments), tuple(befores), changes, variant)
+        return Event(step, copy.deepcopy(arguments), tuple(befores), changes, variant, change)
 
 
 class After:
@@ -107,6 +119,7 @@ class Start(NamedTuple):
 
     rebuild: Any
     arguments: tuple[Any, ...]
+    change: Change | None
 
 
 class Again(NamedTuple):
@@ -117,6 +130,7 @@ class Again(NamedTuple):
     befores: tuple[Place, ...]
     changes: tuple[bool, ...]
     variant: int
+    change: Change | None
 
 
 class Script(NamedTuple):
@@ -166,11 +180,12 @@ class Writer:
             return
         self._numbers[id(source)] = len(self.entries)
         if isinstance(source, Origin):
-            self.entries.append(Start(source.rebuild, source.arguments))
+            self.entries.append(Start(source.rebuild, source.arguments, source.change))
             return
         self.variants[source.variant.number] = source.variant
         befores = tuple(map(self._place, source.befores))
-        self.entries.append(Again(source.step, source.arguments, befores, source.changes, source.variant.number))
+        variant, change = source.variant.number, source.change
+        self.entries.append(Again(source.step, source.arguments, befores, source.changes, variant, change))
 
     def _place(self, node: Node) -> Place:
         return self._numbers[id(_source(node))], 0 if isinstance(node, Origin) else node.position

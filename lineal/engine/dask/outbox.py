@@ -28,6 +28,7 @@ class Outbox:
         self.client, self.addresses = client, list(addresses)
         self.things: list[tuple[Any, str]] = []
         self.futures: list[Future] = []
+        self._arrived: set[int] = set()
 
     def to_one(self, thing: Any, address: str) -> Any:
         """A thing for one worker."""
@@ -47,11 +48,19 @@ class Outbox:
 
     async def send(self) -> tuple[Callable[..., Any], list[Future]]:
         """Send the large things; returns what tasks put in place of a thing, and the futures to keep."""
-        waiting = (
-            self.client.scatter([thing], workers=[address], direct=True, hash=False) for thing, address in self.things
-        )
-        self.futures = [future for (future,) in await asyncio.gather(*waiting)]
+        self.futures = list(await asyncio.gather(*map(self._send_one, range(len(self.things)))))
         return self.refs, self.futures
+
+    async def _send_one(self, number: int) -> Future:
+        thing, address = self.things[number]
+        (future,) = await self.client.scatter([thing], workers=[address], direct=True, hash=False)
+        self._arrived.add(number)
+        found: Future = future
+        return found
+
+    def late(self) -> list[str]:
+        """Addresses of things that have not arrived yet."""
+        return [address for number, (_, address) in enumerate(self.things) if number not in self._arrived]
 
     def refs(self, thing: Any, position: int = 0) -> Any:
         """What a task has in place of a thing; `position` is that of its worker."""

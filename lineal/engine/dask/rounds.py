@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import statistics
 import sys
 import threading
 import time
@@ -26,15 +25,17 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.task_spec import Task, TaskRef
 from distributed import Client, Future
 
+from lineal.engine import overdue
 from lineal.engine.dask.calls import Call, call, run_task
-from lineal.engine.dask.holder import Change, Placed, Recipe, Request
-from lineal.engine.dask.lineage import GIVEN_BY_PARTITIONS, Node, Script, Variant, Writer
+from lineal.engine.dask.holder import Placed, Recipe, Request
+from lineal.engine.dask.lineage import GIVEN_BY_PARTITIONS, Change, Node, Script, Variant, Writer
 from lineal.engine.dask.outbox import Outbox
 from lineal.engine.dask.parcels import nbytes
 from lineal.engine.dask.plan import planned
 from lineal.engine.dask.shares import Facts, Report, Result, get_ready, join_shares
+from lineal.engine.dask.waiting import Waiting, on_slow_worker
 from lineal.engine.source import Encode
-from lineal.errors import ClusterError
+from lineal.errors import ClusterError, Unanswered
 
 #: Number of times that a pass is tried.
 ATTEMPTS = 6
@@ -58,11 +59,8 @@ FAILED_CALLS = 3
 #: Seconds between two looks at which workers there are.
 LOOK_SECONDS = 2.0
 
-#: Seconds that a pass waits for a first worker.
+#: Seconds that a pass waits for a first worker, and for answers when the fit should have ended.
 PATIENCE = 60.0
-
-#: A worker that takes this many times as long as the others, and longer than so many seconds, is slow.
-SLOW, SLOW_SECONDS = 2.0, 0.5
 
 #: Number of passes that are looked at to find a slow worker.
 RECENT = 5
@@ -106,7 +104,7 @@ class Rounds:
     Attributes
     ----------
     told : function that is told what a pass waits for, or None.
-    patience : seconds that a pass waits for a first worker.
+    patience : seconds that a pass waits for a first worker, and for answers when the fit should have ended.
     warm_up : functions that every worker runs before it gets a share.
     """
 
@@ -133,6 +131,9 @@ class Rounds:
         self._getting_ready: dict[str, Future] = {}
         self._looked = -float("inf")
         self._waits_since: float | None = None
+        self._waiting: Waiting | None = None
+        self._longest = 0.0
+        self._overdue: Callable[[], float] = overdue.asked()
         self._finished: list[Future] = []
         self._lock = threading.RLock()
 
@@ -153,8 +154,12 @@ class Rounds:
         return max(-(-count // threads[str(owner)]) for owner, count in Counter(self._owners).items())
 
     def run(self, work: Pass) -> Result:
-        """Run a pass; an error of the step is raised as it is."""
+        """Run a pass; an error of the step is raised as it is.
+
+        A pass that is not answered though the fit should have ended is given up: `Unanswered`.
+        """
         with self._lock:
+            self._overdue = overdue.asked()
             try:
                 result: Result = self.client.sync(self._run, work)
             except StepFailed as failed:
@@ -232,8 +237,22 @@ class Rounds:
                 f"the cluster at {self._address} has had no workers for {waited:.0f} s: start some with "
                 f"`dask worker {self._address}`"
             )
-        if self.told is not None:
-            self.told(self.remark())
+        self._tell()
+
+    def _check_answers(self, waiting: Waiting) -> None:
+        """Tell that a pass waits for workers; give it up if it is not answered though the fit should have ended."""
+        since = self._overdue()
+        if since > self.patience and waiting.is_hopeless(self.patience):
+            raise Unanswered(
+                f"no answer from {waiting.named} for {waiting.seconds:.0f} s, although the fit should have ended "
+                f"{since:.0f} s ago"
+            )
+        self._tell()
+
+    def _tell(self) -> None:
+        remark = self.remark()
+        if self.told is not None and remark:
+            self.told(remark)
 
     async def _present(self) -> frozenset[str]:
         """Addresses of all workers."""
@@ -297,7 +316,8 @@ class Rounds:
                     by_task = [share for share in shares if share.number in keys]
                     final, submitted = await self._submit(tasks, by_task, keys)
                     futures += submitted
-                    results = [*known, await self._result(final)]
+                    late = _late(by_task, submitted[: len(tasks)], tuple(tasks))
+                    results = [*known, await self._result(final, late)]
                 error = next((result.error for result in results if result.error is not None), None)
                 if error is not None:
                     raise StepFailed from error
@@ -364,11 +384,20 @@ class Rounds:
             for share, script, recipe, cuts, _ in parcels
         ]
 
+        late = {what.share: address for address, what in calls}
+
+        async def answer(address: str, what: Call) -> Result:
+            result = await call(self.client, address, what)
+            del late[what.share]
+            return result
+
         def start() -> Any:
-            return asyncio.gather(*(call(self.client, address, what) for address, what in calls))
+            return asyncio.gather(*(answer(address, what) for address, what in calls))
 
         try:
-            results: list[Result] = await self._watched(start, is_repeated=False)
+            results: list[Result] = await self._watched(start, lambda: list(late.values()), is_repeated=False)
+        except ClusterError:
+            raise
         except Exception:
             self._failed_calls += 1
             raise
@@ -385,7 +414,9 @@ class Rounds:
             (outbox.to_one(parcel.recipe, parcel.share.address), outbox.to_one(parcel.cuts, parcel.share.address))
             for parcel in parcels
         ]
-        refs, sent = await self._watched(outbox.send, is_repeated=False) if outbox.things else (outbox.refs, [])
+        refs, sent = outbox.refs, []
+        if outbox.things:
+            refs, sent = await self._watched(outbox.send, outbox.late, is_repeated=False)
         tasks = {}
         for position, (parcel, (recipe, cuts)) in enumerate(zip(parcels, own, strict=True)):
             share = parcel.share
@@ -456,24 +487,25 @@ class Rounds:
             future.release()
         self._finished = []
 
-    async def _result(self, final: Future) -> Result:
+    async def _result(self, final: Future, late: Callable[[], list[str]]) -> Result:
         """The result of a task, for which workers may have to be waited for."""
-        result: Result = await self._watched(lambda: self.client.gather(final, direct=True), is_repeated=True)
+        result: Result = await self._watched(lambda: self.client.gather(final, direct=True), late, is_repeated=True)
         return result
 
-    async def _watched(self, start: Callable[[], Any], is_repeated: bool) -> Any:
-        """Await what `start` returns, and look at the workers meanwhile.
+    async def _watched(self, start: Callable[[], Any], late: Callable[[], list[str]], is_repeated: bool) -> Any:
+        """Await what `start` returns, and look at the workers meanwhile; `late` are those that have not answered.
 
         Dask tries for half a minute to connect to a worker that is gone. Here, the attempt ends when the scheduler
         knows of it: it is repeated, if that can help, or a `WorkerGone` is raised.
         """
         present = self._workers
         waiting = asyncio.ensure_future(start())
+        self._waiting = Waiting(late, self._longest)
         try:
             while True:
                 done, _ = await asyncio.wait({waiting}, timeout=0.5)
                 if done:
-                    self._waits_since = None
+                    self._waits_since, self._longest = None, max(self._longest, self._waiting.seconds)
                     return waiting.result()
                 now = await self._present()
                 if present - now:
@@ -486,8 +518,12 @@ class Rounds:
                     waiting = asyncio.ensure_future(start())
                 self._waits_since = None if now else self._waits_since or time.monotonic()
                 self._check_patience()
+                self._waiting.look()
+                if now:
+                    self._check_answers(self._waiting)
                 present = now
         finally:
+            self._waiting = None
             waiting.cancel()
 
     # --- what is learnt from a pass
@@ -515,21 +551,10 @@ class Rounds:
         self.recent.append(result.reports)
 
     def remark(self) -> str:
-        """What a progress line should say about the cluster: that there is no worker, or which one is slow."""
+        """What a progress line should say about the cluster: who is waited for, or which worker is slow."""
         if self._waits_since is not None:
             return f"waiting for workers at {self._address} ({time.monotonic() - self._waits_since:.0f} s)"
-        seconds: dict[str, list[float]] = {}
-        for reports in self.recent:
-            for report in reports:
-                seconds.setdefault(report.address, []).append(report.seconds)
-        means = {address: statistics.fmean(values) for address, values in seconds.items() if len(values) > 1}
-        if len(means) < 2:
-            return ""
-        slowest = max(means, key=lambda address: means[address])
-        others = statistics.median(mean for address, mean in means.items() if address != slowest)
-        if means[slowest] < SLOW_SECONDS or means[slowest] < SLOW * others:
-            return ""
-        return f"worker {slowest} takes {means[slowest] / max(others, 1e-9):.1f} times as long as the others"
+        return on_slow_worker(self.recent) if self._waiting is None else self._waiting.remark()
 
 
 class _Needs(NamedTuple):
@@ -548,6 +573,20 @@ class _Parcel(NamedTuple):
     recipe: Recipe | None
     cuts: tuple[tuple[np.ndarray, ...], ...]
     needs_rows: bool
+
+
+def _late(shares: Sequence[Share], futures: Sequence[Future], numbers: Sequence[int]) -> Callable[[], list[str]]:
+    """Function that returns the addresses of shares whose tasks are not done; all while their results are joined.
+
+    `futures` are those of the shares with these numbers; the others are done.
+    """
+    addresses = {share.number: share.address for share in shares}
+
+    def late() -> list[str]:
+        left = [addresses[n] for n, future in zip(numbers, futures, strict=True) if not future.done()]
+        return left or list(addresses.values())
+
+    return late
 
 
 def _kind(step: Any) -> str:

@@ -20,7 +20,7 @@ import numpy as np
 
 from lineal.data.dataset import Dataset
 from lineal.engine.source import Source
-from lineal.errors import DataError, OptionError
+from lineal.errors import DataError, OptionError, Unanswered
 from lineal.linear.fit import (
     Problem,
     blas_threads,
@@ -224,7 +224,12 @@ class _Run:
             began = time.perf_counter()
             self.alphas.append(alpha)
             self.scores.append(np.full(len(self.lanes) - 1, np.nan))
-            ending = self._one_alpha(position, alpha, len(tried))
+            try:
+                ending = self._one_alpha(position, alpha, len(tried))
+            except Unanswered:  # by workers, although the time is over
+                if not self.solutions:
+                    raise
+                ending = "max_time"
             self.seconds.append(time.perf_counter() - began)
             if ending is not None:
                 self.status = ending

@@ -77,7 +77,7 @@ def solve(objective: Objective, budget: Budget, start: Start, options: AdmmOptio
 
         def record(iteration: int) -> str | None:
             if not budget.callbacks:
-                return monitor.count(iteration, run.best.estimate)
+                return monitor.count(iteration, run.best.estimate, lambda: objective.split(run.outside()))
             theta = run.outside()
             return monitor.record(iteration, objective.value(theta), run.best.estimate, *objective.split(theta))
 

@@ -30,7 +30,7 @@ import numpy as np
 from lineal import losses
 from lineal.engine.base import Engine
 from lineal.engine.state import no_entries
-from lineal.errors import unknown_value
+from lineal.errors import Unanswered, unknown_value
 from lineal.features.contracts import ChoosesByProducts, NeedsResidual
 from lineal.features.elsewhere import chosen_rows, sampled_rows, stacked
 from lineal.problem.budget import Budget
@@ -63,6 +63,7 @@ class Stagewise:
     history: list[dict[str, float]] = field(default_factory=list)
     status: str = ""
     message: str = ""
+    is_answered: bool = True
 
 
 def solve(
@@ -114,31 +115,36 @@ def solve(
         def must_end() -> bool:
             return monitor.must_end(0) is not None
 
-        k = engine.n_columns
-        monitor.resume(progress)
-        status = record(np.zeros((0, k)), np.zeros(k), fit.loss_now())
-        while status is None:
+        def add_stage() -> str | None:
             features = fit.make(first_stage + len(result.stages), stage_size)
             if features.width == 0:
-                status = "exhausted"
-                break
+                return "exhausted"
             states, count = fit.states(), len(before) + len(result.stages) + 1
             if update == "softmax":
                 fitted = fit_labels(engine, states, features, fit.loss, alpha, inner_iter, must_end)
             else:
                 fitted = fit_residual(engine, states, features, update, alpha, count)
             if fitted is None or must_end():  # within the stage, which is not kept
-                status = monitor.must_end(0)
                 monitor.save()
-                break
+                return monitor.must_end(0)
             stage = Stage(features.number, stage_size, features.state, *fitted)
             loss = fit.add(features, stage, states)
             result.stages.append(stage)
-            status = record(stage.weights, stage.intercept, loss)
+            return record(stage.weights, stage.intercept, loss)
+
+        k, why = engine.n_columns, ""
+        monitor.resume(progress)
+        status = record(np.zeros((0, k)), np.zeros(k), fit.loss_now())
+        try:
+            while status is None:
+                status = add_stage()
+        except Unanswered as error:
+            status, why, result.is_answered = monitor.must_end(0) or "max_time", f": {error}", False
+            monitor.save()
     if held_out is not None and math.isfinite(progress.best):
         del result.stages[progress.at_best :]
     result.history, result.status = monitor.history, _ENDS[status or "max_iter"][0]
-    result.message = _ENDS[status or "max_iter"][1].format(stages=len(result.stages))
+    result.message = _ENDS[status or "max_iter"][1].format(stages=len(result.stages)) + why
     return result
 
 
