@@ -35,6 +35,9 @@ from lineal.solvers import shard_fit
 from lineal.solvers.options import AveragingOptions
 from lineal.solvers.shard_loop import ShardLoop
 
+#: Iterations of a short fit.
+LOCAL_ITER = 10
+
 
 def check(loss: Any, penalty: Any) -> None:
     """Accept every loss and every penalty for which some solver fits a shard."""
@@ -110,9 +113,10 @@ class _Run(ShardLoop):
     def mix(self, left: float | None) -> bool:
         """Fit all shards from the mean in the seconds left, and average; returns whether some fits were cut short."""
         options, objective = self.options, self.objective
-        most = options.local_iter or (self.budget.max_iter if options.rounds == 1 else 1)
+        is_short = options.rounds > 1 or options.local_iter is not None
+        most = options.local_iter or (LOCAL_ITER if is_short else self.budget.max_iter)
         kind = objective.loss, objective.fit_intercept, self.has_kinks
-        step, self.state = FitShard(*kind), self.shards.state(DualsAt(*kind), self.theta, is_exact=False)
+        step, self.state = FitShard(*kind, is_short), self.shards.state(DualsAt(*kind), self.theta, is_exact=False)
         limit = self.shards.time_per_shard(left)
         given = (self.theta, objective.regulariser, self.budget.tol, most, limit)
         states = (self.state.to(self.theta),)
@@ -167,11 +171,15 @@ class DualsAt:
 
 @dataclass(frozen=True)
 class FitShard:
-    """Step for `Engine.gather`: the share and the parameters of a shard, fitted from θ; keeps its dual points."""
+    """Step for `Engine.gather`: the share and the parameters of a shard, fitted from θ; keeps its dual points.
+
+    A short fit only improves θ.
+    """
 
     loss: Any
     fit_intercept: bool
     keeps_duals: bool
+    is_short: bool
 
     def __call__(
         self, block: Block, piece: Piece, theta: np.ndarray, regulariser: Regulariser, tol: float, most: int,
@@ -182,7 +190,7 @@ class FitShard:
             return _Shard(0.0, np.zeros_like(theta), False)
         objective = shard_fit.objective_of(block, self.loss, theta.shape[1], regulariser, self.fit_intercept)
         budget = Budget(tol, most, None if limit is None else limit(block))
-        found = shard_fit.fit(objective, theta.copy(), budget)
+        found = (shard_fit.improve if self.is_short else shard_fit.fit)(objective, theta.copy(), budget)
         fitted = np.vstack([found.weights, found.intercept[None, :]])[: len(theta)]
         if self.keeps_duals and found.dual_point is not None:
             piece["rows"] = np.asarray(found.dual_point)

@@ -274,8 +274,8 @@ def test_scores_of_files(rows, reference, folder):
 
 def test_scores_of_files_with_label_sets(tmp_path):
     rng = np.random.default_rng(0)
-    lines = [f"{','.join('012'[j] for j in range(3) if rng.random() < 0.5)} 1:{i} 2:{rng.random()}\n" for i in range(60)]
-    (tmp_path / "rows.svm").write_text("".join(lines))
+    sets = [",".join(label for label in "012" if rng.random() < 0.5) for _ in range(60)]
+    (tmp_path / "rows.svm").write_text("".join(f"{labels} 1:{i} 2:{i % 7}\n" for i, labels in enumerate(sets)))
     path = lineal.convert(tmp_path / "rows.svm", tmp_path / "rows.arrow")
     model = lineal.LinearClassifier("logistic").fit(path)
     Y = lineal.read(path).y.toarray()

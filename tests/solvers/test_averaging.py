@@ -81,6 +81,15 @@ def test_rounds_of_short_fits_get_closer():
     assert [row["iteration"] for row in history] == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_short_fits_improve_their_start(loss):
+    """Dual methods, which `auto` takes for these losses, return their start after few iterations."""
+    objective = problem(loss)
+    start = objective.value(objective.start())
+    for options in ({"rounds": 1, "local_iter": 2}, {"rounds": 2}):
+        assert averaging(objective, tol=1e-6, shards=3, **options).certificate.primal < 0.95 * start
+
+
 @pytest.mark.parametrize(
     ("loss", "penalty"), [("hinge", "l2"), pytest.param("crammer_singer", "l2", marks=pytest.mark.slow)]
 )
