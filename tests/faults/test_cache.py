@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from child_processes import parts_in
 
-from lineal.core.jit import KernelFiles
+from lineal.core.kernel_files import KernelFiles
 
 CODE = """
 import sys
