@@ -195,8 +195,9 @@ def _least_squares(layout: str, precision: str) -> None:
     for d in (NARROW, WIDE):
         X = _rows(layout, precision, d)
         for n_classes in (2, CLASSES):
-            for options in ({}, {"link": "softmax"}, {"calibration": "polynomial"}):
-                _use(lineal.LeastSquaresClassifier(**options, max_iter=3).fit(X, _labels(n_classes)), X)
+            for link, calibration in ((None, None), ("softmax", None), (None, "polynomial")):
+                model = lineal.LeastSquaresClassifier(link, calibration, max_iter=3)
+                _use(model.fit(X, _labels(n_classes)), X)
 
 
 def _stagewise() -> None:

@@ -335,7 +335,7 @@ def test_columns_of_zeros_are_constant_and_those_whose_squares_overflow_are_not(
 def test_kernels_are_compiled_for_read_only_arrays_only(kind):
     X = kind(np.arange(12.0).reshape(4, 3))
     parts = [X] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr]
-    frozen = X.copy()
+    frozen = X.copy(order="K") if isinstance(X, np.ndarray) else X.copy()
     for part in [frozen] if isinstance(X, np.ndarray) else [frozen.data, frozen.indices, frozen.indptr]:
         part.setflags(write=False)
     layouts = [wrap(X).layout, wrap(frozen).layout, pickle.loads(pickle.dumps(wrap(X))).layout]
