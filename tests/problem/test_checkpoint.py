@@ -169,7 +169,8 @@ def test_a_fit_that_was_killed_ends_with_the_same_bits(tmp_path, name, loss, pen
 
 #: Solver, loss, penalty, options: fits whose rows and row state are in other processes.
 ELSEWHERE = [
-    ("newton", "logistic", "l2", {}), ("newton", "softmax", "l2", {}), ("lbfgs", "softmax", "l2", {}),
+    ("newton", "logistic", "l2", {}), pytest.param("newton", "softmax", "l2", {}, marks=pytest.mark.slow),
+    ("lbfgs", "softmax", "l2", {}),
     ("fista", "logistic", "l1", {}), ("sparsa", "softmax", "l1", {}), ("admm", "hinge", "l2", {}),
     ("admm", "softmax", "l1/l2", {}), ("averaging", "hinge", "l2", {"rounds": 6}),
     ("averaging", "logistic", "l2", {"rounds": 6}), ("hybrid", "softmax", "l2", {"passes": 2}),

@@ -133,7 +133,7 @@ def test_label_sets_of_which_some_are_empty(is_kept, tmp_path, monkeypatch):
     assert found.certificate.primal == pytest.approx(wanted.certificate.primal, rel=2e-9)
 
 
-@pytest.mark.parametrize("loss", ["hinge", "softmax"])
+@pytest.mark.parametrize("loss", ["hinge", pytest.param("softmax", marks=pytest.mark.slow)])
 def test_empty_rows_and_factors_of_the_penalty(loss, tmp_path, monkeypatch):
     X, y = rows()
     X = X.toarray()
@@ -241,7 +241,7 @@ def test_inner_passes_save_iterations(tmp_path, monkeypatch):
 # --- dual variables
 
 
-@pytest.mark.parametrize("loss", ["squared_hinge", "crammer_singer"])
+@pytest.mark.parametrize("loss", ["squared_hinge", pytest.param("crammer_singer", marks=pytest.mark.slow)])
 def test_dual_variables_in_a_file_give_the_same_bits(loss, tmp_path, monkeypatch):
     X, y = rows()
     cut_into(monkeypatch, X, 7)
