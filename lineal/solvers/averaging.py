@@ -62,9 +62,9 @@ def solve(objective: Objective, budget: Budget, start: Start, options: Averaging
         status, done = record(iteration), iteration
         while done < options.rounds and status is None:
             is_cut = run.mix(None if budget.max_time is None else budget.max_time - monitor.seconds)
-            done += 1
-            if is_cut and monitor.has_checkpoint:  # the round is done again when the fit continues
-                status = monitor.must_end(-1) or "max_time"
+            ending, done = monitor.must_end(-1), done + 1
+            if monitor.has_checkpoint and (is_cut or ending):  # the round is done again when the fit continues
+                status = ending or "max_time"
             else:
                 status = record(done) or ("max_time" if is_cut else None)
         found = monitor.finish(
@@ -194,7 +194,7 @@ class FitShard:
         fitted = np.vstack([found.weights, found.intercept[None, :]])[: len(theta)]
         if self.keeps_duals and found.dual_point is not None:
             piece["rows"] = np.asarray(found.dual_point)
-        return _Shard(share, fitted.astype(theta.dtype, copy=False), shard_fit.is_cut(found))
+        return _Shard(share, fitted.astype(theta.dtype, copy=False), shard_fit.is_cut(found, budget.max_time))
 
 
 @dataclass(frozen=True)

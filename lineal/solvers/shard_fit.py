@@ -39,6 +39,7 @@ def _run(name: str, objective: Objective, start: np.ndarray | Solution, budget: 
     return solver.run(objective, replace(budget, n_jobs=objective.engine.threads), start, solver.own_options({}))
 
 
-def is_cut(found: Solution) -> bool:
-    """Whether the time of a fit ran out, or Ctrl-C ended it: with more time, it would have given another answer."""
-    return found.status in ("max_time", "interrupted")
+def is_cut(found: Solution, max_time: float | None) -> bool:
+    """Whether Ctrl-C or the end of its time may have changed a fit: with more time, it could have another answer."""
+    is_late = max_time is not None and found.history[-1]["seconds"] >= max_time
+    return is_late or found.status in ("max_time", "interrupted")

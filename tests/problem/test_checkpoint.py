@@ -219,7 +219,7 @@ def test_rows_in_files(tmp_path, monkeypatch, name, loss, options, depends):
         monkeypatch.setattr(memory, "own_memory", lambda: taken)
         objective = problem_in(paths, TrainOptions(loss=loss, alpha=1e-3), budget).objective
         n_loads.add(len(objective.engine.shards().loads))
-        return minimise(solvers.get(name), objective, tol=1e-9, max_iter=25, **options, **keywords)
+        return minimise(solvers.get(name), objective, tol=1e-9, max_iter=8, **options, **keywords)
 
     wanted = solve(checkpoint=Checkpoint(path), callbacks=[killing(-1)])
     if os.path.exists(path):

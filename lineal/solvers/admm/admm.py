@@ -89,9 +89,9 @@ def solve(objective: Objective, budget: Budget, start: Start, options: AdmmOptio
             began, left = monitor.seconds, None if budget.max_time is None else budget.max_time - monitor.seconds
             if seconds == math.inf or (left is not None and left < 2.0 * seconds):
                 monitor.save()  # what shards keep is lost if the iteration is cut short
-            is_cut = run.iterate(iteration, left)
-            if is_cut and monitor.has_checkpoint:  # it is done again when the fit continues
-                status = monitor.must_end(-1) or "max_time"
+            is_cut, ending = run.iterate(iteration, left), monitor.must_end(-1)
+            if monitor.has_checkpoint and (is_cut or ending):  # it is done again when the fit continues
+                status = ending or "max_time"
                 monitor.lose()
                 break
             iteration, seconds = iteration + 1, monitor.seconds - began

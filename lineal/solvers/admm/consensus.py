@@ -125,7 +125,7 @@ class Iterate(Shard):
         if piece["rows"].size and found.dual_point is not None:
             piece["rows"] = np.asarray(found.dual_point)
         apart, size, multipliers = (share * dot(part, part) for part in (away, theta, u))
-        value, cut = share * found.certificate.primal, int(shard_fit.is_cut(found))
+        value, cut = share * found.certificate.primal, int(shard_fit.is_cut(found, budget.max_time))
         return Totals(z.dtype.type(share) * piece["sum"], apart, size, multipliers, value, cut)
 
     def _fitted(self, block: Block, piece: Piece, rho: float, centre: np.ndarray, budget: Budget) -> Solution:
