@@ -241,13 +241,13 @@ class Rounds:
 
     def _check_answers(self, waiting: Waiting) -> None:
         """Tell that a pass waits for workers; give it up if it is not answered though the fit should have ended."""
+        self._tell()
         since = self._overdue()
         if since > self.patience and waiting.is_hopeless(self.patience):
             raise Unanswered(
                 f"no answer from {waiting.named} for {waiting.seconds:.0f} s, although the fit should have ended "
                 f"{since:.0f} s ago"
             )
-        self._tell()
 
     def _tell(self) -> None:
         remark = self.remark()
@@ -389,6 +389,8 @@ class Rounds:
         async def answer(address: str, what: Call) -> Result:
             result = await call(self.client, address, what)
             del late[what.share]
+            if self._waiting is not None:
+                self._waiting.look()
             return result
 
         def start() -> Any:
@@ -500,12 +502,13 @@ class Rounds:
         """
         present = self._workers
         waiting = asyncio.ensure_future(start())
-        self._waiting = Waiting(late, self._longest)
+        # A pass that Ctrl-C has ended here goes on there, beside the next one.
+        watch = self._waiting = Waiting(late, self._longest)
         try:
             while True:
                 done, _ = await asyncio.wait({waiting}, timeout=0.5)
                 if done:
-                    self._waits_since, self._longest = None, max(self._longest, self._waiting.seconds)
+                    self._waits_since, self._longest = None, max(self._longest, watch.seconds)
                     return waiting.result()
                 now = await self._present()
                 if present - now:
@@ -518,12 +521,12 @@ class Rounds:
                     waiting = asyncio.ensure_future(start())
                 self._waits_since = None if now else self._waits_since or time.monotonic()
                 self._check_patience()
-                self._waiting.look()
+                watch.look()
                 if now:
-                    self._check_answers(self._waiting)
+                    self._check_answers(watch)
                 present = now
         finally:
-            self._waiting = None
+            self._waiting = None if self._waiting is watch else self._waiting
             waiting.cancel()
 
     # --- what is learnt from a pass
