@@ -98,6 +98,12 @@ class StepFailed(Exception):
     """A step raised an error, which is the cause of this one."""
 
 
+def _retrieve(future: asyncio.Future[Any]) -> None:
+    """Look at the exception of a future that nobody waits for: otherwise asyncio logs it, and it keeps what it knows."""
+    if not future.cancelled():
+        future.exception()
+
+
 class Rounds:
     """Runs passes over the rows of some partitions.
 
@@ -518,6 +524,7 @@ class Rounds:
                     raise WorkerGone(f"workers {sorted((present | self._workers) - now)} are gone")
                 if present - now:
                     waiting.cancel()
+                    waiting.add_done_callback(_retrieve)
                     waiting = asyncio.ensure_future(start())
                 self._waits_since = None if now else self._waits_since or time.monotonic()
                 self._check_patience()
@@ -528,6 +535,7 @@ class Rounds:
         finally:
             self._waiting = None if self._waiting is watch else self._waiting
             waiting.cancel()
+            waiting.add_done_callback(_retrieve)
 
     # --- what is learnt from a pass
 
