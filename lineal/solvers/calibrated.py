@@ -84,6 +84,7 @@ def solve(
             W, b = run.weights[-1], run.intercepts[-1]
         else:
             W, b = np.zeros((d, k)), np.zeros(k)
+
         def iterate() -> str | None:
             W_all, b_all, V_all = run.iterations
             W, b = ridge.solve(*engine.sum(residual_products, states=(predictions,)))

@@ -316,7 +316,6 @@ def test_a_fault_on_a_worker_comes_back_at_once_as_it_is(client, tmp_path):
 
 
 def states(dask_worker):
-
     """States of the tasks of a worker."""
     return [task.state for task in dask_worker.state.tasks.values()]
 

@@ -25,7 +25,6 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.task_spec import Task, TaskRef
 from distributed import Client, Future
 
-from lineal.engine import overdue
 from lineal.engine.dask.calls import Call, call, run_task
 from lineal.engine.dask.holder import Placed, Recipe, Request
 from lineal.engine.dask.lineage import GIVEN_BY_PARTITIONS, Change, Node, Script, Variant, Writer
@@ -34,6 +33,7 @@ from lineal.engine.dask.parcels import nbytes
 from lineal.engine.dask.plan import planned
 from lineal.engine.dask.shares import Facts, Report, Result, get_ready, join_shares
 from lineal.engine.dask.waiting import Waiting, on_slow_worker
+from lineal.engine.overdue import asked, never
 from lineal.engine.source import Encode
 from lineal.errors import ClusterError, Unanswered
 
@@ -133,7 +133,7 @@ class Rounds:
         self._waits_since: float | None = None
         self._waiting: Waiting | None = None
         self._longest = 0.0
-        self._overdue: Callable[[], float] = overdue.asked()
+        self._overdue: Callable[[], float] = never
         self._finished: list[Future] = []
         self._lock = threading.RLock()
 
@@ -147,11 +147,13 @@ class Rounds:
         A pass that is not answered though the fit should have ended is given up: `Unanswered`.
         """
         with self._lock:
-            self._overdue = overdue.asked()
+            self._overdue = asked()
             try:
                 result: Result = self.client.sync(self._run, work)
             except StepFailed as failed:
                 raise failed.__cause__ or failed from None
+            finally:
+                self._overdue = never
             return result
 
     def warm_machines(self) -> None:
@@ -229,13 +231,13 @@ class Rounds:
 
     def _check_answers(self, waiting: Waiting) -> None:
         """Tell that a pass waits for workers; give it up if it is not answered though the fit should have ended."""
+        self._tell()
         since = self._overdue()
         if since > self.patience and waiting.is_hopeless(self.patience):
             raise Unanswered(
                 f"no answer from {waiting.named} for {waiting.seconds:.0f} s, although the fit should have ended "
                 f"{since:.0f} s ago"
             )
-        self._tell()
 
     def _tell(self) -> None:
         remark = self.remark()
@@ -372,10 +374,10 @@ class Rounds:
             for share, script, recipe, cuts, _ in parcels
         ]
 
-        late = {what.share: address for address, what in calls}
+        client, late = self.client, {what.share: address for address, what in calls}
 
-        async def answer(address: str, what: Call) -> Result:
-            result = await call(self.client, address, what)
+        async def answer(address: str, what: Call) -> Result:  # without self, which its traceback would keep
+            result = await call(client, address, what)
             del late[what.share]
             return result
 
@@ -488,12 +490,13 @@ class Rounds:
         """
         present = self._workers
         waiting = asyncio.ensure_future(start())
-        self._waiting = Waiting(late, self._longest)
+        # A pass that Ctrl-C has ended here goes on there, beside the next one.
+        watch = self._waiting = Waiting(late, self._longest)
         try:
             while True:
                 done, _ = await asyncio.wait({waiting}, timeout=0.5)
                 if done:
-                    self._waits_since, self._longest = None, max(self._longest, self._waiting.seconds)
+                    self._waits_since, self._longest = None, max(self._longest, watch.seconds)
                     return waiting.result()
                 now = await self._present()
                 if present - now:
@@ -506,12 +509,12 @@ class Rounds:
                     waiting = asyncio.ensure_future(start())
                 self._waits_since = None if now else self._waits_since or time.monotonic()
                 self._check_patience()
-                self._waiting.look()
+                watch.look()
                 if now:
-                    self._check_answers(self._waiting)
+                    self._check_answers(watch)
                 present = now
         finally:
-            self._waiting = None
+            self._waiting = None if self._waiting is watch else self._waiting
             waiting.cancel()
 
     # --- what is learnt from a pass
