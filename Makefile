@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
 
-.PHONY: demo test test-all lint docs bench clean
+.PHONY: demo test test-all lint docs bench wheel clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -35,6 +35,10 @@ docs: $(VENV)/.has-docs
 
 bench: $(VENV)/.has-bench
 	$(BIN)/python -m benchmarks
+
+# Distributions in dist/: with compiled kernels for this platform (which takes minutes), without them, and the sources.
+wheel: $(VENV)/.has-dev+report
+	$(BIN)/python wheels/build.py
 
 clean:
 	rm -rf $(VENV) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

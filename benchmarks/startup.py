@@ -1,17 +1,22 @@
-"""What a person waits for: imports, the first fit ever on a machine, the first fit of a process, one prediction.
+"""What a person waits for: the first fit on a machine, the first fit of a process, a command, one prediction.
 
-    python -m benchmarks.startup [--json PATH]
+    python -m benchmarks.startup [--wheel PYTHON] [--before DIR] [--json PATH] [--only TASK,…]
 
-Each line but the last is a whole process. "Cold" starts from an empty kernel cache.
+Each fit is a whole process. "Cold" starts from an empty kernel cache, "cached" from the one that the cold process has
+filled. `--wheel` names an interpreter in whose environment the wheel is installed, which has its kernels with it;
+`--before` a checkout of another version, for which everything is measured as well.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,44 +26,135 @@ from sklearn.datasets import load_digits
 from benchmarks.common import RESULTS, measure, print_table, write_json
 from lineal import LinearClassifier
 
-COLUMNS = ("what", "seconds")
-FIT = """
-from sklearn.datasets import load_digits
+ROOT = Path(__file__).resolve().parents[1]
+
+#: Rows for the tasks, and the line that a process ends with.
+ROWS = """
+import numpy as np
+from scipy import sparse
+rng = np.random.default_rng(0)
+CSR = sparse.random_array((2000, 5000), density=0.01, rng=rng, format="csr")
+X = rng.standard_normal((2000, 40))
+y, few = rng.integers(0, 20, 2000), rng.integers(0, 2, 2000)
+import sys, time, warnings
+warnings.simplefilter("ignore")
+start = time.perf_counter()
 import lineal
-X, y = load_digits(return_X_y=True)
-lineal.LinearClassifier(loss="softmax").fit(X / 16, y)
+"""
+END = """
+seconds = time.perf_counter() - start
+from lineal.core import jit
+print(len(jit.compiled), seconds)
 """
 
+#: The ten common tasks.
+TASKS = {
+    "squared hinge, 20 classes, CSR": "lineal.LinearClassifier().fit(CSR, y)",
+    "binary logistic, CSR": "lineal.LinearClassifier('logistic').fit(CSR, few)",
+    "softmax, dense": "lineal.LinearClassifier('softmax').fit(X, y)",
+    "dropin.LogisticRegression, dense": "lineal.dropin.LogisticRegression().fit(X, y)",
+    "dropin.LogisticRegression, CSR": "lineal.dropin.LogisticRegression().fit(CSR, y)",
+    "dropin.LinearSVC, CSR": "lineal.dropin.LinearSVC().fit(CSR, y)",
+    "l1/l2, CSR": "lineal.LinearClassifier(penalty='l1/l2', alpha=1e-3).fit(CSR, y)",
+    "LinearClassifierCV, CSR": "lineal.LinearClassifierCV().fit(CSR, y)",
+    "OnlineClassifier, CSR and VW text": (
+        "lineal.OnlineClassifier().fit(CSR, few); lineal.OnlineClassifier().fit(sys.argv[1])"
+    ),
+    "StagewiseClassifier, dense": "lineal.StagewiseClassifier(n_blocks=2).fit(X, y)",
+    "LeastSquaresClassifier, dense": "lineal.LeastSquaresClassifier().fit(X, y)",
+}
+COLUMNS = ("first fit", "kernels", "cold s", "cached s")
+REPEATS = 3
 
-def process(code: str, cache: str) -> float:
-    """Seconds of a Python process."""
-    environment = {**os.environ, "LINEAL_CACHE_DIR": cache}
-    return measure(lambda: subprocess.run([sys.executable, "-c", code], env=environment, check=True), 1)
+
+def process(code: str, cache: str, python: str, path: Path | None, argument: str) -> tuple[float, int, float]:
+    """Seconds of a process, number of kernels that it compiled, and seconds of importing lineal and fitting."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {"LINEAL_CACHE_DIR": cache} | ({} if path is None else {"PYTHONPATH": str(path)})
+    start = time.perf_counter()
+    done = subprocess.run(
+        [python, "-c", code, argument], env=environment, check=True, capture_output=True, text=True, cwd="/"
+    )
+    compiled, seconds = done.stdout.split()
+    return time.perf_counter() - start, int(compiled), float(seconds)
+
+
+def first_fits(name: str, python: str, path: Path | None, tasks: list[str], text: str) -> list[dict[str, Any]]:
+    """Cold and cached first fits of one installation."""
+    found = []
+    for task in tasks:
+        with tempfile.TemporaryDirectory() as cache:
+            code = ROWS + TASKS[task] + END
+            _, compiled, cold = process(code, cache, python, path, text)
+            cached = [process(code, cache, python, path, text)[2] for _ in range(REPEATS)]
+        found.append({"from": name, "task": task, "compiled": compiled, "cold": cold, "cached": min(cached)})
+        print(found[-1], flush=True)
+    return found
+
+
+def commands(folder: str) -> list[list[Any]]:
+    """Seconds of whole processes, once everything is cached."""
+    lineal = str(Path(sys.executable).with_name("lineal"))
+    svm, model = os.path.join(folder, "small.svm"), os.path.join(folder, "model")
+    rng = np.random.default_rng(0)
+    with open(svm, "w") as file:
+        for i in range(1000):
+            columns = np.unique(rng.integers(1, 500, 10))
+            file.write(f"{i % 2} " + " ".join(f"{j}:{rng.random():.3f}" for j in columns) + "\n")
+
+    def run(*command: str) -> float:
+        def once() -> None:
+            subprocess.run(command, check=True, capture_output=True)
+
+        once()
+        return statistics.median(measure(once, 1) for _ in range(5))
+
+    python = sys.executable
+    return [
+        ["python -c pass", run(python, "-c", "pass")],
+        ["import numpy, scipy.sparse", run(python, "-c", "import numpy, scipy.sparse")],
+        ["import sklearn.linear_model", run(python, "-c", "import sklearn.linear_model")],
+        ["import lineal", run(python, "-c", "import lineal")],
+        ["lineal --help", run(lineal, "--help")],
+        ["lineal train, 1000 lines of svmlight", run(lineal, "train", svm, "--model", model)],
+        ["lineal predict, the same", run(lineal, "predict", model, svm)],
+    ]
+
+
+def one_row() -> float:
+    """Seconds of predicting one row in a running process."""
+    X, y = load_digits(return_X_y=True)
+    model = LinearClassifier(loss="softmax").fit(X / 16, y).model_
+    row = np.ascontiguousarray(X[:1] / 16)
+    return measure(lambda: [model.predict(row) for _ in range(1000)]) / 1000
 
 
 def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", help="not used: the data ships with scikit-learn")
+    parser.add_argument("--data", help="not used: rows are generated")
+    parser.add_argument("--wheel", metavar="PYTHON", help="an interpreter that has the wheel")
+    parser.add_argument("--before", type=Path, metavar="DIR", help="a checkout of another version")
+    parser.add_argument("--only", type=lambda text: text.split(";"), default=list(TASKS), help="tasks, with ; between")
     parser.add_argument("--json", default=RESULTS / "startup.json")
     arguments = parser.parse_args()
-    table: list[list[Any]] = []
-    with tempfile.TemporaryDirectory() as cache:
-        table.append(["python -c pass", process("pass", cache)])
-        table.append(["import lineal", process("import lineal", cache)])
-        lineal = Path(sys.executable).with_name("lineal")
-        table.append(["lineal --help", measure(lambda: subprocess.run([lineal, "-h"], stdout=subprocess.DEVNULL), 3)])
-        table.append(["first fit on a machine (cold)", process(FIT, cache)])
-        table.append(["first fit of a process (cached)", min(process(FIT, cache) for _ in range(3))])
-        table.append(["scikit-learn import and data alone", process(FIT.split("lineal.L")[0], cache)])
-    X, y = load_digits(return_X_y=True)
-    model = LinearClassifier(loss="softmax").fit(X / 16, y).model_
-    row = np.ascontiguousarray(X[:1] / 16)
-    table.append(
-        ["predict one row (in a running process)", measure(lambda: [model.predict(row) for _ in range(1000)]) / 1000]
-    )
-    print_table("start-up", COLUMNS, table)
-    write_json(arguments.json, {"columns": COLUMNS, "rows": table})
+    installations = [("checkout", sys.executable, ROOT)]
+    if arguments.before is not None:
+        installations.insert(0, ("before", sys.executable, arguments.before.resolve()))
+    if arguments.wheel is not None:
+        installations.append(("wheel", arguments.wheel, None))
+    with tempfile.TemporaryDirectory() as folder:
+        text = os.path.join(folder, "rows.vw")
+        Path(text).write_text("".join(f"{1 - 2 * (i % 2)} |a w{i % 7} x:{i % 5} |b v{i % 11}\n" for i in range(2000)))
+        fits = [one for place in installations for one in first_fits(*place, arguments.only, text)]
+        table = commands(folder)
+    table.append(["predict one row, in a running process", one_row()])
+    for name, *_ in installations:
+        rows = [[one["task"], one["compiled"], one["cold"], one["cached"]] for one in fits if one["from"] == name]
+        print_table(f"first fit, {name}", COLUMNS, rows)
+    print_table("whole processes", ("what", "seconds"), table)
+    write_json(arguments.json, {"fits": fits, "columns": ("what", "seconds"), "rows": table})
+    print(json.dumps({"cores": os.cpu_count()}))
 
 
 if __name__ == "__main__":

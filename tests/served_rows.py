@@ -19,6 +19,7 @@ import numpy as np
 from lineal.engine.base import Block
 from lineal.engine.local import LocalEngine
 from lineal.engine.state import Changing, RowState, StateCache, commit, cut_rows
+from lineal.engine.time_limit import EqualShare
 from lineal.engine.tree import add_along_tree
 
 
@@ -189,6 +190,11 @@ class ServedRows:
     def shards(self, count=None, seed=0):
         assert count is None
         return self
+
+    partition = property(lambda self: np.array(self.sizes))
+
+    def time_per_shard(self, seconds):
+        return None if seconds is None else EqualShare(seconds / len(self.sizes))
 
     def warm_up(self, function):
         pickle.loads(pickle.dumps(function))()

@@ -37,7 +37,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "all rows": {},
     "mean": {"solver": "averaging", "solver_options": {"shards": SHARDS}},
     "vote": {"solver": "averaging", "solver_options": {"shards": SHARDS, "combine": "vote"}},
-    "4 rounds": {"solver": "averaging", "solver_options": {"shards": SHARDS, "rounds": 4, "local_iter": 2}},
+    "4 rounds": {"solver": "averaging", "solver_options": {"shards": SHARDS, "rounds": 4}},
 }
 
 

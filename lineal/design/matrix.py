@@ -20,6 +20,9 @@ from lineal.errors import DataError
 class Design:
     """A matrix X of n rows and d columns.
 
+    Its arrays are read-only views: Numba compiles other kernels for arrays that can be written to, and rows that are
+    mapped from a file cannot.
+
     Attributes
     ----------
     layout : the NamedTuple (`Dense`, `CSR` or `CSC`) that is passed to kernels.
@@ -36,9 +39,16 @@ class Design:
     is_sorted: bool = True
     copies: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layout", read_only(self.layout))
+
     def __getstate__(self) -> dict[str, Any]:
         """State for pickling, without the copies: the receiver can make them faster than they can be sent."""
         return {**self.__dict__, "copies": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()
 
     @property
     def is_dense(self) -> bool:
@@ -76,6 +86,21 @@ class Design:
         if (start, stop) == (0, self.shape[0]):
             return self
         raise DataError("a CSC matrix has no views of some of its rows: convert it with X.tocsr()")
+
+
+def read_only(layout: Any) -> Any:
+    """A layout, or another NamedTuple, with read-only views of its arrays."""
+    return layout._replace(**{name: _view(part) for name, part in layout._asdict().items() if _is_writable(part)})
+
+
+def _is_writable(part: Any) -> bool:
+    return isinstance(part, np.ndarray) and part.flags.writeable
+
+
+def _view(array: np.ndarray) -> np.ndarray:
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def wrap(X: Any) -> Design:

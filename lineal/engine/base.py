@@ -28,13 +28,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
 from lineal.design import Design
 from lineal.engine.state import RowState, States
 from lineal.engine.tree import Summands
+
+if TYPE_CHECKING:
+    from lineal.engine.time_limit import TimeLimit
 
 E = TypeVar("E", bound="Engine")
 
@@ -137,13 +140,14 @@ class Engine(Protocol):
         """
         ...
 
-    def shards(self, count: int | None = None, seed: int = 0) -> Engine:
+    def shards(self, count: int | None = None, seed: int = 0) -> Shards:
         """An engine with the same rows in shards: blocks that a step can solve a problem of their own on.
 
         Shards are worked on side by side where there are threads for it. Rows in this process and in files are dealt
         out at random; on a cluster, a shard is a partition. `count` is the number of shards. By default it is a small
         fixed number, as many as memory requires, or the number of partitions; another number than the last is refused.
-        The same count and seed give the same shards. Rows can be in another order, so that arrays cannot be cut.
+        The same count and seed give the same shards, in any process and for any number of threads. Rows can be in
+        another order, so that arrays cannot be cut.
         """
         ...
 
@@ -179,11 +183,24 @@ class Engine(Protocol):
         """Row state that `rebuild(block, *arguments)` computes when it is first needed (see `RowState`).
 
         With `is_exact=False`, what steps made of the state cannot be rebuilt but only approximated. An engine then
-        never gives up pieces that it has. State that would take more than `max_bytes` for all rows together is not kept
-        but rebuilt for every step.
+        never gives up pieces that it has; where there is no room for them, it raises an error. State that would take
+        more than `max_bytes` for all rows together is not kept but rebuilt for every step.
         """
         ...
 
     def cut(self, array: Any) -> RowState:
         """Row state of an array (n, …): each block gets its slice of the array as ``piece["rows"]``."""
+        ...
+
+
+class Shards(Engine, Protocol):
+    """An engine whose blocks are shards of the rows."""
+
+    @property
+    def partition(self) -> np.ndarray:
+        """Numbers that tell which rows are in which shard: those of other shards of the same rows differ."""
+        ...
+
+    def time_per_shard(self, seconds: float | None) -> TimeLimit | None:
+        """Limit of the time of a step on each shard, so that all shards take at most so many seconds from now on."""
         ...

@@ -6,6 +6,10 @@ another thread reads a block ahead. Nothing is mapped: the pages of the files ar
 file that another process changes ends in an error. Targets and row state stay in memory up to the budget, and go to a
 temporary file beyond it.
 
+The sizes of blocks and shards depend on the files, the number of score columns and the budget that was given. They do
+not depend on the number of threads or on what the process takes at the moment: other blocks would give sums with other
+bits, and the same fit in another process would not give the same model.
+
 Memory: three blocks of X, a few arrays of the scores of one block, 12 bytes per row for targets and weights where the
 budget allows, and row state up to the rest. One half of what blocks leave is for the parameters of the solver. The
 budget is for the whole process, without pages of files.
@@ -15,7 +19,6 @@ from __future__ import annotations
 
 import bisect
 import functools
-import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,6 +37,7 @@ from lineal.design.csr import CSR
 from lineal.design.dense import Dense
 from lineal.engine.base import Block
 from lineal.engine.converted import ConvertedFiles
+from lineal.engine.file_sizes import planned_bytes, too_small
 from lineal.engine.local import SCORE_BYTES, rows_per_block
 from lineal.engine.scratch import Scratch, ScratchCache
 from lineal.engine.source import Encode, Labelled, RawRows
@@ -51,8 +55,9 @@ T = TypeVar("T")
 #: Most bytes of X that are read at once.
 BLOCK_BYTES = 32 << 20
 
-#: Bytes of X in a block of a sum over all rows: few enough that what is read stays in the CPU cache until it is used.
-PASS_BYTES = 8 << 20
+#: A sum over all rows has smaller blocks: so many of them, at most and at least, have the room of three largest ones.
+#: Threads work on them side by side, and what is read stays in the CPU cache until it is used.
+MOST_AT_ONCE, LEAST_AT_ONCE = 12, 4
 
 #: A block has at least so many times the bytes of a gradient, because each block adds one to the sum.
 GRADIENTS_PER_BLOCK = 8
@@ -76,7 +81,8 @@ LABEL_BYTES = 12
 class FileSource(ConvertedFiles):
     """Converted files as a source of rows (see `lineal.engine.source.Source`).
 
-    `memory_budget` is the number of bytes that this process may use; None means half of what is available.
+    `memory_budget` is the number of bytes that this process may use; None means half of what is available. `left` is
+    how many of them a fit can use, and `planned` the number that sizes of blocks are made for (`file_sizes.py`).
     """
 
     is_finite = True  # it was checked when the files were written
@@ -84,6 +90,7 @@ class FileSource(ConvertedFiles):
     def __init__(self, paths: Sequence[str], memory_budget: int | None = None) -> None:
         super().__init__(paths)
         self.left = _left(memory_budget)
+        self.planned = planned_bytes(memory_budget, self.left)
 
     def survey(self, step: Callable[[RawRows], T]) -> list[tuple[str, T]]:
         """Results of a step on every block; checks row offsets and column indices, which kernels trust."""
@@ -101,48 +108,46 @@ class FileSource(ConvertedFiles):
             except DataError as error:
                 raise DataError(f"{path}: {error}") from None
 
-    def block_bytes(self, left: int | None = None) -> int:
-        """Number of bytes of X in a block, where so many bytes are left for the fit."""
-        left = self.left if left is None else left
+    def block_bytes(self, planned: int | None = None) -> int:
+        """Largest number of bytes of X in a block."""
+        planned = self.planned if planned is None else planned
         row = 0 if self.files[0].is_sparse else self.files[0].d * self.files[0].values.dtype.itemsize
-        return max(row, LEAST_BLOCK, min(BLOCK_BYTES, left // BLOCKS_PER_BUDGET))
+        return max(row, LEAST_BLOCK, min(BLOCK_BYTES, planned // BLOCKS_PER_BUDGET))
 
     def engine(self, encode: Encode, n_columns: int, threads: int) -> FileEngine:
         """The rows with their targets, for solvers."""
-        file, needed = self.files[0], self.block_memory(n_columns)
+        needed = self.block_memory(n_columns)
         if needed > self.left:
-            own = memory.own_memory() or 0
-            least = next(left for left in itertools.count(LEAST_BLOCK, LEAST_BLOCK) if self._is_enough(left, n_columns))
-            raise DataError(
-                f"memory_budget is too small: blocks of rows need {memory.size(least)}, and "
-                f"{memory.size(max(self.left, 0))} are left besides the {memory.size(own)} that this process takes "
-                f"without them; use at least {-(-(least + own) // 10**6)}MB"
+            parameters = 2 * LEAST_ARRAYS * 8 * self.files[0].d * n_columns
+            raise too_small(
+                "blocks of rows", lambda planned: self.block_memory(n_columns, planned) + parameters, self.left
             )
-        most = rows_per_block(file.d, file.values.dtype.itemsize, not file.is_sparse, n_columns)
-        rows = max(1, min(most, self.score_bytes(n_columns) // (8 * n_columns)))
-        # All threads together have the room of three blocks, and of the scores of one.
-        block_bytes = min(
-            3 * self.block_bytes() // threads, max(PASS_BYTES, GRADIENTS_PER_BLOCK * 8 * file.d * n_columns)
-        )
-        spans = tuple(self.spans(min(block_bytes, self.block_bytes()), max(1, rows // threads)))
+        load, spans, at_once = self._blocks(n_columns)
         room = (self.left - needed) // 2
         labels = LABEL_BYTES * self.n_rows if self.keeps_labels else 0
         cache = ScratchCache(Scratch(room - labels))
-        return FileEngine(self, encode, spans, n_columns, threads, cache, room, Load(self.block_bytes(), rows))
+        return FileEngine(self, encode, spans, n_columns, threads, cache, room, load, at_once)
 
-    def _is_enough(self, left: int, n_columns: int) -> bool:
-        """Whether blocks, and the least that a solver needs for parameters, fit into so many bytes."""
-        needed = self.block_memory(n_columns, left)
-        return needed + 2 * LEAST_ARRAYS * 8 * self.files[0].d * n_columns <= left
+    def _blocks(self, n_columns: int) -> tuple[Load, tuple[Span, ...], int]:
+        """The largest load, the blocks of sums, and how many of these have room for threads of their own at once."""
+        file, largest = self.files[0], self.block_bytes()
+        most = rows_per_block(file.d, file.values.dtype.itemsize, not file.is_sparse, n_columns)
+        rows = max(1, min(most, self.score_bytes(n_columns) // (8 * n_columns)))
+        size = max(3 * largest // MOST_AT_ONCE, GRADIENTS_PER_BLOCK * 8 * file.d * n_columns)
+        size = max(1, min(size, 3 * largest // LEAST_AT_ONCE))
+        spans = tuple(self.spans(size, max(1, rows // LEAST_AT_ONCE) if file.is_sparse else rows))
+        # All blocks at once have the room of three of the largest, and of the scores of one.
+        at_once = max(1, min(3 * largest // size, rows // max((span.n for span in spans), default=1)))
+        return Load(largest, rows), spans, at_once
 
-    def score_bytes(self, n_columns: int, left: int | None = None) -> int:
+    def score_bytes(self, n_columns: int, planned: int | None = None) -> int:
         """Largest number of bytes of an array of the scores of a block."""
-        left = self.left if left is None else left
-        return max(8 * n_columns, min(SCORE_BYTES, left // SCORES_PER_BUDGET))
+        planned = self.planned if planned is None else planned
+        return max(8 * n_columns, min(SCORE_BYTES, planned // SCORES_PER_BUDGET))
 
-    def block_memory(self, n_columns: int, left: int | None = None) -> int:
-        """Number of bytes for blocks of rows and their scores, of those that are left."""
-        return 3 * self.block_bytes(left) + SCORE_ARRAYS * self.score_bytes(n_columns, left)
+    def block_memory(self, n_columns: int, planned: int | None = None) -> int:
+        """Number of bytes for blocks of rows and their scores."""
+        return 3 * self.block_bytes(planned) + SCORE_ARRAYS * self.score_bytes(n_columns, planned)
 
     @property
     def keeps_labels(self) -> bool:
@@ -177,6 +182,7 @@ class FileEngine(Streamed):
     cache : row state.
     parameter_bytes : number of bytes that a solver may use for its parameters.
     load : how much `visit` reads at once.
+    at_once : number of blocks that there is room for at once, where threads have blocks of their own.
     weights : (n,) weights that replace those of the files, or None.
     change : function that changes the features of every block, or None.
     labels : targets and weights by block, where they are kept.
@@ -190,6 +196,7 @@ class FileEngine(Streamed):
     cache: ScratchCache
     parameter_bytes: int
     load: Load
+    at_once: int
     weights: np.ndarray | None = None
     change: Callable[[Design], Design] | None = None
     labels: dict[Span, Labelled] = field(default_factory=dict, repr=False)
@@ -309,24 +316,25 @@ class FileEngine(Streamed):
     ) -> None:
         """Run a step on all blocks; `take` is called with the number of a block and the result, in any order."""
         uses = [entry.use() for entry in states]
+        threads = min(self.threads, self.at_once)
         numbers = iter(range(len(self.spans)))  # its next() is atomic: every block is taken once
 
         def work() -> None:
             room = Room()
             for number in numbers:
-                if number + self.threads < len(self.spans):
-                    self.source.will_need(self.spans[number + self.threads])
+                if number + threads < len(self.spans):
+                    self.source.will_need(self.spans[number + threads])
                 block = self._block([self.spans[number]], room, threads=1)
                 block_uses = [use.for_rows(block.first, block.n) for use in uses]
                 take(number, self.cache.run(step, number, block, block_uses, arguments))
 
-        pool.run([work] * self.threads, self.threads)
+        pool.run([work] * threads, threads)
         commit(states)
 
     def _larger(self, at_least: int) -> tuple[Span, ...]:
         """Blocks of at least that many rows, as far as the budget allows and files are long enough."""
         bytes_per_row = self.source.nbytes / max(self.shape[0], 1)
-        rows = min(at_least, int(self.source.left / BLOCKS_PER_BUDGET / max(bytes_per_row, 1.0)))
+        rows = min(at_least, int(self.source.planned / BLOCKS_PER_BUDGET / max(bytes_per_row, 1.0)))
         if all(span.n >= rows for span in self.spans):
             return self.spans
         joined: list[Span] = []

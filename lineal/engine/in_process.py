@@ -79,9 +79,9 @@ class InProcess(abc.ABC):
     def state(self, rebuild: Any, *arguments: Any, max_bytes: float = math.inf, is_exact: bool = True) -> RowState:
         """Row state that `rebuild(block, *arguments)` computes, kept up to `max_bytes` for all rows together.
 
-        It is kept whether it could be rebuilt exactly or not.
+        If it is not exact, a lack of room for it is an error.
         """
-        return self.cache.drop_with(RowState(rebuild, arguments, max_bytes / max(self.shape[0], 1)))
+        return self.cache.drop_with(RowState(rebuild, arguments, max_bytes / max(self.shape[0], 1), is_exact))
 
     def cut(self, array: Any) -> RowState:
         """Row state of an array (n, …), without a copy."""

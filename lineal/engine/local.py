@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from lineal.design import Design
 from lineal.engine.base import Block
 from lineal.engine.in_process import InProcess
 from lineal.engine.state import Piece, RowState, StateCache
+
+if TYPE_CHECKING:
+    from lineal.engine.local_shards import LocalShards
 
 #: Largest number of bytes for the scores of a block.
 SCORE_BYTES = 64 << 20
@@ -71,19 +74,19 @@ class LocalEngine(InProcess):
         """Number of stored entries of X."""
         return self.X.stored
 
-    def with_threads(self, threads: int) -> LocalEngine:
+    def with_threads(self, threads: int) -> Self:
         """An engine with the same rows and this many threads per block."""
         return self if threads == self.threads else replace(self, threads=threads)
 
-    def with_weights(self, weights: np.ndarray) -> LocalEngine:
+    def with_weights(self, weights: np.ndarray) -> Self:
         """An engine with the same rows, not copied, and other weights, which add up to one."""
         return replace(self, weights=weights)
 
-    def with_features(self, change: Callable[[Design], Design]) -> LocalEngine:
+    def with_features(self, change: Callable[[Design], Design]) -> Self:
         """An engine with the same rows in other coordinates."""
         return replace(self, X=change(self.X))
 
-    def shards(self, count: int | None = None, seed: int = 0) -> LocalEngine:
+    def shards(self, count: int | None = None, seed: int = 0) -> LocalShards:
         """The same rows, dealt out at random to this many blocks, which are worked on side by side."""
         from lineal.engine.local_shards import local_shards
 

@@ -24,6 +24,7 @@ from lineal.design.orders import by_rows, take_rows
 from lineal.engine.base import Block
 from lineal.engine.local import LocalEngine
 from lineal.engine.state import States, commit
+from lineal.engine.time_limit import ShareOfRest, share_of_rest
 from lineal.engine.tree import Summands, add_along_tree
 from lineal.errors import OptionError
 
@@ -41,16 +42,29 @@ class LocalShards(LocalEngine):
     count: int = 1
 
     @functools.cached_property
+    def _cuts(self) -> list[int]:
+        cuts: list[int] = np.linspace(0, self.shape[0], self.count + 1).astype(int).tolist()
+        return cuts
+
+    @functools.cached_property
     def _blocks(self) -> list[Block]:
-        cuts = np.linspace(0, self.shape[0], self.count + 1).astype(int).tolist()
         threads = max(1, self.threads // self.count)
-        return [self.block_of(start, stop, threads) for start, stop in itertools.pairwise(cuts)]
+        return [self.block_of(start, stop, threads) for start, stop in itertools.pairwise(self._cuts)]
+
+    @property
+    def partition(self) -> np.ndarray:
+        """Numbers that tell which rows are in which shard: where each one begins, in the order of the seed."""
+        return np.array(self._cuts, np.int64)
+
+    def time_per_shard(self, seconds: float | None) -> ShareOfRest | None:
+        """Limit of the time of a step on each shard, so that all shards take at most so many seconds from now on."""
+        return share_of_rest(seconds, -(-self.count // max(1, self.threads)), self.shape[0])
 
     def blocks(self, at_least: int = 1) -> list[Block]:
         """The shards."""
         return self._blocks
 
-    def shards(self, count: int | None = None, seed: int = 0) -> LocalEngine:
+    def shards(self, count: int | None = None, seed: int = 0) -> LocalShards:
         """These shards."""
         return self
 
@@ -67,7 +81,7 @@ class LocalShards(LocalEngine):
         commit(states)
 
 
-def local_shards(engine: LocalEngine, count: int | None, seed: int) -> LocalEngine:
+def local_shards(engine: LocalEngine, count: int | None, seed: int) -> LocalShards:
     """The rows of a local engine in shards."""
     n = engine.shape[0]
     number = max(1, min(SHARDS, n)) if count is None else count

@@ -1,7 +1,7 @@
 """Arrays that stay in memory up to a number of bytes; further ones go to a temporary file.
 
-The file has no name: the operating system removes it however the process ends. A full disk is no error, because what
-is kept here is a cache: arrays that find no room are not kept, and are computed again when they are needed.
+The file has no name: the operating system removes it however the process ends. A full disk is no error for what can be
+computed again: arrays that find no room are not kept, and are made again when they are needed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lineal.engine.state import Piece, StateCache, Use
+from lineal.errors import DataError
 
 
 class Place(NamedTuple):
@@ -158,15 +159,28 @@ class ScratchCache(StateCache):
         return piece
 
     def put(self, number: int, use: Use, piece: Piece) -> None:
-        """Keep the piece of a block with the version that it has after this use."""
+        """Keep the piece of a block with the version that it has after this use.
+
+        Without room for it, a piece that `rebuild` only approximates is an error: losing it would change the result.
+        """
         place, version = (use.key, number), use.version + use.changes
         known = self.kept.get(place)
         if known is not None and known[0] == version and known[1].keys() == piece.keys():
             return  # the step only read it
         self._forget(place)
-        kept = self.scratch.put(piece)
+        kept = self.scratch.put(piece) if use.is_exact else self._secured(piece)
         if kept is not None:
             self.kept[place] = version, kept  # type: ignore[assignment]
+
+    def _secured(self, piece: Piece) -> Kept:
+        """Keep a piece that cannot be computed again."""
+        try:
+            return self.scratch.keep(piece)
+        except OSError as error:
+            raise DataError(
+                f"no room for what shards keep between iterations in {tempfile.gettempdir()} ({error.strerror}), and "
+                "it cannot be computed again: free some space, set TMPDIR to another folder, or raise memory_budget"
+            ) from error
 
     def drop(self, key: str) -> None:
         """Delete all pieces of a state."""

@@ -31,12 +31,16 @@ _numbers = itertools.count()
 class RowState:
     """Handle of a row state: how to rebuild it, the parameters it was computed from, and its version.
 
-    A piece is kept if it takes at most `bytes_per_row`.
+    A piece is kept if it takes at most `bytes_per_row`. `is_exact` says whether `rebuild` gives the pieces that steps
+    have made, or only approximates them, so that they must not be lost.
     """
 
-    def __init__(self, rebuild: Any, arguments: tuple[Any, ...], bytes_per_row: float = math.inf) -> None:
+    def __init__(
+        self, rebuild: Any, arguments: tuple[Any, ...], bytes_per_row: float = math.inf, is_exact: bool = True
+    ) -> None:  # fmt: skip
         self.key = f"{os.getpid()}-{next(_numbers)}"
         self.rebuild, self.arguments, self.bytes_per_row = rebuild, arguments, bytes_per_row
+        self.is_exact = is_exact
         self.version = 0
 
     def to(self, *arguments: Any) -> Changing:
@@ -45,7 +49,7 @@ class RowState:
 
     def use(self) -> Use:
         """What an engine sends to the process that holds the rows, to find or rebuild the pieces."""
-        return Use(self.key, self.version, self.rebuild, self.arguments, self.bytes_per_row)
+        return Use(self.key, self.version, self.rebuild, self.arguments, self.bytes_per_row, is_exact=self.is_exact)
 
 
 class Changing(NamedTuple):
@@ -95,6 +99,7 @@ class Use(NamedTuple):
     arguments: tuple[Any, ...]
     bytes_per_row: float
     changes: bool = False
+    is_exact: bool = True
 
     def for_rows(self, first: int, n: int) -> Use:
         """Use by one block, which gets only its own rows of an array that is cut by blocks."""

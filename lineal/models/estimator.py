@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from lineal.core.inputs import Checked, is_lazy
 from lineal.data.source import is_path
 from lineal.errors import DataError
+from lineal.models.evaluation import accuracy_on
 from lineal.models.lazy import lazily, lazy_accuracy, lazy_labels
 from lineal.problem.validation import ScoresChecked, validated, validated_weights
 
@@ -79,12 +80,14 @@ class ModelClassifier(ScoresChecked, ClassifierMixin, BaseEstimator):
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Accuracy; for label sets, the share of rows whose labels are all right. Lazy for Dask collections.
 
-        y is left out only for a bag or a list of delayed pairs (X, y).
+        y is left out for a bag or a list of delayed pairs (X, y), and for files, which have the labels.
         """
         if is_lazy(X):
             return lazy_accuracy(self.predict(X), lazy_labels(X) if y is None else y, sample_weight)
         if is_path(X):
-            raise DataError("X names files: score needs arrays; read them with lineal.read, or use `lineal evaluate`")
+            if y is not None or sample_weight is not None:
+                raise DataError("X names files, which have the labels: leave out y and sample_weight")
+            return accuracy_on(self._fitted(), X)
         return super().score(X, y, sample_weight)
 
     @available_if(_has_probabilities)

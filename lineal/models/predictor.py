@@ -136,11 +136,11 @@ class Predictor(TrainingRecord, abc.ABC):
 
     # --- over any kind of rows
 
-    def read_blocks(self, path: Any, **reading: Any) -> Iterator[Any]:
-        """The rows of a file for this model, without labels, as `Dataset` blocks."""
+    def read_blocks(self, path: Any, labels: bool = False, **reading: Any) -> Iterator[Any]:
+        """The rows of a file for this model, without their labels unless they are wanted, as `Dataset` blocks."""
         from lineal.data.read import read_blocks
 
-        return read_blocks(path, schema=self.schema or Schema("array", self.n_features), labels=False, **reading)
+        return read_blocks(path, schema=self.schema or Schema("array", self.n_features), labels=labels, **reading)
 
     def read_labelled(self, path: Any, **reading: Any) -> Dataset:
         """All rows of a file for this model, with their labels."""

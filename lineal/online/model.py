@@ -92,11 +92,11 @@ class OnlineModel(Predictor):
         given = self.learner.options.interactions
         return [] if given is None else interactions.names_of(interactions.parse(given))
 
-    def read_blocks(self, path: Any, **reading: Any) -> Iterator[Dataset]:
+    def read_blocks(self, path: Any, labels: bool = False, **reading: Any) -> Iterator[Dataset]:
         """The rows of a file, with the namespaces of their entries where interactions need them."""
         if not self.namespaces:
-            return super().read_blocks(path, **reading)
-        return self._stream(path, labels=False, **reading)
+            return super().read_blocks(path, labels, **reading)
+        return self._stream(path, labels=labels, **reading)
 
     def read_labelled(self, path: Any, **reading: Any) -> Dataset:
         """All rows of a file with their labels, and the namespaces of their entries where those matter."""

@@ -48,8 +48,8 @@ def learn_together(place: Place, options: OnlineOptions, kind: str, *, classes: 
     """Let all learners learn in as many passes as the options say, or until the examples held out tell to stop.
 
     After an interrupt by the user, or if the time is over, the result is the best whole pass; in the first pass it is
-    the average so far, if there is one. So it is if a learner does not answer although the time is over, but an error
-    in the first pass.
+    the average so far, if there is one. A learner that does not answer when the time is over ends learning likewise;
+    in the first pass, that is an error.
     """
     options = options.checked()
     passes = _Passes(place, options, kind, classes, width)

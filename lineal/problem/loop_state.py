@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,16 @@ from lineal.problem.solution import Certificate
 
 #: JSON values of a file, and its arrays by name.
 Encoded = tuple[Any, dict[str, np.ndarray]]
+
+
+class Later(NamedTuple):
+    """Part of a state that costs a pass over the rows or a copy of them: it is made when a checkpoint is written.
+
+    A loop that has such a part ends with a status that `Monitor.record` or `count` has just returned. If it ends
+    otherwise, after it has changed what the part is made of, it declares that state lost first (`Monitor.lose`).
+    """
+
+    make: Callable[[], Any]
 
 
 class LoopState:
@@ -82,6 +93,8 @@ def _encoded(value: Any, arrays: dict[int, tuple[str, np.ndarray]]) -> Any:
         return value
     if type(value) is float:
         return value if math.isfinite(value) else {"float": repr(value)}
+    if isinstance(value, Later):
+        return _encoded(value.make(), arrays)
     if isinstance(value, np.ndarray):
         name, _ = arrays.setdefault(id(value), (f"a{len(arrays)}", value))
         return {"array": name}

@@ -184,8 +184,15 @@ class Monitor:
             self._write()
 
     def save(self) -> None:
-        """Write a checkpoint with the state at the last call of `record`, for a fit that ends before its end."""
+        """Write a checkpoint with the state at the last call of `record`, before that state may get lost."""
         self._write()
+
+    def lose(self) -> None:
+        """Declare that the state at the last call of `record` is gone: the loop has changed it, and cannot go back.
+
+        The checkpoint that was written last stays as it is.
+        """
+        self._latest = None
 
     def _write(self) -> None:
         """Write the last state of the loop, unless that is done."""

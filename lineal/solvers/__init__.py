@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lineal.system.solver_options import SolverOptions
 
 #: Files of this folder that are not solvers: algorithms that minimise no `Objective`, and the options of all solvers.
-NOT_SOLVERS = ("calibrated", "stagewise", "options", "shard_fit")
+NOT_SOLVERS = ("calibrated", "stagewise", "options", "shard_fit", "shard_loop")
 
 
 def names() -> list[str]:

@@ -172,7 +172,7 @@ class AveragingOptions(SolverOptions):
     shards: int | None = option(None, SHARDS_HELP)
     rounds: int = option(1, "number of times that models are fitted and averaged; all but the first start at the mean")
     local_iter: int | None = option(
-        None, "largest number of iterations of the fit of a shard per round; None: to tol with one round, else 1"
+        None, "largest number of iterations of the fit of a shard per round; None: to tol with one round, else 10"
     )
     combine: str = choice("mean", ("mean", "vote"), "mean of the models, or vote: every model predicts, and most win")
 

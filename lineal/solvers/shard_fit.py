@@ -25,5 +25,21 @@ def objective_of(block: Block, loss: Any, k: int, regulariser: Regulariser, fit_
 
 def fit(objective: Objective, start: np.ndarray | Solution, budget: Budget) -> Solution:
     """Solution of the objective of a shard by the solver that is probably the fastest for it."""
-    solver = solvers.pick("auto", objective, budget.tol)
+    return _run("auto", objective, start, budget)
+
+
+def improve(objective: Objective, start: np.ndarray | Solution, budget: Budget) -> Solution:
+    """What a few iterations make of the start. Dual methods begin elsewhere, and are above it for many iterations."""
+    smooth = "lbfgs" if objective.regulariser.penalty.is_smooth else "fista"
+    return _run(smooth if objective.loss.is_smooth else "fobos", objective, start, budget)
+
+
+def _run(name: str, objective: Objective, start: np.ndarray | Solution, budget: Budget) -> Solution:
+    solver = solvers.pick(name, objective, budget.tol)
     return solver.run(objective, replace(budget, n_jobs=objective.engine.threads), start, solver.own_options({}))
+
+
+def is_cut(found: Solution, max_time: float | None) -> bool:
+    """Whether Ctrl-C or the end of its time may have changed a fit: with more time, it could have another answer."""
+    is_late = max_time is not None and found.history[-1]["seconds"] >= max_time
+    return is_late or found.status in ("max_time", "interrupted")

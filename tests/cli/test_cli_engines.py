@@ -75,7 +75,11 @@ def test_a_search_on_files(folder, tmp_path):
         (("--workers", "2", "--tls-cert", "x.pem"), "--tls-cert is for --scheduler"),
         (("--tls-key", "x.pem"), "--tls-key is for --scheduler tls://HOST:PORT"),
         (("--scheduler", "10.0.0.1"), "has no port number: give its whole address, such as tcp://10.0.0.1:8786"),
-        (("--scheduler", "tcp://127.0.0.1:9"), "cannot reach a Dask scheduler at tcp://127.0.0.1:9"),
+        pytest.param(
+            ("--scheduler", "tcp://127.0.0.1:9"),
+            "cannot reach a Dask scheduler at tcp://127.0.0.1:9",
+            marks=pytest.mark.slow,  # it waits for ten seconds
+        ),
         (("--engine", "fil"), "did you mean 'file'"),
         (("--engine", "file", "--memory-budget", "1MB"), "memory_budget is too small"),
         (("--engine", "file", "--memory-budget", "lots"), "is not a number of bytes"),

@@ -280,7 +280,8 @@ class Deleted:
 with orderly_end():
     try:
         Deleted()
-        time.sleep(60)
+        for _ in range(600):  # a single long sleep would end before the interrupt is noticed
+            time.sleep(0.1)
         print("lost")
     except KeyboardInterrupt:
         print("interrupted")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from lineal.core.jit import NOT_KERNELS, PACKAGE
+from lineal.core.kernel_files import NOT_KERNELS, PACKAGE
 
 ROOT = Path(__file__).resolve().parents[2]
 
 FIT = """
 import numpy as np, lineal, sys
-from lineal.core import jit
+from lineal.core import jit, kernel_files
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 5)); y = rng.integers(0, 3, 40)
 from scipy import sparse
@@ -25,7 +26,7 @@ for kind in (np.ascontiguousarray, np.asfortranarray, sparse.csr_array, sparse.c
     for loss in sys.argv[2].split(","):
         for dtype in (np.float64, np.float32)[: int(sys.argv[3])]:
             lineal.LinearClassifier(loss=loss, max_iter=3, tol=1e9).fit(kind(X.astype(dtype)), y)
-print("compiled", len(jit.compiled), "in", jit.cache_folder())
+print("compiled", len(jit.compiled), "in", kernel_files.cache_folder())
 """
 
 
@@ -43,7 +44,7 @@ def compiled(output: str) -> int:
 
 
 def test_a_second_process_compiles_nothing(tmp_path):
-    arguments = ("4", "squared_hinge,softmax", "1")
+    arguments = ("2", "squared_hinge", "1")
     first = run(FIT, *arguments, LINEAL_CACHE_DIR=str(tmp_path))
     second = run(FIT, *arguments, LINEAL_CACHE_DIR=str(tmp_path))
     assert compiled(first) > 10
@@ -85,7 +86,7 @@ print("compiled", len(jit.compiled))
 def test_an_unwritable_cache_only_costs_time(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("a file where the folder should be")
-    code = "from lineal.core import jit, maths; print(maths.sigmoid(0.0), jit.cache_folder())"
+    code = "from lineal.core import kernel_files, maths; print(maths.sigmoid(0.0), kernel_files.cache_folder())"
     assert run(code, LINEAL_CACHE_DIR=str(blocked)).split() == ["0.5", "None"]
 
 
@@ -117,7 +118,7 @@ def test_the_first_compilation_is_announced_on_a_terminal_only(tmp_path):
         os.close(reader)
         return shown
 
-    assert "compiling sigmoid …, once" in on_a_terminal()
+    assert re.search(r"compiling kernel \d+, sigmoid …, once", on_a_terminal())
     assert on_a_terminal() == "end"  # compiled already
     shutil.rmtree(tmp_path)
     quiet = subprocess.run([sys.executable, "-c", code], capture_output=True, env=env, cwd=ROOT, check=True)
@@ -125,17 +126,17 @@ def test_the_first_compilation_is_announced_on_a_terminal_only(tmp_path):
 
 
 def test_bounds_checked_kernels_have_a_cache_of_their_own():
-    code = "from lineal.core import jit; print(jit.source_hash())"
+    code = "from lineal.core import kernel_files; print(kernel_files.source_hash())"
     assert run(code) != run(code, NUMBA_BOUNDSCHECK="1")
 
 
 @pytest.mark.parametrize("module", ["numba", "llvmlite"])
 def test_another_version_of_the_compiler_starts_another_cache(module, monkeypatch):
-    from lineal.core import jit
+    from lineal.core import kernel_files
 
-    before = jit.source_hash()
-    monkeypatch.setattr(getattr(jit, module), "__version__", "0.0.1")
-    assert jit.source_hash() != before
+    before = kernel_files.source_hash()
+    monkeypatch.setattr(getattr(kernel_files, module), "__version__", "0.0.1")
+    assert kernel_files.source_hash() != before
 
 
 @pytest.mark.parametrize("version", ["0.69.0", "0.69.0rc1", "1.0.2"])
@@ -195,7 +196,7 @@ def test_the_core_suite_passes_in_plain_python():
 
 
 def test_two_processes_that_compile_at_once_never_share_a_file(tmp_path):
-    from lineal.core.jit import KernelFiles
+    from lineal.core.kernel_files import KernelFiles
 
     first, second = KernelFiles("base", [tmp_path], tmp_path), KernelFiles("base", [tmp_path], tmp_path)
     first.save("one", "code of one")

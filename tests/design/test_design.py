@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from conftest import random_problem
+from numba import typeof
 from scipy import sparse
 
 from lineal.core.jit import kernel
@@ -328,3 +329,18 @@ def test_constant_columns_are_told_from_those_that_vary(mean, dtype, from_moment
 def test_columns_of_zeros_are_constant_and_those_whose_squares_overflow_are_not():
     variances, means = np.array([0.0, np.inf, np.nan, 1.0]), np.array([0.0, 1e200, 1.0, 1e300])
     assert is_constant(variances, means).tolist() == [True, False, False, True]
+
+
+@pytest.mark.parametrize("kind", [np.asarray, np.asfortranarray, sparse.csr_array, sparse.csc_array])
+def test_kernels_are_compiled_for_read_only_arrays_only(kind):
+    X = kind(np.arange(12.0).reshape(4, 3))
+    parts = [X] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr]
+    frozen = X.copy(order="K") if isinstance(X, np.ndarray) else X.copy()
+    for part in [frozen] if isinstance(X, np.ndarray) else [frozen.data, frozen.indices, frozen.indptr]:
+        part.setflags(write=False)
+    layouts = [wrap(X).layout, wrap(frozen).layout, pickle.loads(pickle.dumps(wrap(X))).layout]
+    assert len({typeof(layout) for layout in layouts}) == 1
+    arrays = [part for part in layouts[0] if isinstance(part, np.ndarray)]
+    assert not any(array.flags.writeable for array in arrays)
+    assert all(np.shares_memory(array, part) for array, part in zip(arrays, parts, strict=True))
+    assert all(part.flags.writeable for part in parts)

@@ -13,6 +13,7 @@ from lineal.design import wrap
 from lineal.design.matrix import unwrapped
 from lineal.design.ones import with_constant
 from lineal.design.orders import take_rows
+from lineal.engine.file_shards import RUNS_PER_SHARD
 from lineal.engine.state import RowState
 from lineal.errors import OptionError
 from lineal.linear.options import TrainOptions
@@ -99,12 +100,25 @@ def test_file_shards_deal_out_all_rows_once(tmp_path, monkeypatch, parts):
     for count in (None, 1, 4, 50):
         shards = engine.shards(count, seed=1)
         found = [facts(block) for block in shards.blocks()]
-        assert len(found) >= (count or 1)
+        assert len(found) == (count or 1)
         assert sorted(one for shard in found for one in shard) == wanted
         assert found == [facts(block) for block in engine.shards(count, seed=1).blocks()]
         assert [block.first for block in shards.blocks()] == np.cumsum([0, *map(len, found)])[:-1].tolist()
     with pytest.raises(OptionError, match=r"shards=51.*50 rows"):
         engine.shards(51)
+
+
+@pytest.mark.parametrize("count", [2, 7])
+def test_file_shards_are_mixed_however_many_are_asked_for(tmp_path, count):
+    """Each shard of a file that is sorted by label has runs from all over the file, and so all labels."""
+    X, y = telling_rows(0, n=400)
+    order = np.argsort(y, kind="stable")
+    paths = write_files(tmp_path, X[order], y[order])
+    shards = problem_in(paths, TrainOptions(loss="softmax")).objective.engine.shards(count, seed=1)
+    assert len(shards.loads) == count
+    assert min(len(load) for load in shards.loads) >= RUNS_PER_SHARD
+    for block in shards.blocks():
+        assert set(block.targets.columns.tolist()) == {0, 1, 2}
 
 
 def test_file_shards_need_memory(tmp_path, monkeypatch):
@@ -123,10 +137,45 @@ def _size(block):
     return block.n
 
 
+def test_shards_of_which_some_wait_for_others_share_the_time(tmp_path, monkeypatch):
+    monkeypatch.setattr("lineal.engine.time_limit.time", Clock)
+    Clock.now = 0.0
+    for threads, wanted in (
+        (1, [25, 100 / 3, 50, 100]),
+        (2, [50, 100 / 1.5, 100, 100]),
+        (4, [100] * 4),
+        (8, [100] * 4),
+    ):
+        shards = local(n=40, threads=threads).shards(4)
+        limit = shards.time_per_shard(100.0)
+        assert [limit(block) for block in shards.blocks()] == pytest.approx(wanted)
+    assert local().shards(4).time_per_shard(None) is None
+    X, y = telling_rows(0, n=40)
+    shards = problem_in(write_files(tmp_path, X, y), TrainOptions(n_jobs=2)).objective.engine.shards(4)
+    limit = shards.time_per_shard(100.0)
+    for block in shards.blocks():  # one after the other, with all threads; each takes what it may
+        assert limit(block) == pytest.approx(25.0, rel=0.1)
+        Clock.now += limit(block)
+    assert limit(block) == 1e-3
+
+
+class Clock:
+    """A clock that tests move."""
+
+    now = 0.0
+
+    @classmethod
+    def monotonic(cls):
+        return cls.now
+
+
 def test_shards_on_a_cluster_are_partitions(client):
     engine = on_cluster(client, local(), (20, 0, 10))
     assert engine.shards().gather(_size) == [20, 0, 10]
     assert engine.shards(3).gather(_size) == [20, 0, 10]
+    turns = max(-(-3 // sum(client.nthreads().values())), 1)
+    assert engine.shards().time_per_shard(60.0).seconds <= 60.0 / turns
+    assert engine.shards().time_per_shard(None) is None
     with pytest.raises(OptionError, match=r"shards=2.*partitions, of which there are 3"):
         engine.shards(2)
     state = engine.shards().state(_nothing)

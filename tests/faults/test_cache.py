@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from child_processes import parts_in
 
-from lineal.core.jit import KernelFiles
+from lineal.core.kernel_files import KernelFiles, name_of
 
 CODE = """
 import sys
-from lineal.core import jit
+from lineal.core import jit, kernel_files
 {before}
 from lineal.core import maths
 assert maths.sigmoid(0.0) == 0.5
@@ -74,7 +74,7 @@ def test_damaged_files_are_missing_files(tmp_path, tally, factor):
         for key, value in values.items():
             files.save(key, value)
         name = list(DAMAGE)[attempt % len(DAMAGE)]
-        victim = tmp_path / files._name("key 1")
+        victim = tmp_path / name_of(files.base, "key 1")
         same = victim.read_bytes()
         DAMAGE[name](victim, draw)
         found = files.load("key 1")
@@ -121,7 +121,10 @@ def test_a_warm_cache_in_a_read_only_place(tmp_path):
     assert compiled(start(warm)) > 0
     before = sorted(warm.rglob("*"))
     # Root may write everywhere, so that permissions would not do.
-    read_only = f"can, jit._is_writable = jit._is_writable, lambda one: {str(warm)!r} not in str(one) and can(one)"
+    read_only = (
+        "can = kernel_files._is_writable; "
+        f"kernel_files._is_writable = lambda one: {str(warm)!r} not in str(one) and can(one)"
+    )
     assert compiled(start(warm, read_only)) == 0
     new = "maths.log1p_exp(0.0)"
     assert compiled(start(f"{warm}{os.pathsep}{own}", read_only, new)) > 0

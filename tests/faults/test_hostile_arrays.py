@@ -12,7 +12,7 @@ from faults.children import run_attempts
 from faults.hostile_arrays import estimators
 
 #: One of so many attempts is made in `make test`; `make test-all` makes all of them.
-SHARE = 15
+SHARE = 25
 
 #: Estimators are tried in so many processes.
 PROCESSES = 4

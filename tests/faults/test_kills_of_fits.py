@@ -33,6 +33,9 @@ LINES = {
     "lbfgs": "--loss softmax --solver lbfgs --alpha 1e-8 --tol 1e-7",
     "fista": "--loss logistic --penalty l1 --solver fista --alpha 1e-1 --tol 1e-2",
     "dual_cd": "--loss hinge --solver dual_cd --alpha 1e-1 --tol 1e-2 --n-jobs 1",
+    "admm": "--loss hinge --solver admm --alpha 1e-1 --tol 1e-3 --n-jobs 1",
+    "admm files": "--loss hinge --solver admm --solver-option shards=3 --alpha 1e-1 --tol 1e-3 --memory-budget 1GB",
+    "dual_cd files": "--loss hinge --solver dual_cd --alpha 1e-1 --tol 1e-2 --n-jobs 1 --memory-budget 1GB",
     "online": "--online --passes 40 --hold-out 0 --bits 12 --block-bytes 20000",
     "learners": "--online --learners 3 --passes 40 --hold-out 0 --bits 12 --block-bytes 20000",
 }
@@ -45,7 +48,8 @@ FEW = ("lbfgs", "online")
 )
 def test_a_killed_command_continues_to_the_same_model(tmp_path, tally, rows, factor, name):
     count, path = tally("kills of fits"), tmp_path / "c"
-    line = ["train", str(rows), *LINES[name].split(), "--quiet", "-m"]
+    data = converted(rows) if "files" in name else rows
+    line = ["train", str(data), *LINES[name].split(), "--quiet", "-m"]
     done(*line, tmp_path / "wanted")
     environment = {**os.environ, EVERY_VARIABLE: "0"}
     kills, is_done, written = 0, False, None
@@ -82,3 +86,11 @@ def identity(path):
     except FileNotFoundError:
         return None
     return found.st_ino, found.st_mtime_ns
+
+
+def converted(path):
+    """The same rows in the binary layout."""
+    found = path.with_suffix(".arrow")
+    if not found.exists():
+        lineal.convert(path, found)
+    return found

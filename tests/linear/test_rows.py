@@ -264,8 +264,24 @@ def test_scores_without_labels_are_refused(rows, reference, folder):
     _, given, _ = next(iter(collections(*rows[:2])))
     with pytest.raises(DataError, match="y is missing"):
         reference.score(given).compute(scheduler="synchronous")
-    with pytest.raises(DataError, match="X names files"):
-        reference.score(folder)
+    with pytest.raises(DataError, match="X names files, which have the labels: leave out y"):
+        reference.score(folder, rows[1])
+
+
+def test_scores_of_files(rows, reference, folder):
+    assert reference.score(folder) == pytest.approx(reference.score(*rows[:2]), abs=1e-12)
+
+
+def test_scores_of_files_with_label_sets(tmp_path):
+    rng = np.random.default_rng(0)
+    sets = [",".join(label for label in "012" if rng.random() < 0.5) for _ in range(60)]
+    (tmp_path / "rows.svm").write_text("".join(f"{labels} 1:{i} 2:{i % 7}\n" for i, labels in enumerate(sets)))
+    path = lineal.convert(tmp_path / "rows.svm", tmp_path / "rows.arrow")
+    model = lineal.LinearClassifier("logistic").fit(path)
+    Y = lineal.read(path).y.toarray()
+    share = (model.predict(path) == Y).all(axis=1).mean()
+    assert 0.0 < share < 1.0
+    assert model.score(path) == pytest.approx(share, abs=1e-12)
 
 
 def test_fits_inside_of_tasks(client, rows, reference, folder):

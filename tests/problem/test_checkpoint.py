@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
 import warnings
@@ -11,12 +12,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import random_problem
+from file_rows import problem_in, write_files
 from scipy import sparse
 from served_rows import ServedRows
 from sklearn.datasets import load_iris
 
 from lineal import LinearClassifier, losses, penalties, solvers
 from lineal.design import wrap
+from lineal.engine import file as file_engine
+from lineal.engine import file_shards
 from lineal.engine.local import LocalEngine
 from lineal.errors import CheckpointError, LinealError, OptionError
 from lineal.linear.options import TrainOptions
@@ -27,6 +31,7 @@ from lineal.problem.checkpoint import EVERY_VARIABLE, Checkpoint, Saved
 from lineal.problem.minimise import minimise
 from lineal.problem.objective import Objective
 from lineal.problem.targets import encode
+from lineal.system import memory
 
 
 class Killed(Exception):
@@ -162,22 +167,75 @@ def test_a_fit_that_was_killed_ends_with_the_same_bits(tmp_path, name, loss, pen
     same(solve(callbacks=[killing(-1)]), wanted)  # checkpoints change nothing
 
 
-@pytest.mark.parametrize(("name", "loss"), [("newton", "logistic"), ("newton", "softmax"), ("lbfgs", "softmax"),
-                                            ("fista", "logistic"), ("sparsa", "softmax")])  # fmt: skip
-def test_rows_elsewhere(tmp_path, name, loss):
-    """Row state in other processes is not part of a checkpoint, and some of it is lost at random times."""
-    path, local = tmp_path / "c", problem(loss, "l2", "csr")
-    penalty = "l2" if name in ("newton", "lbfgs") else "l1"
-    local = replace(local, regulariser=Regulariser(penalties.get(penalty), 1e-3, local.engine.shape[1]))
+#: Solver, loss, penalty, options: fits whose rows and row state are in other processes.
+ELSEWHERE = [
+    ("newton", "logistic", "l2", {}), pytest.param("newton", "softmax", "l2", {}, marks=pytest.mark.slow),
+    ("lbfgs", "softmax", "l2", {}),
+    ("fista", "logistic", "l1", {}), ("sparsa", "softmax", "l1", {}), ("admm", "hinge", "l2", {}),
+    ("admm", "softmax", "l1/l2", {}), ("averaging", "hinge", "l2", {"rounds": 6}),
+    ("averaging", "logistic", "l2", {"rounds": 6}), ("hybrid", "softmax", "l2", {"passes": 2}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "loss", "penalty", "options"), ELSEWHERE)
+def test_rows_elsewhere(tmp_path, name, loss, penalty, options):
+    """Row state in other processes is not part of a checkpoint, unless it cannot be computed again."""
+    path, local = tmp_path / "c", problem(loss, penalty, "csr")
 
     def solve(**keywords):
         objective = replace(local, engine=ServedRows(local.engine, (90, 0, 110)))
-        return minimise(solvers.get(name), objective, tol=1e-8, max_iter=60, **keywords)
+        return minimise(solvers.get(name), objective, tol=1e-8, max_iter=60, **options, **keywords)
 
     wanted = solve(checkpoint=Checkpoint(path), callbacks=[killing(-1)])
     if os.path.exists(path):
         os.unlink(path)
     same(killed_and_continued(solve, path, (1, 3, 4)), wanted)
+
+
+#: Solver, loss, options, and whether other shards or runs of rows would give another result.
+IN_FILES = [
+    pytest.param("lbfgs", "softmax", {}, False, id="lbfgs"),
+    pytest.param("hybrid", "softmax", {"passes": 2}, False, id="hybrid"),
+    pytest.param("admm", "softmax", {}, True, id="admm"),
+    pytest.param("admm", "hinge", {}, True, id="admm-hinge"),
+    pytest.param("averaging", "hinge", {"rounds": 6}, True, id="averaging"),
+    pytest.param("dual_cd", "squared_hinge", {}, True, id="dual_cd"),
+]
+
+
+@pytest.mark.parametrize(("name", "loss", "options", "depends"), IN_FILES)
+def test_rows_in_files(tmp_path, monkeypatch, name, loss, options, depends):
+    """Each process takes other memory, and has the same blocks and shards, because its memory budget is the same."""
+    path, (X, y) = tmp_path / "c", random_problem(0, n=200, k=3)
+    y[3:] = (X @ np.random.default_rng(0).normal(size=(X.shape[1], 3))).argmax(axis=1)[3:]
+    paths, own = write_files(tmp_path, X, y, parts=2), itertools.cycle((10_000_000, 90_000_000, 50_000_000))
+    monkeypatch.setattr(file_engine, "LEAST_BLOCK", 1)
+    monkeypatch.setattr(file_engine, "BLOCKS_PER_BUDGET", 1 << 17)  # blocks of about 1 kB
+    monkeypatch.setattr(file_shards, "SHARDS_PER_BUDGET", 1 << 16)
+    n_loads = set()
+
+    def solve(budget=400_000_000, **keywords):
+        taken = next(own)
+        monkeypatch.setattr(memory, "own_memory", lambda: taken)
+        objective = problem_in(paths, TrainOptions(loss=loss, alpha=1e-3), budget).objective
+        n_loads.add(len(objective.engine.shards().loads))
+        return minimise(solvers.get(name), objective, tol=1e-9, max_iter=8, **options, **keywords)
+
+    wanted = solve(checkpoint=Checkpoint(path), callbacks=[killing(-1)])
+    if os.path.exists(path):
+        os.unlink(path)
+    same(killed_and_continued(solve, path, (1, 3)), wanted)
+    assert len(n_loads) == 1
+    assert n_loads.pop() > 1
+    if os.path.exists(path):
+        os.unlink(path)
+    with pytest.raises(Killed):
+        solve(checkpoint=Checkpoint(path), callbacks=[killing(1)])
+    if depends:
+        with pytest.raises(CheckpointError, match=r"has no state of this fit .*same memory_budget"):
+            solve(budget=800_000_000, checkpoint=Checkpoint(path))
+    else:
+        assert len(solve(budget=800_000_000, checkpoint=Checkpoint(path)).history) > 1
 
 
 def badly_scaled(dtype):
@@ -243,12 +301,21 @@ def test_limits_can_be_raised(tmp_path):
     same(solve(60, checkpoint=Checkpoint(path)), wanted)
 
 
-@pytest.mark.parametrize("name", ["lbfgs", "newton"])
-def test_an_iteration_that_is_cut_short_does_not_count(tmp_path, monkeypatch, name):
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("lbfgs", {}),
+        ("newton", {}),
+        ("admm", {"max_iter": 12}),
+        ("averaging", {"rounds": 3}),
+        ("hybrid", {"passes": 2}),
+    ],
+)
+def test_an_iteration_that_is_cut_short_does_not_count(tmp_path, monkeypatch, name, options):
     """Limits that are reached at any time, also within an iteration, change nothing about the continuation."""
     monkeypatch.setenv(EVERY_VARIABLE, "1000")  # only the end writes
     path, objective = tmp_path / "c", problem("softmax")
-    wanted = minimise(solvers.get(name), objective, tol=1e-9)
+    wanted = minimise(solvers.get(name), objective, tol=1e-9, **options)
     from lineal.problem.monitor import Monitor
 
     must_end = Monitor.must_end
@@ -260,12 +327,12 @@ def test_an_iteration_that_is_cut_short_does_not_count(tmp_path, monkeypatch, na
             return "max_time" if len(asked) >= stop else must_end(self, iteration)
 
         monkeypatch.setattr(Monitor, "must_end", late)
-        found = minimise(solvers.get(name), objective, tol=1e-9, checkpoint=Checkpoint(path))
-        if found.status == "converged":
+        found = minimise(solvers.get(name), objective, tol=1e-9, checkpoint=Checkpoint(path), **options)
+        if found.status != "max_time":
             break
     assert stop > 10
     monkeypatch.setattr(Monitor, "must_end", must_end)
-    same(minimise(solvers.get(name), objective, tol=1e-9, checkpoint=Checkpoint(path)), wanted)
+    same(minimise(solvers.get(name), objective, tol=1e-9, checkpoint=Checkpoint(path), **options), wanted)
 
 
 def test_another_number_of_threads(tmp_path):

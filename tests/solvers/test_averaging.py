@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from lineal.errors import OptionError
 from lineal.linear.voting import VotingModel
 from lineal.problem.minimise import minimise
 from lineal.problem.solution import Members
-from lineal.solvers import get, lbfgs
+from lineal.solvers import get, lbfgs, shard_fit
 
 averaging = get("averaging")
 
@@ -80,6 +81,15 @@ def test_rounds_of_short_fits_get_closer():
     assert [row["iteration"] for row in history] == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_short_fits_improve_their_start(loss):
+    """Dual methods, which `auto` takes for these losses, return their start after few iterations."""
+    objective = problem(loss)
+    start = objective.value(objective.start())
+    for options in ({"rounds": 1, "local_iter": 2}, {"rounds": 2}):
+        assert averaging(objective, tol=1e-6, shards=3, **options).certificate.primal < 0.95 * start
+
+
 @pytest.mark.parametrize(
     ("loss", "penalty"), [("hinge", "l2"), pytest.param("crammer_singer", "l2", marks=pytest.mark.slow)]
 )
@@ -121,6 +131,42 @@ def test_a_shard_without_a_class_and_one_without_weight():
     found = averaging(replace(objective, engine=engine), tol=1e-6)
     assert np.isfinite(found.weights).all()
     assert "2 shards" in found.message
+
+
+# --- limits
+
+
+def test_rounds_that_max_iter_leaves_out_are_not_claimed():
+    found = averaging(problem("logistic"), tol=1e-10, shards=3, rounds=6, max_iter=2)
+    assert (found.status, found.history[-1]["iteration"]) == ("max_iter", 2)
+    assert "the mean of the models of 3 shards after 2 of 6 rounds (max_iter=2)" in found.message
+
+
+@pytest.mark.parametrize("name", ["averaging", "admm"])
+def test_fits_one_after_the_other_share_the_time(monkeypatch, name):
+    """Each fit takes all the time that it is given."""
+    limits, fit = [], shard_fit.fit
+    get(name)(problem(), tol=1e-12, shards=4, max_iter=1)  # loads the kernels
+
+    def slow(objective, start, budget):
+        limits.append(budget.max_time)
+        time.sleep(budget.max_time)
+        return fit(objective, start, replace(budget, max_time=None))
+
+    monkeypatch.setattr(shard_fit, "fit", slow)
+    found = get(name)(problem(), tol=1e-12, shards=4, max_time=0.3, n_jobs=1)
+    assert found.status == "max_time"
+    assert len(limits) == 4
+    assert sum(limits) <= 0.31
+
+
+def test_a_round_that_time_cuts_short_says_so(monkeypatch):
+    fit = shard_fit.fit
+    monkeypatch.setattr(shard_fit, "fit", lambda *given: replace(fit(*given), status="max_time"))
+    for combine in ("mean", "vote"):
+        found = averaging(problem(), tol=1e-10, shards=3, combine=combine, max_time=1e3)
+        assert found.status == "max_time"
+        assert "stopped by max_time" in found.message
 
 
 # --- votes

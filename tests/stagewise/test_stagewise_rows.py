@@ -268,7 +268,7 @@ def test_the_budget_bounds_chunks_and_features(rows, tmp_path):
     X, y, _ = rows
     write_files(tmp_path, X, y)
     engine = file_engine.FileSource([str(tmp_path / "part-0.arrow")], 1 << 40)
-    engine.left = 64 << 20
+    engine.left = engine.planned = 64 << 20
     found = engine.engine(lambda rows: None, 4, 2)
     assert stagewise.chunk_bytes(found) < stagewise.CHUNK_BYTES
     budget = (memory.own_memory() or 0) + 3 * 10**9  # the process may be large already

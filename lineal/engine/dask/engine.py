@@ -31,6 +31,7 @@ from lineal.engine.dask.rounds import Pass, Rounds
 from lineal.engine.dask.shares import Result, drop
 from lineal.engine.local import rows_per_block
 from lineal.engine.state import Changing, RowState, States, commit, cut_rows, no_entries
+from lineal.engine.time_limit import EqualShare
 from lineal.engine.tree import Summands
 from lineal.errors import OptionError
 
@@ -54,8 +55,8 @@ class RemoteState(RowState):
         self, rebuild: Any, arguments: tuple[Any, ...], bytes_per_row: float, is_exact: bool = True,
         change: Change | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(rebuild, arguments, bytes_per_row)
-        self.is_exact, self.change = is_exact, change
+        super().__init__(rebuild, arguments, bytes_per_row, is_exact)
+        self.change = change
         self.node: Node = Origin(rebuild, arguments, change)
         self.is_kept = bytes_per_row > 0.0
         self.is_made = False
@@ -175,6 +176,15 @@ class DaskEngine:
                 "out, or cut the rows into other partitions"
             )
         return replace(self, is_whole=True)
+
+    @property
+    def partition(self) -> np.ndarray:
+        """Numbers that tell which rows are in which shard: the first rows of the partitions."""
+        return np.array(self.family.rounds.first_rows, np.int64)
+
+    def time_per_shard(self, seconds: float | None) -> EqualShare | None:
+        """Limit of the time of a step on each shard, so that all shards take at most so many seconds."""
+        return None if seconds is None else EqualShare(seconds / self.family.rounds.turns(self.threads_per_block))
 
     @property
     def is_remote(self) -> bool:

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 import uuid
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -140,6 +140,18 @@ class Rounds:
     def n_blocks(self, block_rows: int) -> list[int]:
         """Number of blocks of every partition."""
         return [max(1, -(-one.n_rows // block_rows)) for one in self.facts]
+
+    def turns(self, threads_per_worker: int | None) -> int:
+        """Largest number of partitions that one thread works on one after the other, of at most so many per worker."""
+        try:
+            threads = dict(self.client.nthreads())
+        except (OSError, TimeoutError):  # the next pass says what is wrong
+            return len(self.parts)
+        if threads_per_worker is not None:
+            threads = {address: min(count, threads_per_worker) for address, count in threads.items()}
+        if any(owner not in threads for owner in self._owners):  # workers have come or gone: they share evenly
+            return -(-len(self.parts) // max(sum(threads.values()), 1))
+        return max(-(-count // threads[str(owner)]) for owner, count in Counter(self._owners).items())
 
     def run(self, work: Pass) -> Result:
         """Run a pass; an error of the step is raised as it is.

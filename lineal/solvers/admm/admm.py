@@ -36,13 +36,14 @@ from lineal.numerics.best_iterate import LowerBound
 from lineal.numerics.certificate_waits import CertificateWaits
 from lineal.numerics.vectors import dot
 from lineal.problem.budget import Budget
-from lineal.problem.loop_state import LoopState
+from lineal.problem.loop_state import Later, LoopState
 from lineal.problem.monitor import Monitor
 from lineal.problem.objective import Objective
 from lineal.problem.solution import Certificate, Solution
 from lineal.problem.solver import Start, solver
-from lineal.solvers.admm.consensus import NAMES, Begin, Iterate, Kept, Restore, Totals
+from lineal.solvers.admm.consensus import NAMES, Begin, Iterate, Kept, Totals
 from lineal.solvers.options import AdmmOptions
+from lineal.solvers.shard_loop import ShardLoop
 
 #: ρ changes when one relative residual is this many times the other one, at most by the factor LARGEST_CHANGE.
 UNBALANCED, LARGEST_CHANGE = 3.0, 10.0
@@ -80,27 +81,33 @@ def solve(objective: Objective, budget: Budget, start: Start, options: AdmmOptio
             theta = run.outside()
             return monitor.record(iteration, objective.value(theta), run.best.estimate, *objective.split(theta))
 
-        status = record(iteration)
+        status, seconds = record(iteration), math.inf
         while not run.is_enough(iteration, monitor.history[-1]) and status is None:
             if run.is_done:
                 status = "stalled"
                 break
-            left = None if budget.max_time is None else max(budget.max_time - monitor.seconds, 1e-3)
-            run.iterate(iteration, left)
-            iteration += 1
+            began, left = monitor.seconds, None if budget.max_time is None else budget.max_time - monitor.seconds
+            if seconds == math.inf or (left is not None and left < 2.0 * seconds):
+                monitor.save()  # what shards keep is lost if the iteration is cut short
+            is_cut, ending = run.iterate(iteration, left), monitor.must_end(-1)
+            if monitor.has_checkpoint and (is_cut or ending):  # it is done again when the fit continues
+                status = ending or "max_time"
+                monitor.lose()
+                break
+            iteration, seconds = iteration + 1, monitor.seconds - began
             status = record(iteration)
         theta, certificate, point = run.answer()
     return monitor.finish(*objective.split(theta), certificate, status, dual_point=point)
 
 
-class _Run(LoopState):
+class _Run(ShardLoop):
     """The consensus z, in the coordinates (W, b/c), and what the shards keep.
 
     `lean` is the mean of the multipliers, Σ S_j u_j; shards scale theirs for `rho_before`; `primal` and
     `dual` are the relative residuals of the last iteration.
     """
 
-    state_names = ("z", "lean", "rho", "rho_before", "tol", "primal", "dual", "best", "kept")
+    state_names = ("partition", "z", "lean", "rho", "rho_before", "tol", "primal", "dual", "best", "kept")
 
     def __init__(
         self, objective: Objective, theta: np.ndarray, is_warm: bool, budget: Budget, options: AdmmOptions
@@ -125,13 +132,13 @@ class _Run(LoopState):
 
     # --- one iteration
 
-    def iterate(self, iteration: int, max_time: float | None) -> None:
-        """Fit all shards, and move z to where they agree best."""
-        before = self.z
+    def iterate(self, iteration: int, left: float | None) -> bool:
+        """Fit all shards in the seconds left, and move z to where they agree best; whether some fits were cut short."""
+        before, limit = self.z, self.shards.time_per_shard(left)
         moved = self.state.to(before, self.rho, np.zeros_like(before))
         totals = Totals(
             *self.shards.sum(
-                self.step, before, self.rho, self.rho_before, self.tol, max_time, states=(moved,)
+                self.step, before, self.rho, self.rho_before, self.tol, limit, states=(moved,)
             )
         )  # fmt: skip
         self.rho_before = self.rho
@@ -140,6 +147,7 @@ class _Run(LoopState):
         if self.options.adaptive and _is_turn(iteration):
             self._balance()
         self.lean = ((totals.mean - self.z) * (self.rho_before / self.rho)).astype(self.z.dtype)
+        return totals.cut > 0
 
     def _prox(self, z: np.ndarray) -> np.ndarray:
         """The proximal point of αΩ/ρ; the intercept has no penalty."""
@@ -226,8 +234,11 @@ class _Run(LoopState):
     # --- checkpoints
 
     @property
-    def kept(self) -> dict[str, Any]:
+    def kept(self) -> Later:
         """What the shards keep: it cannot be computed from z."""
+        return Later(self._gathered)
+
+    def _gathered(self) -> dict[str, Any]:
         found = self.shards.gather(Kept(), states=(self.state,))
         places = np.array([[first, n] for first, n, _ in found], np.int64)
         return {"places": places, "pieces": [[piece[name] for name in NAMES] for _, _, piece in found]}
@@ -236,7 +247,9 @@ class _Run(LoopState):
         """Restore one of the attributes in `state_names`."""
         if name == "kept":
             arrays = [array for piece in value["pieces"] for array in piece]
-            self.state = self.shards.state(Restore(), value["places"], *arrays, is_exact=False)
+            self.state = self.shards.state(
+                self.begin, self.z, self.rho, None, value["places"], *arrays, is_exact=False
+            )  # fmt: skip
         else:
             super().restore_part(name, value)
 

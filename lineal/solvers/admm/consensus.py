@@ -16,9 +16,11 @@ from lineal.design.ones import with_constant
 from lineal.design.orders import by_rows
 from lineal.engine.base import Block
 from lineal.engine.state import Piece
+from lineal.engine.time_limit import TimeLimit
 from lineal.numerics.vectors import dot
 from lineal.penalties.regulariser import Regulariser
 from lineal.problem.budget import Budget
+from lineal.problem.objective import check_finite
 from lineal.problem.solution import NO_CERTIFICATE, Solution
 from lineal.problem.steps import RowGradients, parameter_gradient
 from lineal.solvers import shard_fit
@@ -48,12 +50,19 @@ class Begin(Shard):
     """Rebuild the pieces of a shard at parameters z: θ_j = z, and u_j = (∇F(z) − ∇f_j(z))/ρ.
 
     `gradient` is ∇F(z) of all rows; without it u_j is zero. `sum` is u_j plus the relaxed θ_j; `rows` are dual points
-    of the rows, if they are kept.
+    of the rows, if they are kept. After a checkpoint, the pieces are those that it has: `places` are the first rows of
+    its shards and their lengths, and `saved` are the arrays of one shard after the other.
     """
 
     keeps_duals: bool = False
 
-    def __call__(self, block: Block, z: np.ndarray, rho: float, gradient: np.ndarray | None) -> Piece:
+    def __call__(
+        self, block: Block, z: np.ndarray, rho: float, gradient: np.ndarray | None, places: np.ndarray | None = None,
+        *saved: np.ndarray,
+    ) -> Piece:  # fmt: skip
+        if places is not None:
+            number = places.tolist().index([block.first, block.n])
+            return dict(zip(NAMES, saved[len(NAMES) * number : len(NAMES) * (number + 1)]))
         rows = self.block(block)
         zeros = np.zeros(z.shape[1], z.dtype)
         U = RowGradients(self.loss)(rows, z, zeros)
@@ -77,6 +86,7 @@ class Totals(NamedTuple):
     size : Σ S_j‖θ_j‖².
     multipliers : Σ S_j‖u_j‖².
     value : Σ S_j·(mean loss of the shard + ρ/2‖θ_j − z + u_j‖²).
+    cut : number of fits that were cut short.
     """
 
     mean: np.ndarray
@@ -84,6 +94,7 @@ class Totals(NamedTuple):
     size: float
     multipliers: float
     value: float
+    cut: int
 
 
 @dataclass(frozen=True)
@@ -99,20 +110,23 @@ class Iterate(Shard):
 
     def __call__(
         self, block: Block, piece: Piece, z: np.ndarray, rho: float, rho_before: float, tol: float,
-        max_time: float | None,
+        limit: TimeLimit | None,
     ) -> Totals:  # fmt: skip
         if not bool((block.weights > 0.0).any()):
-            return Totals(np.zeros_like(z), 0.0, 0.0, 0.0, 0.0)
+            return Totals(np.zeros_like(z), 0.0, 0.0, 0.0, 0.0, 0)
         u = (piece["sum"] - z) * z.dtype.type(rho_before / rho)
-        found = self._fitted(block, piece, rho, np.ascontiguousarray(z - u), Budget(tol, MAX_ITER, max_time))
+        centre = np.ascontiguousarray(z - u)
+        check_finite(float(np.abs(centre).max(initial=0.0)), "the consensus of the shards")
+        budget = Budget(tol, MAX_ITER, None if limit is None else limit(block))
+        found = self._fitted(block, piece, rho, centre, budget)
         theta, share = np.ascontiguousarray(found.weights), float(block.weights.sum())
         away = theta - z
         piece["theta"], piece["sum"] = theta, u + z.dtype.type(self.relaxation) * away + z
         if piece["rows"].size and found.dual_point is not None:
             piece["rows"] = np.asarray(found.dual_point)
         apart, size, multipliers = (share * dot(part, part) for part in (away, theta, u))
-        value = share * found.certificate.primal
-        return Totals(z.dtype.type(share) * piece["sum"], apart, size, multipliers, value)
+        value, cut = share * found.certificate.primal, int(shard_fit.is_cut(found, budget.max_time))
+        return Totals(z.dtype.type(share) * piece["sum"], apart, size, multipliers, value, cut)
 
     def _fitted(self, block: Block, piece: Piece, rho: float, centre: np.ndarray, budget: Budget) -> Solution:
         """Solution of a shard, from the parameters and dual points of the iteration before."""
@@ -130,15 +144,6 @@ class Kept:
 
     def __call__(self, block: Block, piece: Piece) -> tuple[int, int, Piece]:
         return block.first, block.n, dict(piece)
-
-
-@dataclass(frozen=True)
-class Restore:
-    """Rebuild the pieces of a shard from those of a checkpoint."""
-
-    def __call__(self, block: Block, places: np.ndarray, *arrays: np.ndarray) -> Piece:
-        number = places.tolist().index([block.first, block.n])
-        return dict(zip(NAMES, arrays[len(NAMES) * number : len(NAMES) * (number + 1)]))
 
 
 def share_of(block: Block) -> np.ndarray:

@@ -108,7 +108,8 @@ def solve(objective: Objective, budget: Budget, start: Start, options: DualOptio
             if gap.is_stuck(ascent):
                 status = "stalled"
                 break
-            ascent.run_pass(lambda: monitor.must_end(-1) is not None)
+            # With a checkpoint, an iteration is always a whole one: the fit may continue with more time.
+            ascent.run_pass(lambda: not monitor.has_checkpoint and monitor.must_end(-1) is not None)
             iteration += 1
             status = record(iteration)
         theta, certificate = gap.last(ascent)

@@ -22,7 +22,7 @@ from lineal.engine.local import LocalEngine
 from lineal.engine.streamed import Streamed
 from lineal.numerics.dual_start import given_point
 from lineal.numerics.vectors import dot
-from lineal.problem.loop_state import put
+from lineal.problem.loop_state import Later, put
 from lineal.problem.objective import Objective
 from lineal.problem.solution import Solution
 from lineal.problem.steps import RowGradients
@@ -215,12 +215,18 @@ class StreamHolder:
         return False
 
     def changing(self) -> dict[str, Any]:
-        """What passes change, for a checkpoint: here, the dual variables of all rows are in memory for a moment."""
-        points = {str(number): self.U.take([number]).groups for number in self.U.kept}
-        return {"U": points, "order": self.order, "state": self.state, "slack": list(self.slack)}
+        """What passes change, for a checkpoint, and the runs that the dual variables belong to."""
+        return {"runs": np.array(self.U.bounds), "U": Later(self._points), "order": self.order, "state": self.state,
+                "slack": list(self.slack)}  # fmt: skip
+
+    def _points(self) -> dict[str, list[np.ndarray]]:
+        """Dual variables of all runs that have some: they are in memory for a moment."""
+        return {str(number): self.U.take([number]).groups for number in self.U.kept}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Inverse of `changing`."""
+        if not np.array_equal(saved["runs"], self.U.bounds):
+            raise ValueError("its rows are in other runs: give the same files and the same memory_budget")
         put(self.order, saved["order"])
         put(self.state, saved["state"])
         for number, groups in saved["U"].items():

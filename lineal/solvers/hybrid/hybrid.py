@@ -6,7 +6,8 @@ weight, w_jr = Σ_m G_m·w_m / Σ_m G_m, where G_m is the sum of squared derivat
 a shard that knows a feature well counts more. L-BFGS continues from there to any tolerance. The online passes get near
 the minimum in the time of a few gradients, but no closer, and L-BFGS is slow at first and exact in the end.
 
-The online passes leave out the penalty. If their result is worse than the start, L-BFGS begins at the start.
+The online passes leave out the penalty. Shards whose pass diverges are left out of the average, with a warning. If the
+result is worse than the start, L-BFGS begins at the start.
 
 Memory: that of L-BFGS, and for each shard two parameter arrays.
 """
@@ -14,6 +15,7 @@ Memory: that of L-BFGS, and for each shard two parameter arrays.
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -69,16 +71,16 @@ def _after_passes(
             checkpoint.enter(PHASE, facts)
             found: np.ndarray = facts["theta"]
             return found
-    found = _learned(objective, budget, options, theta, monitor)
-    if checkpoint is not None:
+    found, are_done = _learned(objective, budget, options, theta, monitor)
+    if checkpoint is not None and are_done:  # otherwise they are done again when the fit continues
         checkpoint.enter(PHASE, {"theta": found})
     return found
 
 
 def _learned(
     objective: Objective, budget: Budget, options: HybridOptions, theta: np.ndarray, monitor: Monitor
-) -> np.ndarray:
-    """The best of the start and of the averages after the online passes."""
+) -> tuple[np.ndarray, bool]:
+    """The best of the start and of the averages after the online passes, and whether there was time for all passes."""
     shards = objective.engine.shards(options.shards, budget.seed)
     inverses = _inverses(objective.engine, theta.dtype)
     squares = np.zeros_like(theta)
@@ -88,17 +90,26 @@ def _learned(
         (losses,) = shards.sum(TryRates(step), theta, squares, inverses)
         rate = RATES[int(np.argmin(np.where(np.isfinite(losses), losses, np.inf)))]
     best, lowest, mean = theta, objective.value(theta), theta
+    most, are_done = (0, 0), True
     for number in range(options.passes):
         if monitor.must_end(-1) is not None:
+            are_done = False
             break
-        weighted, total, count = shards.sum(step, mean, squares, inverses, float(rate), number)
+        weighted, total, count, diverged = shards.sum(step, mean, squares, inverses, float(rate), number)
+        most = max(most, (diverged, count + diverged))
         known = total > 0.0
         mean = np.where(known, weighted / np.where(known, total, 1.0), mean).astype(theta.dtype)
         squares = (total / max(count, 1)).astype(theta.dtype)
         value = objective.value(mean)
         if value < lowest:
             best, lowest = mean, value
-    return best
+    if most[0]:
+        warnings.warn(
+            f"the online passes of the hybrid diverged in {most[0]} of {most[1]} shards with rate={rate:g}, and those "
+            f"shards were left out of the average: use a smaller one, such as rate={rate / 10.0:g}",
+            stacklevel=2,
+        )
+    return best, are_done
 
 
 def _inverses(engine: Engine, dtype: Any) -> np.ndarray:
@@ -127,7 +138,7 @@ def entries(block: Block) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class Online:
-    """Step: an online pass of a shard from θ and G; returns Σ G·θ, Σ G and the number of shards with rows."""
+    """Step: an online pass of a shard from θ and G; returns Σ G·θ, Σ G, and how many shards learned and diverged."""
 
     loss: Any
     fit_intercept: bool
@@ -135,15 +146,18 @@ class Online:
 
     def __call__(
         self, block: Block, theta: np.ndarray, squares: np.ndarray, inverses: np.ndarray, rate: float, number: int
-    ) -> tuple[np.ndarray, np.ndarray, int]:
+    ) -> tuple[np.ndarray, np.ndarray, int, int]:
         order = self.order(block, number)
         if not len(order):
-            return np.zeros(theta.shape), np.zeros(theta.shape), 0
+            return np.zeros(theta.shape), np.zeros(theta.shape), 0, 0
         theta, squares = theta.copy(), squares.copy()
         self.run(block, order, theta, squares, inverses, rate)
-        is_fine = np.isfinite(theta).all() and np.isfinite(squares).all()
-        sums = squares.astype(np.float64) if is_fine else np.zeros(theta.shape)  # a pass that diverged does not count
-        return sums * np.where(is_fine, theta, 0.0), sums, 1
+        sums = squares.astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            weighted = sums * theta
+        if not (np.isfinite(weighted).all() and np.isfinite(sums).all()):
+            return np.zeros(theta.shape), np.zeros(theta.shape), 0, 1
+        return weighted, sums, 1, 0
 
     def order(self, block: Block, number: int) -> np.ndarray:
         """The rows that count, in the random order of this pass."""

@@ -196,7 +196,7 @@ def test_features_that_tell_nothing():
     assert (found.nonzero == 0).all()
 
 
-@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.parametrize("loss", ["logistic", pytest.param("squared_hinge", marks=pytest.mark.slow)])
 def test_l1_paths_begin_where_the_first_weight_does(loss):
     X, y = blobs()
     y = (y > 0).astype(int)
@@ -412,8 +412,13 @@ def test_paths_that_select_features(loss):
     ("penalty", "ratio", "dtype"),
     [
         ("l1", None, np.float64), ("l1/l2", None, np.float64),
-        pytest.param("l1/l2", None, np.float32, marks=pytest.mark.slow),
-        ("l1/linf", None, np.float64), ("elastic_net", 0.5, np.float64), ("sparse_group", 0.5, np.float64),
+        *(
+            pytest.param(*one, marks=pytest.mark.slow)
+            for one in (
+                ("l1/l2", None, np.float32), ("l1/linf", None, np.float64), ("elastic_net", 0.5, np.float64),
+                ("sparse_group", 0.5, np.float64),
+            )
+        ),
     ],
 )  # fmt: skip
 def test_above_the_largest_strength_there_are_no_weights(penalty, ratio, dtype):

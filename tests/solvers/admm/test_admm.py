@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from file_rows import cut_into, write_files
+from file_rows import cut_into, limit_scratch, problem_in, write_files
 from objectives import label_sets, objective_on, telling_rows
 from served_rows import ServedRows
 
 from lineal import LinearClassifier
-from lineal.errors import OptionError
+from lineal.errors import DataError, OptionError
+from lineal.linear.options import TrainOptions
+from lineal.problem.checkpoint import EVERY_VARIABLE, Checkpoint
 from lineal.problem.minimise import minimise
 from lineal.solvers import admm as package
 from lineal.solvers import dual_cd, fista, get, shard_fit
-from lineal.solvers.admm.consensus import Begin, Iterate
+from lineal.solvers.admm.consensus import Begin, Iterate, Kept
 
 admm = package.solve
 
@@ -186,6 +191,106 @@ def test_rows_in_files(tmp_path, monkeypatch):
     assert found.status_ == "converged"
     assert found.certificate_.primal == pytest.approx(wanted.certificate_.primal, rel=2e-4)
     np.testing.assert_allclose(found.coef_, wanted.coef_, atol=0.05)
+
+
+def solved_in_files(paths, room, loss):
+    """ADMM on files, of whose row state so many bytes may stay in memory."""
+    problem = problem_in(paths, TrainOptions(loss=loss, alpha=0.02))
+    scratch = limit_scratch(problem, room)
+    return minimise(admm, problem.objective, tol=1e-2, shards=5, max_iter=8), scratch
+
+
+@pytest.mark.parametrize("loss", ["softmax", "hinge"])
+def test_what_shards_keep_goes_to_a_file_or_is_an_error(tmp_path, monkeypatch, loss):
+    """It cannot be computed again, so a full disk must not go unnoticed."""
+    X, y = telling_rows(6, n=120)
+    paths = write_files(tmp_path, X, y)
+    wanted, _ = solved_in_files(paths, 1 << 30, loss)
+    found, scratch = solved_in_files(paths, 0, loss)
+    assert scratch.file_bytes > 0
+    np.testing.assert_array_equal(found.weights, wanted.weights)
+    assert found.certificate == wanted.certificate
+
+    def full(number, data, start):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what can be computed again is, with a warning
+        with pytest.raises(DataError, match=r"no room for what shards keep.*No space left.*raise memory_budget"):
+            solved_in_files(paths, 0, loss)
+
+
+# --- checkpoints
+
+
+def solved_from(path, objective, **keywords):
+    return minimise(admm, objective, tol=1e-5, checkpoint=Checkpoint(path), **{"max_iter": 500, **keywords})
+
+
+def test_pieces_can_get_lost_after_a_fit_has_continued(tmp_path):
+    path, objective = tmp_path / "c", problem("squared_hinge", "l2")
+    sizes = (30, 0, 17, 33)
+    short = solved_from(path, replace(objective, engine=ServedRows(objective.engine, sizes)), max_iter=3)
+    assert short.status == "max_iter"
+    found = solved_from(path, replace(objective, engine=ServedRows(objective.engine, sizes, forgets=0.05)))
+    assert found.status == "converged"
+
+
+def test_what_shards_keep_is_gathered_only_for_checkpoints_that_are_written(tmp_path, monkeypatch):
+    monkeypatch.setenv(EVERY_VARIABLE, "1000")
+    path, objective = tmp_path / "c", problem("squared_hinge", "l2")
+    wanted = minimise(admm, objective, tol=1e-5, max_iter=500, shards=4)
+    gathered, call = [], Kept.__call__
+
+    def noted(self, block, piece):
+        gathered.append(block.first)
+        return call(self, block, piece)
+
+    monkeypatch.setattr(Kept, "__call__", noted)
+    for max_iter in (1, 3):
+        solved_from(path, objective, max_iter=max_iter, shards=4)
+    assert len(gathered) == 3 * 4  # before the first iteration, and at the end of either fit
+    found = solved_from(path, objective, shards=4)
+    assert len(gathered) == 3 * 4
+    assert len(found.history) > 6
+    np.testing.assert_array_equal(found.weights, wanted.weights)
+    assert found.certificate == wanted.certificate
+
+
+class Clock:
+    """A clock that tests move."""
+
+    now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+    perf_counter = monotonic
+
+
+def test_an_iteration_that_time_cuts_short_is_not_in_the_checkpoint(tmp_path, monkeypatch):
+    """Nobody can undo what shards have done; so the state before is written first if time is short."""
+    monkeypatch.setenv(EVERY_VARIABLE, "1000")
+    path, objective = tmp_path / "c", problem("squared_hinge", "l2")
+    wanted = minimise(admm, objective, tol=1e-5, max_iter=500, shards=4)
+    fit, clock = shard_fit.fit, Clock()
+
+    def in_a_second(objective, start, budget):
+        clock.now += min(1.0, budget.max_time)
+        found = fit(objective, start, replace(budget, max_time=None))
+        return found if budget.max_time >= 1.0 else replace(found, weights=0.5 * found.weights, status="max_time")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lineal.problem.monitor.time", clock)
+        patch.setattr("lineal.engine.time_limit.time", clock)
+        patch.setattr(shard_fit, "fit", in_a_second)
+        short = solved_from(path, objective, max_time=10.0, shards=4)
+    assert (short.status, short.history[-1]["iteration"]) == ("max_time", 2)
+    assert Checkpoint(path)._found["saved"].iteration == 2
+    found = solved_from(path, objective, shards=4)
+    np.testing.assert_array_equal(found.weights, wanted.weights)
+    assert found.certificate == wanted.certificate
 
 
 def test_ctrl_c_within_the_fit_of_a_shard(monkeypatch):

@@ -191,7 +191,7 @@ def test_all_layouts_and_threads_give_the_same_model(loss):
     np.testing.assert_array_equal(threaded, found[0])
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", [LOSSES[0], *(pytest.param(loss, marks=pytest.mark.slow) for loss in LOSSES[1:])])
 def test_float32_stays_float32_and_is_nearly_as_good(loss):
     X, y = text_like(8)
     solution = block_cd.solve(problem(X.astype(np.float32), y, loss, alpha=1e-3), tol=1e-4)

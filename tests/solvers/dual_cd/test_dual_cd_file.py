@@ -21,6 +21,9 @@ from lineal.engine.file import FileSource
 from lineal.errors import DataError
 from lineal.linear.fit import fit_problem, prepare, prepare_source
 from lineal.linear.options import TrainOptions
+from lineal.problem.checkpoint import Checkpoint
+from lineal.problem.minimise import minimise
+from lineal.problem.monitor import Monitor
 from lineal.solvers.dual_cd import dual_cd, holders
 from lineal.solvers.dual_cd.holders import StreamHolder
 from lineal.solvers.lbfgs import lbfgs
@@ -130,7 +133,7 @@ def test_label_sets_of_which_some_are_empty(is_kept, tmp_path, monkeypatch):
     assert found.certificate.primal == pytest.approx(wanted.certificate.primal, rel=2e-9)
 
 
-@pytest.mark.parametrize("loss", ["hinge", "softmax"])
+@pytest.mark.parametrize("loss", ["hinge", pytest.param("softmax", marks=pytest.mark.slow)])
 def test_empty_rows_and_factors_of_the_penalty(loss, tmp_path, monkeypatch):
     X, y = rows()
     X = X.toarray()
@@ -171,7 +174,7 @@ def test_every_iteration_loads_each_row_once_and_no_more_than_a_block(layout, pa
     holder = StreamHolder(problem.objective, [(0, engine.n_columns)], 0)
     assert not holder.is_one_set
     dense = X if layout == "dense" else X.toarray()
-    largest = max(engine.source.span_bytes(span) for span in engine.spans)
+    largest = engine.load.nbytes
     orders = []
     for _ in range(2):
         order, seen = engine.loads([holder.runs[number] for number in holder.order]), []
@@ -238,7 +241,7 @@ def test_inner_passes_save_iterations(tmp_path, monkeypatch):
 # --- dual variables
 
 
-@pytest.mark.parametrize("loss", ["squared_hinge", "crammer_singer"])
+@pytest.mark.parametrize("loss", ["squared_hinge", pytest.param("crammer_singer", marks=pytest.mark.slow)])
 def test_dual_variables_in_a_file_give_the_same_bits(loss, tmp_path, monkeypatch):
     X, y = rows()
     cut_into(monkeypatch, X, 7)
@@ -324,8 +327,6 @@ def test_time_that_runs_out_within_an_iteration_leaves_a_valid_solution(tmp_path
     X, y = rows()
     cut_into(monkeypatch, X, 7)
     problem = problem_in(write_files(tmp_path, X, y), TrainOptions(loss="squared_hinge", alpha=0.02))
-    from lineal.problem.monitor import Monitor
-
     calls = 0
 
     def must_end(self, iteration):
@@ -344,6 +345,24 @@ def test_time_that_runs_out_within_an_iteration_leaves_a_valid_solution(tmp_path
     mean = (X.T @ engine.weights)[:, None]
     balance = (points * engine.weights[:, None]).sum(axis=0)[None, :] / 0.02
     np.testing.assert_allclose(found.weights, expected + mean * balance, atol=1e-9)
+
+
+def test_time_that_runs_out_within_an_iteration_changes_no_continuation(tmp_path, monkeypatch):
+    X, y = rows()
+    cut_into(monkeypatch, X, 7)
+    problem = problem_in(write_files(tmp_path, X, y), TrainOptions(loss="squared_hinge", alpha=0.02))
+    wanted, calls = minimise(dual_cd.solve, problem.objective, tol=1e-8), []
+
+    def must_end(self, iteration):
+        calls.append(iteration)
+        return "max_time" if len(calls) > 2 else None
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Monitor, "must_end", must_end)
+        short = minimise(dual_cd.solve, problem.objective, tol=1e-8, checkpoint=Checkpoint(tmp_path / "c"))
+    assert short.status == "max_time"
+    found = minimise(dual_cd.solve, problem.objective, tol=1e-8, checkpoint=Checkpoint(tmp_path / "c"))
+    assert_same_bits(found, wanted)
 
 
 @pytest.mark.parametrize(

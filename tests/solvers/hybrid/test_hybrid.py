@@ -12,6 +12,8 @@ from served_rows import ServedRows
 from lineal.core.rng import generator, shuffle
 from lineal.errors import OptionError
 from lineal.problem.budget import Budget
+from lineal.problem.checkpoint import Checkpoint
+from lineal.problem.minimise import minimise
 from lineal.problem.monitor import Monitor
 from lineal.solvers import get, lbfgs
 from lineal.solvers.hybrid import hybrid as module
@@ -67,7 +69,7 @@ def test_a_pass_by_hand(dense):
     sizes = np.sqrt(np.nanmean(stored**2, axis=0))
     np.testing.assert_allclose(inverses, 1 / np.sqrt(sizes * np.sqrt(np.nanmean(stored**2))), rtol=1e-12)
     theta, G, rate = rng.normal(size=(9, 3)), rng.random((9, 3)), 0.1
-    weighted, total, count = Online(objective.loss, True, 7)(block, theta, G, inverses, rate, 2)
+    weighted, total, count, diverged = Online(objective.loss, True, 7)(block, theta, G, inverses, rate, 2)
     order = np.flatnonzero(s > 0)
     shuffle(generator(7, 5), order)
     W, squares = theta.copy(), G.copy()
@@ -80,7 +82,7 @@ def test_a_pass_by_hand(dense):
         W -= rate * unit[:, None] * change / np.sqrt(squares + 1e-20)
     np.testing.assert_allclose(total, squares, rtol=1e-10)
     np.testing.assert_allclose(weighted / total, W, rtol=1e-9)
-    assert count == 1
+    assert (count, diverged) == (1, 0)
 
 
 def test_the_average_is_weighted_by_what_shards_have_seen():
@@ -95,8 +97,8 @@ def test_the_average_is_weighted_by_what_shards_have_seen():
     theta = np.zeros(objective.shape)
     inverses = module._inverses(engine, np.float64)
     parts = engine.gather(step, theta, theta, inverses, 0.1, 0)
-    weighted, total, count = engine.sum(step, theta, theta, inverses, 0.1, 0)
-    assert count == 2
+    weighted, total, count, diverged = engine.sum(step, theta, theta, inverses, 0.1, 0)
+    assert (count, diverged) == (2, 0)
     np.testing.assert_allclose(weighted[0] / total[0], parts[2][0][0] / parts[2][1][0])
     np.testing.assert_allclose(weighted[1] / total[1], parts[0][0][1] / parts[0][1][1])
 
@@ -117,6 +119,51 @@ def test_a_bad_rate_does_no_harm():
     assert found.history[0]["objective"] <= objective.value(objective.start()) * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("lost", [1, 4])
+def test_passes_that_diverge_are_named_once_with_a_smaller_rate(monkeypatch, lost):
+    """Shards whose numbers overflow are left out of the average, in some or in all of the shards."""
+    objective, run, passes = problem(), Online.run, []
+
+    def overflowing(self, block, order, theta, squares, inverses, rate):
+        passes.append(block.first)
+        if passes.count(block.first) == 1 and len(passes) <= lost:
+            theta[0] = np.nan
+        return run(self, block, order, theta, squares, inverses, rate)
+
+    monkeypatch.setattr(Online, "run", overflowing)
+    with pytest.warns(UserWarning, match="diverged") as told:
+        found = hybrid(objective, tol=1e-6, rate=0.5, passes=3, n_jobs=1)
+    assert len(passes) == 3 * 4
+    (warning,) = told
+    assert f"diverged in {lost} of 4 shards with rate=0.5" in str(warning.message)
+    assert "rate=0.05" in str(warning.message)
+    assert found.status == "converged"
+
+
+def test_a_rate_that_overflows_is_named():
+    with pytest.warns(UserWarning, match=r"diverged in 4 of 4 shards with rate=1e\+308"):
+        found = hybrid(problem(), tol=1e-6, rate=1e308)
+    assert found.status == "converged"
+
+
+def test_passes_that_time_cuts_short_are_done_again_after_a_checkpoint(tmp_path, monkeypatch):
+    objective, must_end = problem(), Monitor.must_end
+    wanted = minimise(hybrid, objective, tol=1e-8, passes=3)
+    calls = []
+
+    def late(self, iteration):
+        calls.append(iteration)
+        return "max_time" if len(calls) > 1 else must_end(self, iteration)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Monitor, "must_end", late)
+        short = minimise(hybrid, objective, tol=1e-8, passes=3, checkpoint=Checkpoint(tmp_path / "c"))
+    assert short.status == "max_time"
+    found = minimise(hybrid, objective, tol=1e-8, passes=3, checkpoint=Checkpoint(tmp_path / "c"))
+    np.testing.assert_array_equal(found.weights, wanted.weights)
+    assert found.certificate == wanted.certificate
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_another_unit_of_all_features_changes_nothing(dtype):
     X, y = telling_rows(1, n=300)
@@ -126,7 +173,7 @@ def test_another_unit_of_all_features_changes_nothing(dtype):
         objective = objective_on(scaled, y, "softmax", "l2", alpha=0.0)
         with Monitor(Budget()) as monitor:
             options = module.HybridOptions(shards=2, rate=0.1)
-            theta = module._learned(objective, Budget(), options, objective.start(), monitor)
+            theta, _ = module._learned(objective, Budget(), options, objective.start(), monitor)
         assert theta[:-1].any()
         scores.append(scaled @ theta[:-1])
     np.testing.assert_allclose(*scores, rtol=1e-5, atol=1e-5)
