@@ -6,11 +6,22 @@ such a pass (`lineal.errors.Unanswered`), and the fit ends with the best model s
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 
-_seconds: ContextVar[Callable[[], float]] = ContextVar("overdue", default=lambda: 0.0)
+
+class _OfThread(threading.local):
+    """The functions of the fits that run in a thread, the outermost one first.
+
+    They are not context variables: connections that are opened during a fit would keep its context, and the rows.
+    """
+
+    def __init__(self) -> None:
+        self.functions: tuple[Callable[[], float], ...] = ()
+
+
+_of_thread = _OfThread()
 
 
 @contextmanager
@@ -19,14 +30,20 @@ def asking(seconds: Callable[[], float]) -> Iterator[None]:
 
     It is called from another thread. It returns 0 as long as the fit may go on, or has no model to end with.
     """
-    outer = _seconds.get()
-    token = _seconds.set(lambda: max(outer(), seconds()))
+    before = _of_thread.functions
+    _of_thread.functions = (*before, seconds)
     try:
         yield
     finally:
-        _seconds.reset(token)
+        _of_thread.functions = before
 
 
 def asked() -> Callable[[], float]:
-    """The function for the fit of this thread."""
-    return _seconds.get()
+    """A function for the fit of this thread, which other threads can call."""
+    functions = _of_thread.functions
+    return lambda: max((seconds() for seconds in functions), default=0.0)
+
+
+def never() -> float:
+    """The function while no fit runs."""
+    return 0.0

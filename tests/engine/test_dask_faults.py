@@ -281,7 +281,7 @@ def test_a_worker_that_hangs_is_named_and_the_fit_ends_with_the_best_model(clien
     monkeypatch.setattr("lineal.engine.dask.waiting.WAIT_SECONDS", 0.1)
     there, told = elsewhere(client, objective, SIZES), []
     rounds = there.engine.family.rounds
-    rounds.patience, rounds.told, pids, hung = 0.5, told.append, client.run(os.getpid), []
+    rounds.patience, rounds.told, pids, hung = 0.8, told.append, client.run(os.getpid), []
 
     def hang():
         hung.append(rounds._owners[0])
@@ -290,7 +290,7 @@ def test_a_worker_that_hangs_is_named_and_the_fit_ends_with_the_best_model(clien
             os.kill(os.getpid(), signal.SIGINT)
 
     Counted(monkeypatch, counted.passes * 2 // 3, hang, during=False)
-    max_time = {"max_time": 0.7, "interrupted": None}[how]
+    max_time = {"max_time": 0.5, "interrupted": None}[how]
     try:
         found = minimise(solvers.get(name), there, max_time=max_time, **given)
     finally:

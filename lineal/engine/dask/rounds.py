@@ -25,7 +25,6 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.task_spec import Task, TaskRef
 from distributed import Client, Future
 
-from lineal.engine import overdue
 from lineal.engine.dask.calls import Call, call, run_task
 from lineal.engine.dask.holder import Placed, Recipe, Request
 from lineal.engine.dask.lineage import GIVEN_BY_PARTITIONS, Change, Node, Script, Variant, Writer
@@ -34,6 +33,7 @@ from lineal.engine.dask.parcels import nbytes
 from lineal.engine.dask.plan import planned
 from lineal.engine.dask.shares import Facts, Report, Result, get_ready, join_shares
 from lineal.engine.dask.waiting import Waiting, on_slow_worker
+from lineal.engine.overdue import asked, never
 from lineal.engine.source import Encode
 from lineal.errors import ClusterError, Unanswered
 
@@ -139,7 +139,7 @@ class Rounds:
         self._waits_since: float | None = None
         self._waiting: Waiting | None = None
         self._longest = 0.0
-        self._overdue: Callable[[], float] = overdue.asked()
+        self._overdue: Callable[[], float] = never
         self._finished: list[Future] = []
         self._lock = threading.RLock()
 
@@ -165,11 +165,13 @@ class Rounds:
         A pass that is not answered though the fit should have ended is given up: `Unanswered`.
         """
         with self._lock:
-            self._overdue = overdue.asked()
+            self._overdue = asked()
             try:
                 result: Result = self.client.sync(self._run, work)
             except StepFailed as failed:
                 raise failed.__cause__ or failed from None
+            finally:
+                self._overdue = never
             return result
 
     def warm_machines(self) -> None:
@@ -390,13 +392,11 @@ class Rounds:
             for share, script, recipe, cuts, _ in parcels
         ]
 
-        late = {what.share: address for address, what in calls}
+        client, late = self.client, {what.share: address for address, what in calls}
 
-        async def answer(address: str, what: Call) -> Result:
-            result = await call(self.client, address, what)
+        async def answer(address: str, what: Call) -> Result:  # without self, which its traceback would keep
+            result = await call(client, address, what)
             del late[what.share]
-            if self._waiting is not None:
-                self._waiting.look()
             return result
 
         def start() -> Any:
