@@ -99,7 +99,7 @@ class StepFailed(Exception):
 
 
 def _retrieve(future: asyncio.Future[Any]) -> None:
-    """Look at the exception of a future that nobody waits for: otherwise asyncio logs it, and it keeps what it knows."""
+    """Look at the exception of a future that nobody waits for: asyncio would log it, and keep what it refers to."""
     if not future.cancelled():
         future.exception()
 
