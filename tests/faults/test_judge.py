@@ -1,4 +1,4 @@
-"""Random problems before the judge: 24 in `make test`, 10,000 in `make test-all`.
+"""Random problems before the judge: 16 in `make test`, 10,000 in `make test-all`.
 
 A finding names its problem: `python tests/judge.py --problem 1234` shows everything about it.
 """
@@ -12,7 +12,7 @@ from judge_problems import draw, loss_of
 import lineal.losses
 
 #: Problems of `make test`, of which each loss has the same share, and of `make test-all`.
-QUICK, ALL = 24, 10_000
+QUICK, ALL = 16, 10_000
 
 
 @pytest.mark.parametrize("loss", lineal.losses.names())
