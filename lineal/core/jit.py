@@ -16,7 +16,7 @@ import numpy as np
 
 from lineal.core import shipped, threads
 from lineal.core.kernel_files import KernelFiles, cache_folders, name_of
-from lineal.core.numba_internals import CacheInterface, event, index_key, rebuild_result, settings
+from lineal.core.numba_internals import CacheInterface, event, index_key, rebuild_result, runtime, settings
 
 #: Only the flags that keep NaN and infinity meaningful.
 SAFE_FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})
@@ -73,7 +73,7 @@ class _KernelCache(CacheInterface):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Compiled code for a signature; None if Numba must compile it."""
         threads.raise_if_cancelled()
-        target_context.refresh()
+        runtime.initialize(target_context)  # what loaded code calls; Numba's registries are for compiling only
         key = self._index_key(sig, target_context.codegen())
         found = self._rebuilt(self._shipped(key), sig, target_context)
         if found is None:

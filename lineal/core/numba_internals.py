@@ -10,6 +10,7 @@ upper bound in pyproject.toml, and run the whole test suite.
 ``Cache._index_key``         what a cached kernel depends on besides its sources: signature, CPU, closure
 ``CompileResult._rebuild``   turns the contents of a cached file back into a kernel
 ``serialize.dumps``          the inverse: Numba's pickle of a compiled kernel
+``rtsys``                    defines the functions that compiled code calls for its arrays; loading needs no more
 ``event``                    tells when a compilation begins and ends
 ``_OverloadMethodTemplate``  how ``thing.method(…)`` finds its method inside a kernel (`lineal.core.protocol`)
 ``_nrt``                     an option of `njit`: leave out reference counts (`lineal.core.jit.kernel`)
@@ -45,6 +46,7 @@ check_version(numba.__version__)
 # After the check: a newer Numba may not have these any more.
 from numba.core import caching, config, event  # noqa: E402
 from numba.core.compiler import CompileResult  # noqa: E402
+from numba.core.runtime import rtsys as runtime  # noqa: E402
 from numba.core.serialize import dumps  # noqa: E402
 from numba.core.typing import templates  # noqa: E402
 
@@ -65,5 +67,6 @@ __all__ = [
     "event",
     "index_key",
     "rebuild_result",
+    "runtime",
     "settings",
 ]
