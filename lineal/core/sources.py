@@ -43,7 +43,8 @@ def modules_of(arguments: Iterable[Any]) -> Iterator[str]:
         if isinstance(argument, types.NamedTuple | types.NamedUniTuple):
             yield from (base.__module__ for base in argument.instance_class.__mro__ if base.__module__ in sys.modules)
         if isinstance(argument, types.BaseTuple):
-            yield from modules_of(list(argument))
+            parts: Any = argument
+            yield from modules_of(parts)
 
 
 @cache
