@@ -16,7 +16,7 @@ import numpy as np
 
 from lineal.core import shipped, threads
 from lineal.core.kernel_files import KernelFiles, Key, cache_folders, name_of
-from lineal.core.numba_internals import CacheInterface, event, index_key, rebuild_result, settings
+from lineal.core.numba_internals import CacheInterface, event, index_key, rebuild_result, runtime, settings
 from lineal.core.sources import digest
 
 #: Only the flags that keep NaN and infinity meaningful.
@@ -73,21 +73,13 @@ class _KernelCache(CacheInterface):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Compiled code for a signature; None if Numba must compile it."""
         threads.raise_if_cancelled()
-<<<<<<< HEAD
         runtime.initialize(target_context)  # what loaded code calls; Numba's registries are for compiling only
-        key = self._index_key(sig, target_context.codegen())
-        found = self._rebuilt(self._shipped(key), sig, target_context)
-        if found is None:
-            found = self._rebuilt(self.files.load(key), sig, target_context)
-=======
-        target_context.refresh()
         key = self.key(sig, target_context.codegen())
         found = None
         if key is not None:
             found = self._rebuilt(self._shipped(key), sig, target_context)
             if found is None:
                 found = self._rebuilt(self.files.load(key), sig, target_context)
->>>>>>> main
         if found is None:
             compiled.append(self._py_func.__name__)
             _announce(self._py_func.__name__)
