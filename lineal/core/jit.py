@@ -173,6 +173,7 @@ def kernel(
     if IS_PLAIN:
         return np.errstate(over="ignore")(function)  # wrap-around of integers is meant, and silent in compiled code
     options: dict[str, Any] = {"fastmath": set(fastmath), "inline": inline, "forceinline": forceinline}
+    options["no_cfunc_wrapper"] = True  # a copy for callers in C, who do not exist
     options["_nrt"] = not borrows  # always given: otherwise it is inherited from the kernel that calls this one
     dispatcher = numba.njit(nogil=True, error_model="numpy", **options)(function)
     dispatcher._cache = _KernelCache(function)
