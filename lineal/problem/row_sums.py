@@ -18,6 +18,7 @@ from lineal.core.jit import kernel
 from lineal.core.maths import wide
 from lineal.design.products import matmul, rmatmul
 from lineal.engine.base import Block
+from lineal.problem.targets import label_entries
 
 #: Smallest number of scores for which several threads are used.
 WORTH_A_THREAD = 1 << 18
@@ -56,7 +57,8 @@ def scores(block: Block, W: np.ndarray, b: np.ndarray, dtype: Any = None) -> np.
 
 def label_weights(block: Block, k: int) -> np.ndarray:
     """Total weight of the rows per label."""
-    return _label_weights(block.targets, block.weights, k)
+    rows, columns = label_entries(block.targets)
+    return np.bincount(columns, block.weights[rows], k)
 
 
 def values(loss: Any, block: Block, Z: np.ndarray) -> float:
@@ -125,17 +127,6 @@ def _by_ranges(block: Block, Z: np.ndarray, task: Callable[[int, int], Any]) -> 
 
 def _total(parts: list[float]) -> float:
     return math.fsum(parts) if np.all(np.isfinite(parts)) else math.inf
-
-
-@kernel
-def _label_weights(targets, weights, k):
-    total = np.zeros(k, np.float64)
-    for i in range(weights.shape[0]):
-        labels = targets.labels(i)
-        for p in range(labels.shape[0]):
-            if labels[p] >= 0:
-                total[labels[p]] += weights[i]
-    return total
 
 
 @kernel
