@@ -65,7 +65,7 @@ def _register(name: str, signature: inspect.Signature) -> None:
     resolve.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
     )
-    options = {"no_cpython_wrapper": True, "nopython": True}
+    options = {"no_cpython_wrapper": True}
     made = templates.make_overload_template(resolve, resolve, options, strict=False, inline="always")
     template = type(made.__name__, (_InlinedFunction, made), {"typed": {}})
     infer(template)
