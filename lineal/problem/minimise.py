@@ -2,7 +2,7 @@
 
 - Columns that are far from zero are centred and scaled first (`conditioned.py`).
 - A fit that stalls in float32 continues in float64.
-- The solution is finite and no worse than the start. If numbers overflow, it is the best iterate before that, and the
+- The solution is finite and, if the solver seeks the minimum, no worse than the start. If numbers overflow, it is the best iterate before that, and the
   status and message say so.
 - If the minimum is at infinity, the message says so.
 
@@ -109,11 +109,11 @@ def _finite(fit: _Fit, budget: Budget) -> Solution:
 
 
 def _first(fit: _Fit, budget: Budget) -> Solution:
-    """Finite solution in the precision of X, no worse than the start."""
+    """Finite solution in the precision of X; no worse than the start, if the solver seeks the minimum."""
     solution = fit.run(budget)
     if not _is_finite(fit.objective, solution):
         solution = _best_finite(fit, budget, solution)
-    if solution.status != "converged" or solution.certificate.kind == "violation":
+    if fit.solver.seeks_minimum and (solution.status != "converged" or solution.certificate.kind == "violation"):
         solution = _no_worse_than_start(fit.objective, solution, budget.tol, fit.start)
     return solution
 

@@ -38,6 +38,8 @@ class Solver:
     memory : number of bytes that it needs besides X, as a function of n, d, k and the bytes per number.
     order : "rows" or "columns" if it reads X in that order and needs a copy of an X that is stored otherwise.
     options : class of its own options; None if it has none.
+    seeks_minimum : whether its answer should be the minimum. If not, as for averages of models, the answer is not
+        replaced by the start where that has a lower objective.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Solver:
     memory: Callable[[int, int, int, int], int]
     order: str | None
     options: type[SolverOptions] | None
+    seeks_minimum: bool = True
 
     def __call__(self, objective: Objective, *, start: Start = None, **keywords: Any) -> Solution:
         """Minimise the objective. Keywords are the fields of `Budget` and those of the solver's own options."""
@@ -78,11 +81,12 @@ def solver(
     memory: Callable[[int, int, int, int], int] = lambda n, d, k, size: 0,
     order: str | None = None,
     options: type[SolverOptions] | None = None,
+    seeks_minimum: bool = True,
 ) -> Callable[[Callable[..., Solution]], Solver]:
     """Decorator that turns a function `solve` into a `Solver` with the name of its file."""
 
     def decorate(function: Callable[..., Solution]) -> Solver:
         name = function.__module__.rpartition(".")[2]
-        return Solver(name, function, check, check_objective, memory, order, options)
+        return Solver(name, function, check, check_objective, memory, order, options, seeks_minimum)
 
     return decorate
