@@ -55,8 +55,8 @@ def importances(weights: Any, n: int, first_row: int = 0) -> np.ndarray:
     wrong = np.flatnonzero(~((found >= 0.0) & (found <= LARGEST_VALUE)))
     if len(wrong):
         raise DataError(
-            f"sample_weight[{first_row + wrong[0]}] is {found[wrong[0]]:g}: importances must be finite, not negative and at most "
-            f"{LARGEST_VALUE:g}"
+            f"sample_weight[{first_row + wrong[0]}] is {found[wrong[0]]:g}: importances must be finite, not negative "
+            f"and at most {LARGEST_VALUE:g}"
         )
     return found
 

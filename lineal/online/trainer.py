@@ -227,7 +227,8 @@ def _numbers(y: Any, n: int, first_row: int) -> np.ndarray:
     wrong = np.flatnonzero(np.abs(labels) > LARGEST_VALUE)
     if len(wrong):
         raise DataError(
-            f"y[{first_row + wrong[0]}] is {labels[wrong[0]]:g}: online learning needs finite numbers up to ±{LARGEST_VALUE:g}"
+            f"y[{first_row + wrong[0]}] is {labels[wrong[0]]:g}: online learning needs finite numbers up to "
+            f"±{LARGEST_VALUE:g}"
         )
     return labels
 

@@ -2,8 +2,8 @@
 
 - Columns that are far from zero are centred and scaled first (`conditioned.py`).
 - A fit that stalls in float32 continues in float64.
-- The solution is finite and, if the solver seeks the minimum, no worse than the start. If numbers overflow, it is the best iterate before that, and the
-  status and message say so.
+- The solution is finite and, if the solver seeks the minimum, no worse than the start. If numbers overflow, it is the
+  best iterate before that, and the status and message say so.
 - If the minimum is at infinity, the message says so.
 
 A checkpoint has the state of the solver that is running. The second fit, in float64, is a phase of its own.

@@ -14,7 +14,6 @@ from objectives import objective_on, telling_rows
 from scipy import optimize, sparse
 from served_rows import ServedRows
 
-import lineal
 from lineal import losses, penalties, solvers
 from lineal.errors import OptionError
 from lineal.problem.minimise import minimise
