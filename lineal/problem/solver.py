@@ -40,6 +40,7 @@ class Solver:
     options : class of its own options; None if it has none.
     seeks_minimum : whether its answer should be the minimum. If not, as for averages of models, the answer is not
         replaced by the start where that has a lower objective.
+    varies_with_threads : whether the number of threads changes its iterates, and not only its speed.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Solver:
     order: str | None
     options: type[SolverOptions] | None
     seeks_minimum: bool = True
+    varies_with_threads: bool = False
 
     def __call__(self, objective: Objective, *, start: Start = None, **keywords: Any) -> Solution:
         """Minimise the objective. Keywords are the fields of `Budget` and those of the solver's own options."""
@@ -82,11 +84,14 @@ def solver(
     order: str | None = None,
     options: type[SolverOptions] | None = None,
     seeks_minimum: bool = True,
+    varies_with_threads: bool = False,
 ) -> Callable[[Callable[..., Solution]], Solver]:
     """Decorator that turns a function `solve` into a `Solver` with the name of its file."""
 
     def decorate(function: Callable[..., Solution]) -> Solver:
         name = function.__module__.rpartition(".")[2]
-        return Solver(name, function, check, check_objective, memory, order, options, seeks_minimum)
+        return Solver(
+            name, function, check, check_objective, memory, order, options, seeks_minimum, varies_with_threads
+        )  # fmt: skip
 
     return decorate

@@ -75,7 +75,7 @@ def test_models_that_vote(tmp_path):
     assert (found["kind"], found["members"], found["loss"], found["features_used"]) == ("voting", 2, "softmax", 1)
     assert "members: 2" in done("inspect", path).stdout
     assert "--features is for linear models" in failed("inspect", path, "--features")
-    done("compact", path, small)
+    done("compact", path, "-o", small)
     assert json.loads(done("inspect", small, "--json").stdout)["features"] == 1
 
 

@@ -84,7 +84,10 @@ def memory(n: int, d: int, k: int, size: int) -> int:
     return (n * k + 3 * d * k + 5 * n) * size + 4 * (1 + KEPT_CLASSES) * n
 
 
-@solver(check=check, check_objective=check_objective, memory=memory, order="rows", options=DualOptions)
+@solver(
+    check=check, check_objective=check_objective, memory=memory, order="rows", options=DualOptions,
+    varies_with_threads=True,
+)  # fmt: skip
 def solve(objective: Objective, budget: Budget, start: Start, options: DualOptions) -> Solution:
     """Minimise the objective to a relative duality gap of `tol`; an iteration is a pass over the rows.
 
