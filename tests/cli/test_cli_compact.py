@@ -67,7 +67,7 @@ def test_inspect_of_a_model_without_features(tmp_path):
 
 
 def test_models_that_vote(tmp_path):
-    path, small = tmp_path / "m", tmp_path / "small"
+    path = tmp_path / "m"
     members = Members(np.array([[[1.0, 0.0], [0.0, 0.0]], [[0.0, 2.0], [0.0, 0.0]]]), np.zeros((2, 2)))
     mean = Model(weights=np.zeros((2, 2)), intercept=np.zeros(2), classes=np.array(["a", "b"]), loss="softmax")
     VotingModel.of(mean, members).save(path)
@@ -75,8 +75,6 @@ def test_models_that_vote(tmp_path):
     assert (found["kind"], found["members"], found["loss"], found["features_used"]) == ("voting", 2, "softmax", 1)
     assert "members: 2" in done("inspect", path).stdout
     assert "--features is for linear models" in failed("inspect", path, "--features")
-    done("compact", path, "-o", small)
-    assert json.loads(done("inspect", small, "--json").stdout)["features"] == 1
 
 
 def test_the_list_is_cut_and_says_so(tmp_path):
