@@ -284,6 +284,11 @@ def _check_labels(is_multilabel: bool, loss: Any, options: TrainOptions) -> None
         raise OptionError(f"loss {loss.name!r} takes one label per row, and y has label sets: use {', '.join(able)}")
     if options.threshold is not None and not is_multilabel:
         raise OptionError(f"threshold={options.threshold!r} is for label sets, and y has one label per row")
+    if options.has_votes and thresholds.chosen(options.threshold, loss.name, is_multilabel) != "zero":
+        raise OptionError(
+            f"loss {loss.name!r} orders the labels of a row, and its threshold is learned from scores, which votes are "
+            "not: use combine='mean'"
+        )
 
 
 def prepare_source(source: Source, options: TrainOptions) -> Problem:

@@ -255,3 +255,5 @@ def test_options_that_are_refused():
     votes = {"solver": "averaging", "solver_options": {"combine": "vote"}}
     with pytest.raises(OptionError, match="probability=True needs one model"):
         LinearClassifier(**votes, probability=True).fit(X, y)
+    with pytest.raises(OptionError, match="learned from scores, which votes are not: use combine='mean'"):
+        LinearClassifier("label_ranking", **votes).fit(X, label_sets(1, 90, 3))
