@@ -57,6 +57,10 @@ PATIENCE = 3
 #: wiki_toxicity in 8 blocks need up to 40 % fewer passes over the file than with one, and hardly more than with 5.
 INNER_PASSES = 3
 
+#: Number of passes after which the gap is computed for the first time if another solver may take over. It is computed
+#: again whenever the passes have doubled. (Each time costs about one pass.)
+FIRST_LOOK = 20
+
 #: Factor of the first estimate of the gap with several inner passes, of which the first one gains most, for smooth
 #: losses. Data differ by a factor of 60, and a certificate that comes too early costs less than an iteration.
 INNER_RATIO = 0.13
@@ -94,7 +98,7 @@ def solve(objective: Objective, budget: Budget, start: Start, options: DualOptio
     inner_passes = _inner_passes(objective, options)
     with Monitor(budget) as monitor:
         ascent = Ascent(objective, start, budget.threads, budget.seed, options.shrinking, inner_passes)
-        gap = _Gap(objective, budget.tol, inner_passes)
+        gap = _Gap(objective, budget.tol, inner_passes, budget.is_slow is not None)
         iteration = monitor.resume(_Run(ascent, gap))
 
         def record(iteration: int) -> str | None:
@@ -128,6 +132,12 @@ def _inner_passes(objective: Objective, options: DualOptions) -> int:
     return INNER_PASSES if options.inner_passes is None else options.inner_passes
 
 
+def is_watched_pass(passes: int) -> bool:
+    """Whether the gap is computed after this pass, to see whether another solver should take over."""
+    looks, rest = divmod(passes, FIRST_LOOK)
+    return rest == 0 and looks > 0 and looks & (looks - 1) == 0
+
+
 class _Run(LoopState):
     """State of the loop."""
 
@@ -146,8 +156,8 @@ class _Gap(LoopState):
 
     state_names = ("ratio", "failed", "idle")
 
-    def __init__(self, objective: Objective, tol: float, inner_passes: int) -> None:
-        self.objective, self.tol = objective, tol
+    def __init__(self, objective: Objective, tol: float, inner_passes: int, is_watched: bool) -> None:
+        self.objective, self.tol, self.is_watched = objective, tol, is_watched
         self.power = 1.0 if objective.loss.is_smooth else 0.5
         self.ratio = 1.5 if objective.loss.is_smooth else 0.25
         if objective.loss.is_smooth and inner_passes > 1:
@@ -164,13 +174,16 @@ class _Gap(LoopState):
         """Whether the certificate meets `tol`; it is computed only if the estimate does, and added to the history."""
         if ascent.passes == 0 and not ascent.holder.U.any():  # only a warm start can be good enough
             return False
-        if ascent.passes > 0 and self.estimate(ascent) > self.tol:
+        is_early = ascent.passes > 0 and self.estimate(ascent) > self.tol
+        if is_early and not (self.is_watched and is_watched_pass(ascent.passes)):
             return False
         certificate = self.last(ascent)[1]
         row.update(objective=certificate.primal, gap=certificate.value)
         if certificate.meets(self.tol):
             return True
-        if ascent.passes > 0:
+        if is_early:
+            self.ratio = certificate.value / max(ascent.relative_gain**self.power, 1e-300)
+        elif ascent.passes > 0:
             self._learn(certificate.value, ascent)
         return False
 
