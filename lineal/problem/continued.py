@@ -16,9 +16,13 @@ def following(budget: Budget, before: Solution) -> Budget:
     max_time = None if budget.max_time is None else max(budget.max_time - seconds, 1e-3)
 
     def shown(callback: Callable[[Snapshot], Any]) -> Callable[[Snapshot], Any]:
-        return lambda snapshot: callback(
-            replace(snapshot, iteration=snapshot.iteration + done, seconds=snapshot.seconds + seconds)
-        )
+        def later(snapshot: Snapshot) -> Any:
+            if snapshot.iteration == 0:  # the last iteration of the first fit, which it has shown
+                return None
+            iteration = snapshot.iteration + done
+            return callback(replace(snapshot, iteration=iteration, seconds=snapshot.seconds + seconds))
+
+        return later
 
     return replace(
         budget, max_iter=max(int(budget.max_iter - done), 0), max_time=max_time,

@@ -161,6 +161,11 @@ class Solution:
     choice: str = ""
 
     @property
+    def took(self) -> str:
+        """The solver that found it and, if that was chosen automatically, why."""
+        return self.choice or self.solver
+
+    @property
     def needs_warning(self) -> bool:
         """Whether the message must be shown as a warning: the fit did not converge, or there is no minimum."""
         return self.status != "converged" or not self.has_minimum

@@ -1,7 +1,7 @@
 """Solvers that run one after the other: each one until it is done or too slow, then the next one from where it ended.
 
-The next solver starts from the parameters of the one before and, if both have dual variables, from those too. Together
-they have one budget and one history. The rules for leaving a solver see its history, but not the clock: the same fit
+The next solver starts from the parameters of the one before, unless those are worse than the start of the fit, and from
+its dual variables if both have some. Together they have one budget and one history. The rules for leaving a solver see its history, but not the clock: the same fit
 takes the same path each time, on any number of threads, also if it was interrupted and continues from a checkpoint.
 
 In a checkpoint each solver is a phase, whose facts are the solution of the one before.
@@ -35,14 +35,11 @@ def in_turn(stages: list[Stage]) -> Solver:
     """One solver that runs several, one after the other; it checks and needs what the first one does."""
     solvers = tuple(stage.solver for stage in stages)
 
-    def memory(n: int, d: int, k: int, size: int) -> int:
-        return max(solver.memory(n, d, k, size) for solver in solvers)
-
     def function(objective: Objective, budget: Budget, start: Start) -> Solution:
         return _run(stages, objective, budget, start)
 
     first = solvers[0]
-    return Solver("auto", function, first.check, first.check_objective, memory, first.order, None, solvers)
+    return Solver("auto", function, first.check, first.check_objective, first.memory, first.order, None, solvers)
 
 
 def _run(stages: list[Stage], objective: Objective, budget: Budget, start: Start) -> Solution:
@@ -53,7 +50,7 @@ def _run(stages: list[Stage], objective: Objective, budget: Budget, start: Start
         left = budget if solution is None else following(budget, solution)
         if is_slow is not None:
             left = replace(left, is_slow=lambda history, is_slow=is_slow, left=left: is_slow(history, left))
-        begin = start if solution is None else solution
+        begin = start if solution is None else _better_start(objective, start, solution)
         found = solver.run(objective, left, begin, solver.own_options({}))
         solution = found if solution is None else joined(solution, found)
         if solution.status != "slow":
@@ -63,6 +60,16 @@ def _run(stages: list[Stage], objective: Objective, budget: Budget, start: Start
             facts = {entry.name: getattr(solution, entry.name) for entry in fields(solution)}
             budget.checkpoint.enter(stages[at].solver.name, {**facts, "dual_point": None})
             solution = replace(solution, dual_point=None)
+
+
+def _better_start(objective: Objective, start: Start, solution: Solution) -> Start:
+    """The solution, or the start of the whole fit if that has a lower objective.
+
+    The weights of dual methods can be far above it in early iterations, where a primal method would lose its way.
+    """
+    if objective.has_values and objective.value(objective.theta_of(start)) < solution.certificate.primal:
+        return start
+    return solution
 
 
 def _before(stages: list[Stage], budget: Budget) -> tuple[int, Solution | None]:

@@ -103,9 +103,13 @@ def solve(objective: Objective, budget: Budget, start: Start, options: DualOptio
 
         def record(iteration: int) -> str | None:
             if not budget.callbacks:
-                return monitor.count(iteration, gap.estimate(ascent))
-            theta = ascent.theta()
-            return monitor.record(iteration, objective.value(theta), gap.estimate(ascent), *objective.split(theta))
+                status = monitor.count(iteration, gap.estimate(ascent))
+            else:
+                theta = ascent.theta()
+                value = objective.value(theta)
+                status = monitor.record(iteration, value, gap.estimate(ascent), *objective.split(theta))
+            monitor.history[-1]["work"] = ascent.work
+            return status
 
         status = record(iteration)
         while not gap.is_reached(ascent, monitor.history[-1]) and status is None:
