@@ -259,7 +259,7 @@ def measured(problem: Problem, solver: str, X: Any, y: np.ndarray, limit: float)
 
 def took(model: LinearClassifier) -> str:
     """The solvers that `auto` took, one after the other."""
-    return " ".join(dict.fromkeys(row.get("solver", "?") for row in model.history_))
+    return " ".join(dict.fromkeys(row["solver"] for row in model.history_))
 
 
 def warm_up(problem: Problem, X: Any, y: np.ndarray) -> None:
@@ -267,8 +267,7 @@ def warm_up(problem: Problem, X: Any, y: np.ndarray) -> None:
     rows = np.sort(np.random.default_rng(0).permutation(len(y))[:300])
     few = np.unique(y[rows], return_inverse=True)[1]
     for solver in ("auto", *problem.candidates):
-        for part in (X[rows],):
-            problem.model(len(rows), solver=solver, max_iter=3).fit(part, few)
+        problem.model(len(rows), solver=solver, max_iter=3).fit(X[rows], few)
         problem.model(len(y), solver=solver, max_time=0.01).fit(X, y)
 
 
@@ -316,7 +315,10 @@ def main() -> None:
         for problem in (one for one in chosen if one.data == data):
             X = sparse.csr_matrix(rows, dtype=problem.dtype) if sparse.issparse(rows) else rows.astype(problem.dtype)
             results.append(compare(problem, X, y, arguments.limit))
-            print(" | ".join(str(round(cell, 3) if isinstance(cell, float) else cell) for cell in row_of(results[-1])), flush=True)
+            print(
+                " | ".join(str(round(cell, 3) if isinstance(cell, float) else cell) for cell in row_of(results[-1])),
+                flush=True,
+            )
     results.sort(key=lambda found: -found["ratio"])
     print_table("auto against the fastest solver", COLUMNS, map(row_of, results))
     write_json(arguments.json, {"columns": COLUMNS, "results": results})

@@ -33,8 +33,8 @@ from lineal.problem.kept import Kept
 from lineal.problem.objective import Objective
 from lineal.problem.solution import Certificate, Snapshot, Solution
 from lineal.problem.solver import Solver, Start
-from lineal.problem.used_columns import narrowed
 from lineal.problem.steps import SeparableColumns
+from lineal.problem.used_columns import narrowed
 from lineal.system import memory
 from lineal.system.solver_options import SolverOptions
 

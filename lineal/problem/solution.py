@@ -150,7 +150,7 @@ class Solution:
     weights: np.ndarray
     intercept: np.ndarray
     certificate: Certificate
-    history: list[dict[str, float]]
+    history: list[dict[str, Any]]
     status: str
     message: str
     dual_point: Any = field(default=None, repr=False)

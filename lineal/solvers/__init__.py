@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from lineal.errors import OptionError
@@ -61,16 +61,14 @@ def plan(name: str, objective: Any, tol: float) -> tuple[Solver, str]:
     first = _first_able([*reasons, *names()], *_parts(objective), objective)
     why = reasons.get(first.name, "the first one that can handle this loss and penalty")
     later = [other for other in reasons if other != first.name]
-    if first.name != "dual_cd" or not later or not objective.loss.is_smooth:
+    if not can_change or first.name != "dual_cd" or not later or not objective.loss.is_smooth:
         return first, f"{first.name}: {why}"
     second = _first_able(later, *_parts(objective), objective)
     if not _has_room(second, objective):
         return first, f"{first.name}: {why}"
-    from lineal.solvers.choice.in_turn import Stage, in_turn
-    from lineal.solvers.choice.progress import dual_is_slow
+    from lineal.solvers.choice.stages import dual_then
 
-    is_slow = partial(dual_is_slow, n_columns=objective.engine.n_columns)
-    return in_turn([Stage(first, why, is_slow), Stage(second, reasons[second.name])]), ""
+    return dual_then(first, second, objective, why), ""
 
 
 def _suggested(objective: Any, tol: float, can_change: bool) -> list[str]:

@@ -1,17 +1,23 @@
-"""Solvers that run one after the other: each one until it is done or too slow, then the next one from where it ended.
+"""Solvers that run one after the other: each one until it is done or too slow, then the next one.
 
-The next solver starts from the parameters of the one before, unless those are worse than the start of the fit, and from
-its dual variables if both have some. Together they have one budget and one history. The rules for leaving a solver see its history, but not the clock: the same fit
-takes the same path each time, on any number of threads, also if it was interrupted and continues from a checkpoint.
+A solver starts from the parameters of the one before, unless those are worse than the start of the fit. A solver that
+comes back starts from where it was, with its own dual variables. Together they have one budget and one history.
 
-In a checkpoint each solver is a phase, whose facts are the solution of the one before.
+The rules for leaving a solver see its history, but not the clock: the same fit takes the same path each time, on any
+number of threads, also if it was interrupted and continues from a checkpoint. There, each stage is a phase, whose facts
+are the solutions of the stages before.
+
+Memory: between two runs of a solver, its parameters and dual variables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from lineal.problem.budget import Budget
 from lineal.problem.continued import following, joined
@@ -19,8 +25,9 @@ from lineal.problem.objective import Objective
 from lineal.problem.solution import Solution
 from lineal.problem.solver import Solver, Start
 
-#: Tells from the history and the budget of a solver whether the next one should take over.
-IsSlow = Callable[[list[dict[str, Any]], Budget], bool]
+#: Tells whether the next solver should take over, from the history of a solver and, by keyword, its `budget` and the
+#: history `before` it, if it is not the first one.
+IsSlow = Callable[..., bool]
 
 
 class Stage(NamedTuple):
@@ -44,48 +51,63 @@ def in_turn(stages: list[Stage]) -> Solver:
 
 def _run(stages: list[Stage], objective: Objective, budget: Budget, start: Start) -> Solution:
     """Solution of the last solver that ran."""
-    at, solution = _before(stages, budget)
+    done = _before(stages, budget)
     while True:
-        solver, _, is_slow = stages[at]
-        left = budget if solution is None else following(budget, solution)
+        solver, _, is_slow = stages[len(done)]
+        left, begin = budget, start
+        if done:
+            left, begin = following(budget, done[-1]), _start(objective, start, done, solver)
         if is_slow is not None:
-            left = replace(left, is_slow=lambda history, is_slow=is_slow, left=left: is_slow(history, left))
-        begin = start if solution is None else _better_start(objective, start, solution)
+            seen = {"before": done[-1].history} if done else {}
+            left = replace(left, is_slow=partial(is_slow, budget=left, **seen))
         found = solver.run(objective, left, begin, solver.own_options({}))
-        solution = found if solution is None else joined(solution, found)
-        if solution.status != "slow":
-            return replace(solution, choice=_choice(stages[: at + 1], solution))
-        at += 1
+        done.append(joined(done[-1], found) if done else found)
+        if found.status != "slow":
+            return replace(done[-1], choice=_choice(stages, done))
+        comes_back = any(later.solver is solver for later in stages[len(done) :])
+        if not comes_back:
+            done[-1] = replace(done[-1], dual_point=None)
         if budget.checkpoint is not None:
-            facts = {entry.name: getattr(solution, entry.name) for entry in fields(solution)}
-            budget.checkpoint.enter(stages[at].solver.name, {**facts, "dual_point": None})
-            solution = replace(solution, dual_point=None)
+            if comes_back and found.dual_point is not None:
+                done[-1] = replace(done[-1], dual_point=np.asarray(found.dual_point))
+            budget.checkpoint.enter(_phase(stages, len(done)), {"solutions": [_facts(one) for one in done]})
 
 
-def _better_start(objective: Objective, start: Start, solution: Solution) -> Start:
-    """The solution, or the start of the whole fit if that has a lower objective.
+def _start(objective: Objective, start: Start, done: list[Solution], solver: Solver) -> Start:
+    """Where a solver starts: where it ended before, or where the one before ended, or at the start of the fit.
 
-    The weights of dual methods can be far above it in early iterations, where a primal method would lose its way.
+    The weights of dual methods can be far above the start in early iterations, and a primal method would lose its way.
     """
-    if objective.has_values and objective.value(objective.theta_of(start)) < solution.certificate.primal:
+    own = next((one for one in reversed(done) if one.solver == solver.name), None)
+    if own is not None and (own.dual_point is not None or own.certificate.primal <= done[-1].certificate.primal):
+        return own
+    if objective.has_values and objective.value(objective.theta_of(start)) < done[-1].certificate.primal:
         return start
-    return solution
+    return done[-1]
 
 
-def _before(stages: list[Stage], budget: Budget) -> tuple[int, Solution | None]:
-    """Number of the stage that a checkpoint was written in, and the solution of the one before; 0 and None if new."""
-    found = None if budget.checkpoint is None else budget.checkpoint.found_phase
-    names = [stage.solver.name for stage in stages]
-    if found is None or found[0] not in names[1:] or not found[1]:
-        return 0, None
+def _phase(stages: list[Stage], at: int) -> str:
+    return f"{at + 1}: {stages[at].solver.name}"
+
+
+def _facts(solution: Solution) -> dict[str, Any]:
+    return {entry.name: getattr(solution, entry.name) for entry in fields(solution)}
+
+
+def _before(stages: list[Stage], budget: Budget) -> list[Solution]:
+    """Solutions of the stages before the one that a checkpoint was written in; none for a new fit."""
+    phase, facts = ("", None) if budget.checkpoint is None else budget.checkpoint.found_phase or ("", None)
+    if not facts or phase not in [_phase(stages, at) for at in range(1, len(stages))]:
+        return []
     assert budget.checkpoint is not None
-    budget.checkpoint.enter(*found)
-    return names.index(found[0]), Solution(**found[1])
+    budget.checkpoint.enter(phase, facts)
+    return [Solution(**one) for one in facts["solutions"]]
 
 
-def _choice(stages: list[Stage], solution: Solution) -> str:
+def _choice(stages: list[Stage], done: list[Solution]) -> str:
     """Which solvers ran, from which iteration on, and why."""
-    firsts = {row["solver"]: row["iteration"] for row in reversed(solution.history)}
     texts = [f"{stages[0].solver.name}: {stages[0].why}"]
-    texts += [f"{stage.solver.name} from iteration {firsts.get(stage.solver.name, 0)}: {stage.why}" for stage in stages[1:]]
+    for (solver, why, _), before in zip(stages[1:], done):
+        if before is not done[-1]:
+            texts.append(f"{solver.name} after iteration {before.history[-1]['iteration']}: {why}")
     return "; then ".join(texts)

@@ -1,41 +1,80 @@
-"""When dual coordinate descent is left to another solver: when its gap says that too much work is still to come.
+"""When a solver is left to another one: when its gaps say that more work is to come than the other one would need.
 
-The gap is computed after 20, 40, 80, … passes (`dual_cd.FIRST_LOOK`). It decreases by about the same factor per pass,
-so two of them say how much work is left. Work is counted in visits of all rows: late passes skip most rows (shrinking),
-and can be ten times cheaper than the first ones. The passes so far are not lost: the next solver starts from their
-weights, and needs a half to a tenth of the iterations that it takes from zero.
+Work is counted in products with all rows, as one evaluation of the objective and its gradient makes them.
+
+**Dual coordinate descent** computes its gap after 40, 80, 160, … passes (`dual_cd.FIRST_LOOK`). It decreases by about
+the same factor per pass, so two of them say how many passes are left. Late passes skip most rows (shrinking), and can
+be ten times cheaper than the first ones: visits of rows are counted.
+
+**L-BFGS** takes over from the weights of the first passes. If it turns out to be the slower one, by the same kind of
+estimate, dual coordinate descent comes back to where it was.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from lineal.problem.budget import Budget
-from lineal.solvers.dual_cd.dual_cd import is_watched_pass
+from lineal.solvers.dual_cd.dual_cd import first_look, is_watched_pass
 
-#: Passes before which the rate of the gap says little: on raw counts it decreases slowly at first, then faster.
-PATIENCE = 80
+History = Sequence[dict[str, Any]]
 
-#: Work still to come from which on another solver is faster, for one score column and for several. It is what `newton`
-#: and `lbfgs` took from the weights of the first passes on raw counts and on tf-idf with a weak penalty (150 to 600).
-MOST_WORK, MOST_WORK_SEVERAL = 200.0, 500.0
+#: Work still to come from which on L-BFGS is faster. From the weights of the first passes it took 100 to 500 iterations
+#: on raw counts and on tf-idf with a weak penalty.
+MOST_WORK = 200.0
+
+#: How much more work may be to come for a solver that has come back.
+SECOND_CHANCE = 5.0
+
+#: Work per visit of all rows where updates take several Newton steps.
+DEAR_VISIT = 6.0
+
+#: Work per iteration of L-BFGS with several score columns: its passes over W take longer than those over the rows.
+SEVERAL = 2.0
+
+#: Iterations of L-BFGS after which it is judged for the first time, and again whenever they have doubled.
+FIRST_JUDGED = 200
 
 
-def dual_is_slow(history: list[dict[str, Any]], budget: Budget, n_columns: int) -> bool:
-    """Whether dual coordinate descent should be left, from its history up to one pass after a look."""
-    passes = history[-1]["iteration"] - 1
-    if passes < PATIENCE or not is_watched_pass(passes):
-        return False
-    before, now = (row for row in history if row["iteration"] in (passes // 2, passes))
-    if now["gap"] <= budget.tol:
-        return False
-    rounds = _rounds_left(before["gap"], now["gap"], budget.tol)
-    work = rounds * (now["work"] - before["work"])
-    most = MOST_WORK if n_columns == 1 else MOST_WORK_SEVERAL
-    return work > most or rounds * (passes // 2) > budget.max_iter - passes
+class Costs:
+    """What the work of both solvers costs for an objective."""
+
+    def __init__(self, is_dear: bool, n_columns: int) -> None:
+        self.visit, self.first_look = DEAR_VISIT if is_dear else 1.0, first_look(is_dear)
+        self.iteration = 1.0 if n_columns == 1 else SEVERAL
+
+    def dual_is_slow(self, history: History, budget: Budget, before: History = (), chance: float = 1.0) -> bool:
+        """Whether dual coordinate descent should be left, from its history up to one pass after a look."""
+        passes = history[-1]["iteration"] - 1
+        if passes == self.first_look or not is_watched_pass(passes, self.first_look):
+            return False
+        if history[passes]["gap"] <= budget.tol:
+            return False
+        rounds, work = self._left(history, passes, budget.tol)
+        return work > chance * MOST_WORK * self.iteration or rounds * (passes // 2) > budget.max_iter - passes
+
+    def _left(self, history: History, passes: int, tol: float) -> tuple[float, float]:
+        """How often the passes so far must be doubled, and the work that this is, until the gap is `tol`."""
+        before, now = history[passes // 2], history[passes]
+        rounds = _rounds_left(before["gap"], now["gap"], tol)
+        return rounds, rounds * self.visit * (now["work"] - before["work"])
+
+    def lbfgs_is_slow(self, history: History, budget: Budget, before: History) -> bool:
+        """Whether L-BFGS should be left, given the history of dual coordinate descent before it."""
+        done = history[-1]["iteration"]
+        looks, rest = divmod(done, FIRST_JUDGED)
+        if rest or not looks or looks & (looks - 1):
+            return False
+        _, dual = self._left(before, before[-1]["iteration"] - 1, budget.tol)
+        gaps = [row["gap"] for row in history]  # which go up and down
+        middle, last = min(gaps[done // 4 : done // 2]), min(gaps[3 * done // 4 :])
+        return self.iteration * _rounds_left(middle, last, budget.tol) * (done // 2) > 2.0 * dual
 
 
 def _rounds_left(before: float, now: float, tol: float) -> float:
     """How many times the gap must still decrease as it did between two looks, until it is `tol`."""
+    if now <= tol:
+        return 0.0
     return math.log(now / tol) / math.log(before / now) if now < before else math.inf

@@ -55,16 +55,13 @@ def by_speed(objective: Any, tol: float, can_change: bool) -> list[Suggestion]:
     if is_sparse and tol >= TIGHT and bool((regulariser.strengths > 0.0).all()):
         limit = n * float(regulariser.strengths.min(initial=math.inf))
         if can_change or _mean_square(objective) <= LARGEST_Q * limit:
-            return [Suggestion("dual_cd", f"sparse rows with {d} features"), Suggestion(primal, NEXT)]
+            return [Suggestion("dual_cd", f"sparse rows with {d} features"), Suggestion("lbfgs", "")]
         return [Suggestion(primal, f"q = |x|^2/(alpha n) is above {LARGEST_Q:g} on average")]
     return [Suggestion(primal, f"{kind} with {d} features")]
 
 
 #: Solvers for penalties that set weights to zero.
 SPARSE = ("block_cd", "sparsa", "fista")
-
-#: Why the next solver takes over from dual coordinate descent.
-NEXT = "the dual gap was closing too slowly"
 
 
 def _mean_square(objective: Any) -> float:

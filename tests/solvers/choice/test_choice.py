@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 from conftest import random_problem
@@ -14,14 +12,14 @@ import lineal
 from lineal import LinearClassifier, solvers
 from lineal.problem.budget import Budget
 from lineal.problem.minimise import minimise
-from lineal.solvers.choice import progress
 from lineal.solvers.choice.in_turn import Stage, in_turn
+from lineal.solvers.choice.progress import Costs
 from lineal.solvers.choice.rules import by_speed
 
 
 def after(iteration):
     """A rule that leaves a solver after so many iterations."""
-    return lambda history, budget: history[-1]["iteration"] >= iteration
+    return lambda history, budget, before=(): history[-1]["iteration"] >= iteration
 
 
 def chain(*names, leave=3):
@@ -73,18 +71,20 @@ def test_a_callback_ends_the_fit_in_either_solver():
     X, y = random_problem(5, n=80, d=6, k=3)
     objective = objective_on(X, y, "softmax", "l2", alpha=1e-4)
     for last in (2, 5):
-        found = minimise(
-            chain("dual_cd", "lbfgs"), objective, tol=1e-12, callbacks=[lambda snapshot: snapshot.iteration == last]
-        )
+
+        def ends(snapshot, last=last):
+            return snapshot.iteration == last
+
+        found = minimise(chain("dual_cd", "lbfgs"), objective, tol=1e-12, callbacks=[ends])
         assert (found.status, found.history[-1]["iteration"]) == ("stopped", last)
 
 
 def test_three_solvers():
-    X, y = random_problem(6, n=80, d=6, k=2)
-    objective = objective_on(X, y, "squared_hinge", "l2", alpha=1e-4)
+    X, y = random_problem(6, n=80, d=6, k=3)
+    objective = objective_on(X, y, "softmax", "l2", alpha=1e-5)
     calls = {"dual_cd": 3, "lbfgs": 2}
     stages = [Stage(solvers.get(name), "", after(calls[name])) for name in calls]
-    found = minimise(in_turn([*stages, Stage(solvers.get("newton"), "")]), objective, tol=1e-8)
+    found = minimise(in_turn([*stages, Stage(solvers.get("newton"), "")]), objective, tol=1e-10)
     assert found.status == "converged"
     assert [row["solver"] for row in found.history[:7]] == ["dual_cd"] * 4 + ["lbfgs"] * 2 + ["newton"]
 
@@ -101,7 +101,7 @@ def test_what_stalls_in_float32_goes_on_in_float64_with_the_last_solver():
 
 
 def hard_rows(n=300, d=20_000, seed=0):
-    """Sparse counts with a few frequent words, whose labels are noisy: slow for dual coordinate descent if α is tiny."""
+    """Sparse counts with a few frequent words, with noisy labels: slow for dual coordinate descent if α is tiny."""
     rng = np.random.default_rng(seed)
     frequent = rng.poisson(30.0, (n, 12)) * (1 << np.arange(12) % 6)
     rare = sparse.random_array((n, d - 12), density=60 / d, rng=rng, data_sampler=lambda size: np.ones(size))
@@ -115,13 +115,14 @@ def test_auto_leaves_dual_coordinate_descent_where_it_is_slow_and_always_in_the_
     fits = [LinearClassifier("logistic", alpha=1e-9, n_jobs=n_jobs, max_iter=5000).fit(X, y) for n_jobs in (1, 1, 2)]
     first = fits[0]
     took = list(dict.fromkeys(row["solver"] for row in first.history_))
-    assert took == ["dual_cd", "newton"]
+    assert took == ["dual_cd", "lbfgs"]
     assert first.status_ == "converged"
     for other in fits[1:]:
         assert [row["solver"] for row in other.history_] == [row["solver"] for row in first.history_]
     assert without_seconds(fits[1].history_) == without_seconds(first.history_)
     np.testing.assert_array_equal(fits[1].coef_, first.coef_)
-    assert first.solver_.startswith("dual_cd: ") and "newton from iteration" in first.solver_
+    assert first.solver_.startswith("dual_cd: ")
+    assert "; then lbfgs after iteration" in first.solver_
 
 
 def test_the_model_names_its_solver(tmp_path):
@@ -143,20 +144,52 @@ def history(gap, passes, share=1.0):
     return [row(t, gap(t), share * t) for t in range(passes + 2)]
 
 
+FAST, SLOW, FLAT = (lambda t: 0.9**t), (lambda t: 0.998**t), (lambda t: 0.5)
+
+
 @pytest.mark.parametrize("passes", [80, 160])
 def test_when_dual_coordinate_descent_is_slow(passes):
-    is_slow = partial(progress.dual_is_slow, budget=Budget(tol=1e-3, max_iter=10_000), n_columns=1)
-    fast, slow, flat = (lambda t: 0.9**t), (lambda t: 0.998**t), (lambda t: 0.5)
-    assert not is_slow(history(fast, passes))
-    assert is_slow(history(slow, passes))
-    assert is_slow(history(flat, passes))
-    assert not is_slow(history(slow, passes, share=0.01))  # most rows are skipped, so that the passes cost little
-    assert not is_slow(history(slow, passes)[:-1])  # the gap after these passes is computed later
-    assert not is_slow(history(slow, passes + 1))
-    assert not is_slow(history(slow, 40))
-    assert is_slow(history(slow, passes, share=0.1))
-    assert not progress.dual_is_slow(history(slow, passes, 0.1), Budget(max_iter=10_000), 20)  # several columns
-    assert progress.dual_is_slow(history(slow, passes, 0.01), Budget(max_iter=200), 1)  # max_iter ends before
+    costs, budget = Costs(False, 1), Budget(tol=1e-3, max_iter=10_000)
+    assert not costs.dual_is_slow(history(FAST, passes), budget)
+    assert costs.dual_is_slow(history(SLOW, passes), budget)
+    assert costs.dual_is_slow(history(FLAT, passes), budget)
+    assert not costs.dual_is_slow(history(SLOW, passes, share=0.01), budget)  # most rows are skipped: cheap passes
+    assert costs.dual_is_slow(history(SLOW, passes, share=0.1), budget)
+    assert not costs.dual_is_slow(history(SLOW, passes, share=0.1), budget, chance=5.0)
+    assert not Costs(False, 20).dual_is_slow(history(SLOW, passes, share=0.1), budget)
+    assert not costs.dual_is_slow(history(SLOW, passes)[:-1], budget)  # the gap is computed after this row was written
+    assert not costs.dual_is_slow(history(SLOW, passes + 1), budget)
+    assert not costs.dual_is_slow(history(SLOW, 40), budget)  # two looks are needed
+    assert costs.dual_is_slow(history(SLOW, passes, share=0.01), Budget(max_iter=200), 1)  # max_iter would end it
+
+
+def test_passes_of_dear_updates_are_watched_earlier():
+    budget = Budget(tol=1e-3, max_iter=10_000)
+    assert Costs(True, 1).dual_is_slow(history(SLOW, 20), budget)
+    assert not Costs(True, 1).dual_is_slow(history(lambda t: 0.7**t, 20), budget)
+    assert not Costs(False, 1).dual_is_slow(history(SLOW, 20), budget)
+
+
+def test_when_lbfgs_is_slow():
+    costs, budget = Costs(False, 1), Budget(tol=1e-3, max_iter=10_000)
+    for before, is_slow in ((history(FLAT, 80), False), (history(SLOW, 80, 0.1), True)):
+        assert costs.lbfgs_is_slow([row(t, 1e4, 0.0) for t in range(201)], budget, before) is is_slow
+        assert not costs.lbfgs_is_slow([row(t, 1e4, 0.0) for t in range(200)], budget, before)
+        assert not costs.lbfgs_is_slow([row(t, 0.95**t, 0.0) for t in range(201)], budget, before)
+
+
+def test_a_solver_comes_back_to_where_it_was():
+    X, y = random_problem(9, n=80, d=6, k=3)
+    objective = objective_on(X, y, "squared_hinge", "l2", alpha=1e-2)
+    dual, lbfgs = solvers.get("dual_cd"), solvers.get("lbfgs")
+    stages = [Stage(dual, "", after(5)), Stage(lbfgs, "", after(1)), Stage(dual, "again")]
+    found = minimise(in_turn(stages), objective, tol=1e-8, max_iter=100_000)
+    assert found.status == "converged"
+    assert [row["solver"] for row in found.history[:8]] == ["dual_cd"] * 6 + ["lbfgs", "dual_cd"]
+    first = minimise(dual, objective, tol=1e-8, max_iter=5)
+    passes = minimise(dual, objective, tol=1e-8, max_iter=100_000, start=first).history[-1]["iteration"]
+    assert found.history[-1]["iteration"] == 6 + passes
+    assert found.choice.endswith("; then dual_cd after iteration 6: again")
 
 
 def test_what_cannot_be_left_later_is_chosen_carefully():
