@@ -28,6 +28,10 @@ MOST_WORK = 200.0
 #: How much more work may be to come for a solver that has come back.
 SECOND_CHANCE = 5.0
 
+#: A relative gap (P − D)/P near one says little: P and D can both improve a lot without changing it. A fit that has such
+#: a gap is not judged before this multiple of the first look.
+SATURATED, LOOKS = 0.8, 8
+
 #: Work per visit of all rows where updates take several Newton steps.
 DEAR_VISIT = 6.0
 
@@ -51,6 +55,8 @@ class Costs:
         if passes == self.first_look or not is_watched_pass(passes, self.first_look):
             return False
         if history[passes]["gap"] <= budget.tol:
+            return False
+        if history[passes // 2]["gap"] > SATURATED and passes < LOOKS * self.first_look:
             return False
         rounds, work = self._left(history, passes, budget.tol)
         return work > chance * MOST_WORK * self.iteration or rounds * (passes // 2) > budget.max_iter - passes

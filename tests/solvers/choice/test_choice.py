@@ -144,7 +144,7 @@ def history(gap, passes, share=1.0):
     return [row(t, gap(t), share * t) for t in range(passes + 2)]
 
 
-FAST, SLOW, FLAT = (lambda t: 0.9**t), (lambda t: 0.998**t), (lambda t: 0.5)
+FAST, SLOW, FLAT = (lambda t: 0.9**t), (lambda t: 0.7 * 0.998**t), (lambda t: 0.5)
 
 
 @pytest.mark.parametrize("passes", [80, 160])
@@ -161,6 +161,12 @@ def test_when_dual_coordinate_descent_is_slow(passes):
     assert not costs.dual_is_slow(history(SLOW, passes + 1), budget)
     assert not costs.dual_is_slow(history(SLOW, 40), budget)  # two looks are needed
     assert costs.dual_is_slow(history(SLOW, passes, share=0.01), Budget(max_iter=200), 1)  # max_iter would end it
+
+
+def test_a_gap_near_one_is_not_judged_early():
+    costs, budget = Costs(False, 1), Budget(tol=1e-3, max_iter=10_000)
+    assert not costs.dual_is_slow(history(lambda t: 0.99, 160), budget)
+    assert costs.dual_is_slow(history(lambda t: 0.99, 320), budget)
 
 
 def test_passes_of_dear_updates_are_watched_earlier():
