@@ -264,7 +264,7 @@ def took(model: LinearClassifier) -> str:
 
 def warm_up(problem: Problem, X: Any, y: np.ndarray) -> None:
     """Load or compile what the fits need."""
-    rows = np.sort(np.random.default_rng(0).permutation(len(y))[:300])
+    rows = np.sort(np.random.default_rng(0).permutation(len(y))[:1000])
     few = np.unique(y[rows], return_inverse=True)[1]
     for solver in ("auto", *problem.candidates):
         problem.model(len(rows), solver=solver, max_iter=3).fit(X[rows], few)

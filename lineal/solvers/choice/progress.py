@@ -28,8 +28,8 @@ MOST_WORK = 200.0
 #: How much more work may be to come for a solver that has come back.
 SECOND_CHANCE = 5.0
 
-#: A relative gap (P − D)/P near one says little: P and D can both improve a lot without changing it. A fit that has such
-#: a gap is not judged before this multiple of the first look.
+#: A relative gap (P − D)/P near one says little: P and D can both improve a lot without changing it. A fit that has
+#: such a gap is not judged before this multiple of the first look.
 SATURATED, LOOKS = 0.8, 8
 
 #: Work per visit of all rows where updates take several Newton steps.

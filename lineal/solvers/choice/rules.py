@@ -34,27 +34,30 @@ def by_speed(objective: Any, tol: float, can_change: bool) -> list[Suggestion]:
 
     Dual coordinate descent is fastest on sparse rows with many features, unless the tolerance is very small. On long
     rows with a weak penalty it may turn out to be slow; its first passes are then a good start for the next solver.
-    With few features, a pass over the rows is expensive compared to the Hessian. For dense rows, methods that use BLAS
+    With few features, a pass over the rows is expensive compared to the Hessian, and losses with kinks are left to the
+    method of multipliers if the features are far from unit scale. For dense rows, methods that use BLAS
     are fastest. For rows in files, the number of passes over the file decides, and dual coordinate descent needs 1.4
     to 4 times fewer than L-BFGS where this rule chooses it.
     """
     loss, regulariser, engine = objective.loss, objective.regulariser, objective.engine
-    penalty = regulariser.penalty
+    penalty, is_sparse, d = regulariser.penalty, not engine.is_dense, engine.shape[1]
+    is_few = d <= FEW_FEATURES if is_sparse else d <= FEW_FEATURES // 4
     if not loss.is_smooth:
         why = f"the loss {loss.name} is not smooth"
         several = [Suggestion(name, why) for name in ("multipliers", "admm")]
-        return [Suggestion("dual_cd", why), *several] if penalty.is_smooth else several
+        if not penalty.is_smooth:
+            return several
+        if is_few and not _is_small_q(objective):
+            return [Suggestion("multipliers", f"{why}, and few features are far from unit scale"), *several[1:]]
+        return [Suggestion("dual_cd", why), *several]
     if not penalty.is_smooth:
         return [Suggestion(name, f"the penalty {penalty.name} selects features") for name in SPARSE]
-    (n, d), is_sparse = engine.shape, not engine.is_dense
-    few = d <= FEW_FEATURES if is_sparse else d <= FEW_FEATURES // 4
-    if few and not loss.is_direct and engine.n_columns * d <= 64 * FEW_FEATURES:
+    if is_few and not loss.is_direct and engine.n_columns * d <= 64 * FEW_FEATURES:
         return [Suggestion(name, f"{d} features are few enough for their Hessian") for name in ("newton", "lbfgs")]
     primal = "newton" if is_sparse and engine.n_columns == 1 and not loss.is_direct else "lbfgs"
     kind = "sparse rows" if is_sparse else "dense rows"
     if is_sparse and tol >= TIGHT and bool((regulariser.strengths > 0.0).all()):
-        limit = n * float(regulariser.strengths.min(initial=math.inf))
-        if can_change or _mean_square(objective) <= LARGEST_Q * limit:
+        if can_change or _is_small_q(objective):
             return [Suggestion("dual_cd", f"sparse rows with {d} features"), Suggestion("lbfgs", "")]
         return [Suggestion(primal, f"q = |x|^2/(alpha n) is above {LARGEST_Q:g} on average")]
     return [Suggestion(primal, f"{kind} with {d} features")]
@@ -62,6 +65,12 @@ def by_speed(objective: Any, tol: float, can_change: bool) -> list[Suggestion]:
 
 #: Solvers for penalties that set weights to zero.
 SPARSE = ("block_cd", "sparsa", "fista")
+
+
+def _is_small_q(objective: Any) -> bool:
+    """Whether the mean of q is small enough for dual coordinate descent."""
+    limit = objective.engine.shape[0] * float(objective.regulariser.strengths.min(initial=math.inf))
+    return _mean_square(objective) <= LARGEST_Q * limit
 
 
 def _mean_square(objective: Any) -> float:

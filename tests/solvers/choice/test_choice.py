@@ -207,6 +207,14 @@ def test_what_cannot_be_left_later_is_chosen_carefully():
         assert solvers.pick("auto", objective, 1e-3).name == careful
 
 
+def test_few_features_far_from_unit_scale_and_a_loss_with_kinks():
+    X, y = random_problem(10, n=80, d=6, k=2)
+    for scale, name in ((1.0, "dual_cd"), (1e3, "multipliers")):
+        model = LinearClassifier("hinge", alpha=1e-2).fit(scale * X, y)
+        assert {row["solver"] for row in model.history_} == {name}
+        assert model.status_ == "converged"
+
+
 def test_what_runs_is_asked_for_by_name():
     """A named solver runs alone, however slow it is."""
     X, y = hard_rows()
