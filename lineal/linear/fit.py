@@ -39,6 +39,7 @@ from lineal.problem.progress import Progress
 from lineal.problem.row_weights import row_weights
 from lineal.problem.solution import Solution
 from lineal.problem.targets import Encoded, encode
+from lineal.problem.used_columns import narrowed
 from lineal.system import memory
 
 
@@ -202,9 +203,11 @@ class Problem:
         checkpoint: Checkpoint | None = None,
     ) -> Solution:
         """The answer of the solver, by the options."""
-        solver = solvers.pick(self.options.solver, self.objective, self.options.tol)
-        solvers.check_memory(solver, self.objective)
-        return minimise(
+        narrow = narrowed(self.objective)
+        inside = self.objective if narrow is None else narrow.inside
+        solver, why = solvers.plan(self.options.solver, inside, self.options.tol)
+        solvers.check_memory(solver, inside)
+        solution = minimise(
             solver,
             self.objective,
             tol=self.options.tol,
@@ -217,6 +220,7 @@ class Problem:
             checkpoint=checkpoint,
             **(self.options.solver_options or {}),
         )
+        return replace(solution, choice=why) if why else solution
 
     def with_alpha(self, alpha: float) -> Problem:
         """This problem with another strength of the penalty."""
@@ -246,6 +250,7 @@ class Problem:
             options=self.options.to_json(),
             certificate=solution.certificate,
             status=solution.status,
+            solver=solution.took,
         )
         return model if solution.members is None else VotingModel.of(model, solution.members)
 
