@@ -90,18 +90,21 @@ def connect(
     _check_port(address)
     _warn_of_plain(address)
     _check_readable(given)
+    from lineal.engine.dask.probe import Stranger, probe
+
     security = package.Security(**given, require_encryption=True) if given else None
     try:
+        probe(address, security, timeout)
         client: Client = package.Client(address, security=security, timeout=timeout, set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
-        if isinstance(error, ssl.SSLError):
-            raise _no_tls(address, error) from error
+    except (ssl.SSLError, TypeError) as error:  # a TypeError is what Dask raises if certificates are missing
+        raise _no_tls(address, error) from error
+    except Stranger as error:
+        raise ClusterError(f"no Dask scheduler at {address}: {error}; check the address and its port") from error
+    except (OSError, TimeoutError, ValueError, RuntimeError) as error:
         raise ClusterError(
             f"cannot reach a Dask scheduler at {address} within {timeout:g} s ({type(error).__name__}: "
             f"{str(error).splitlines()[0] if str(error) else 'no answer'}): check the address and that it runs"
         ) from error
-    except TypeError as error:  # what Dask raises if certificates are missing
-        raise _no_tls(address, error) from error
     return client
 
 
