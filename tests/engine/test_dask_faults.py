@@ -109,6 +109,17 @@ def test_a_worker_killed_in_mid_fit(client, monkeypatch, name):
         same_bits(found, wanted)
 
 
+def test_a_worker_that_takes_long_to_start_again_is_not_given_up():
+    from dask import config
+
+    with config.set({"distributed.deploy.lost-worker-timeout": "1ms"}), cluster_of(1) as fragile:
+        (first,) = fragile.nthreads()
+        kill(fragile, first)
+        assert wait_until(lambda: first not in fragile.nthreads())
+        fragile.wait_for_workers(1, timeout=60)
+        assert len(fragile.cluster.workers) == 1
+
+
 @pytest.mark.parametrize("name", ["newton", pytest.param("fista", marks=pytest.mark.slow)])
 def test_all_workers_killed_and_others_in_their_place(client, monkeypatch, name):
     objective = problem(LOSSES[name], "l2")

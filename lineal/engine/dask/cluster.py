@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 #: Seconds to wait for a scheduler.
 TIMEOUT = 10.0
 
+#: How long a worker of a local cluster may take to start again.
+LOST_WORKER = "1h"
+
 #: Protocols of Dask that need no warning.
 ENCRYPTED_OR_LOCAL = ("tls", "wss", "inproc", "unix")
 
@@ -62,7 +65,7 @@ def local_cluster(
     settings = {"distributed.scheduler.http.routes": [], "distributed.comm.timeouts.connect": "4s"}
     try:
         with config.set(settings):
-            cluster: LocalCluster = package.LocalCluster(
+            cluster: LocalCluster = _patient(package.LocalCluster)(
                 n_workers=n_workers, threads_per_worker=threads, processes=True, host="127.0.0.1",
                 dashboard_address=None, worker_dashboard_address=None, memory_limit=memory_limit,
                 silence_logs=logging.CRITICAL, preload=["lineal.engine.dask.interrupts"],
@@ -71,6 +74,22 @@ def local_cluster(
     except (OSError, TimeoutError, RuntimeError) as error:
         raise ClusterError(f"cannot start {n_workers} workers on this machine: {error}") from error
     return cluster
+
+
+def _patient(kind: Any) -> Any:
+    """A kind of cluster that does not give up processes whose workers are slow to come back after they were killed.
+
+    Dask ends them for good after 15 seconds, in which a busy machine may not start a worker: all could be lost.
+    """
+    from dask import config
+
+    class Patient(kind):  # type: ignore[misc]
+        def _update_worker_status(self, op: str, msg: Any) -> None:
+            with config.set({"distributed.deploy.lost-worker-timeout": LOST_WORKER}):
+                super()._update_worker_status(op, msg)
+
+    Patient.__name__ = Patient.__qualname__ = kind.__name__
+    return Patient
 
 
 def connect(
