@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
 import threading
 
 import pytest
 
-from lineal.errors import ClusterError
+from lineal.errors import ClusterError, OptionError
 
 pytest.importorskip("distributed")
 
@@ -56,3 +57,15 @@ def test_a_worker_is_no_scheduler(client):
         connect(address)
     with connect(client.scheduler.address) as other:
         assert other.nthreads() == client.nthreads()
+
+
+def test_an_asynchronous_client_is_refused():
+    distributed = pytest.importorskip("distributed")
+    from lineal.engine.dask.cluster import client_in_use
+
+    async def use():
+        async with distributed.Client(n_workers=0, processes=False, asynchronous=True, dashboard_address=None):
+            client_in_use()
+
+    with pytest.raises(OptionError, match="asynchronous=False"):
+        asyncio.run(use())

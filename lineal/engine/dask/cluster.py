@@ -165,6 +165,12 @@ def no_workers(client: Client, seconds: float) -> ClusterError:
     )
 
 
+def check_synchronous(client: Client) -> None:
+    """Refuse a client whose answers have to be awaited."""
+    if client.asynchronous:
+        raise OptionError("the Dask client is asynchronous: use Client(..., asynchronous=False)")
+
+
 def check_workers(client: Client) -> None:
     """Refuse workers without lineal, or with another version: a task of ours would end them, one after the other."""
     found = client.run(eval, "__import__('lineal').__version__", on_error="return")
@@ -196,6 +202,7 @@ def client_in_use() -> Client:
             "there is no active Dask client: create one with distributed.Client(...) and keep it open (on the command "
             "line: --workers N, or --scheduler ADDRESS)"
         )
+    check_synchronous(client)
     if not is_in_task() and client.scheduler is not None:
         _warn_of_plain(str(client.scheduler.address))
     make_room_for_tasks()

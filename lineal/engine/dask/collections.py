@@ -201,7 +201,9 @@ def _like_rows_of(X: Any, part: Any, name: str) -> Any:
     is_known = not any(np.isnan(size) for size in chunks)
     if isinstance(part, np.ndarray):
         if not is_known:
-            raise DataError(f"{name} is in this process, and the chunks of X have unknown sizes: X.compute_chunk_sizes()")
+            raise DataError(
+                f"{name} is in this process, and the chunks of X have unknown sizes: X.compute_chunk_sizes()"
+            )
         from dask import array
 
         _check_rows(sum(chunks), len(part), name)
