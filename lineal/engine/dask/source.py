@@ -13,6 +13,7 @@ from lineal.engine.dask.cluster import check_synchronous, no_workers
 from lineal.engine.dask.engine import DaskEngine
 from lineal.engine.dask.rounds import ATTEMPTS, PATIENCE, RETRIES, Rounds
 from lineal.engine.dask.shares import Facts, facts_only, survey_part
+from lineal.engine.dask.waiting import leave
 from lineal.engine.source import Encode, RawRows
 from lineal.errors import ClusterError, DataError, LinealError
 
@@ -104,7 +105,7 @@ class DaskSource:
             found: list[tuple[Facts, T, Exception | None]] = waiting.result()
             return found
         finally:
-            waiting.cancel()
+            leave(waiting)
 
     async def _check_parts(self) -> None:
         """Raise the error of a partition that cannot be computed, with its name."""
