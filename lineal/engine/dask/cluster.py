@@ -83,7 +83,7 @@ def _patient(kind: Any) -> Any:
     """
     from dask import config
 
-    class Patient(kind):  # type: ignore[misc]
+    class Patient(kind):
         def _update_worker_status(self, op: str, msg: Any) -> None:
             with config.set({"distributed.deploy.lost-worker-timeout": LOST_WORKER}):
                 super()._update_worker_status(op, msg)
