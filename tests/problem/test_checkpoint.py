@@ -416,6 +416,14 @@ def other_rows(objective):
     return replace(objective, engine=replace(engine, X=wrap(X)))
 
 
+def other_units(objective):
+    engine = objective.engine
+    layout = engine.X.layout
+    data = np.where(layout.indices == 3, 2.0, 1.0) * layout.data
+    X = sparse.csr_array((data, layout.indices, layout.indptr), shape=engine.shape)
+    return replace(objective, engine=replace(engine, X=wrap(X)))
+
+
 def other_weights(objective):
     weights = np.linspace(0.5, 1.5, 200)
     return replace(objective, engine=replace(objective.engine, weights=weights / weights.sum()))
@@ -436,6 +444,7 @@ OTHERS = {
     "labels": (other_labels, {}, "the labels differ"),
     "order": (other_order, {}, "the features differ; the order of the labels differ"),
     "features": (other_rows, {}, "the features differ"),
+    "units": (other_units, {}, "the sizes of the columns differ"),
     "weights": (other_weights, {}, "the weights of the rows differ"),
     "base scores": (with_offsets, {}, "the base scores differ"),
 }
