@@ -1,0 +1,44 @@
+"""`lineal demo`: what it says is true, and it needs no download."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from cli_files import done
+
+from lineal.cli import demo_rows
+
+
+def test_demo():
+    text = done("demo").stdout
+    assert text.startswith("lineal learns to recognise handwritten digits")
+    assert "predictions agree" in text
+    assert re.search(r"digits +lineal .* within [0-9.]+ %\n", text)
+    assert re.search(r"text +scikit-learn .* within [0-9.]+ %\n", text)
+    assert "lineal train" in text
+    result = json.loads(done("demo", "--json").stdout)
+    for data, tol in (("digits", 1e-4), ("text", 1e-5)):
+        ours, theirs = result[data]["results"]
+        assert (ours["program"], theirs["program"]) == ("lineal", "scikit-learn")
+        assert abs(ours["objective"] - result[data]["certificate"]["primal"]) <= 1e-6 * ours["objective"]
+        assert ours["objective"] <= theirs["objective"] * (1 + tol)
+        assert 0 <= ours["distance"] <= 1.1 * result[data]["certificate"]["value"] + 1e-6
+        assert theirs["distance"] <= 1e-2  # the same objective, at another point
+        assert result[data]["certificate"]["value"] <= tol
+        assert ours["test_accuracy"] > 0.5
+    assert result["reloaded_model_agrees"] is True
+
+
+def test_documentation_rows_are_the_same_each_time_and_no_file_is_on_both_sides(tmp_path):
+    (tmp_path / "tests").mkdir()
+    for number in range(40):
+        paragraph = " ".join(f"word{chr(97 + number % 26)} of some file" for _ in range(4))
+        (tmp_path / f"{number}.py").write_text(f'"""{paragraph} {"x" * (number + 2)}\n\nshort\n"""\n')
+    (tmp_path / "tests" / "left_out.py").write_text('"""one two three four five six seven eight nine tests"""\n')
+    (tmp_path / "broken.py").write_bytes(b'"""\xff"""')
+    found = list(demo_rows._paragraphs(tmp_path))
+    assert found == list(demo_rows._paragraphs(tmp_path))
+    assert len(found) == 40
+    assert sum(is_test for _, is_test in found) in (9, 10, 11)
+    assert list(demo_rows._paragraphs(tmp_path / "nowhere")) == []
