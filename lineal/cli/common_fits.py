@@ -63,6 +63,12 @@ ANY_LAYOUT = ("LinearClassifier", "LinearClassifierCV", "dropin.LinearSVC", "dro
 #: Estimators whose fits to many rows need no other kernels than those of `LinearClassifier`, or than those to few rows.
 ONLY_SMALL = ("LinearClassifierCV", "StagewiseClassifier")
 
+#: Parameters that make a fit shorter, which needs the same kernels as a long one.
+SHORTER: dict[str, dict[str, Any]] = {
+    "LinearClassifierCV": {"n_alphas": 3, "cv": 2},
+    "StagewiseClassifier": {"max_time": 1.0},
+}
+
 #: Numbers of classes, and that for many rows.
 CLASSES, MORE_CLASSES = (2, 3), 7
 
@@ -162,9 +168,7 @@ def _default(name: str, layout: str, precision: str) -> None:
 
 def _fit_default(name: str, layout: str, precision: str, size: Size, n_classes: int) -> None:
     X, y = data.rows(layout, precision, size), data.labels(size.n, n_classes)
-    model = estimator(name)()
-    if name == "StagewiseClassifier":
-        model.set_params(max_time=1.0)  # all stages need the same kernels
+    model = estimator(name)().set_params(**SHORTER.get(name, {}))
     _use(model.fit(X, y.astype(np.float64) if name.endswith("Regressor") else y), X)
 
 
