@@ -40,7 +40,7 @@ CHOICES = {
         ("admm", "averaging", "fista", "fobos", "hybrid", "least_squares", "sparsa"),
     ),
     "layout": Choice(data.LAYOUTS),
-    "format": Choice(("svmlight", "vw", "csv", "tsv", "jsonl", "arrow"), ("parquet", "npy", "npz")),
+    "format": Choice(("svmlight", "vw", "csv", "tsv", "jsonl", "layout"), ("arrow", "parquet", "npy", "npz")),
     "link": Choice(("softmax", "sigmoid", "identity")),
     "update": Choice(("linear", "softmax", "calibrated")),
     "online loss": Choice(("logistic", "squared", "hinge"), ("quantile",)),
@@ -110,7 +110,7 @@ def _readers(folder: str) -> Iterator[Task]:
     for precision in PRECISIONS:
         for name in data.LINES:
             yield Task(f"reading {name}, {precision}", partial(_read, data.file(folder, name), precision))
-        yield Task(f"a file in the binary layout, arrow, {precision}", partial(_convert, folder, precision))
+        yield Task(f"reading the binary layout, {precision}", partial(_convert, folder, precision))
     yield Task("reading tokens", _tokens)
 
 
