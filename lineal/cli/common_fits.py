@@ -60,8 +60,8 @@ MAIN, ALL = ("dense", "csr"), ("dense", "csr", "dense, by columns")
 #: Estimators for the other layouts.
 ANY_LAYOUT = ("LinearClassifier", "LinearClassifierCV", "dropin.LinearSVC", "dropin.LogisticRegression")
 
-#: Estimators whose fits to many rows need no other kernels than those of `LinearClassifier`, or than those to few rows.
-ONLY_SMALL = ("LinearClassifierCV", "StagewiseClassifier")
+#: Estimators whose fits to large data take long (least squares has a d × d matrix) and need no other kernels.
+ONLY_SMALL = ("LinearClassifierCV", "LeastSquaresClassifier", "StagewiseClassifier")
 
 #: Parameters that make a fit shorter, which needs the same kernels as a long one.
 SHORTER: dict[str, dict[str, Any]] = {
