@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from cli_files import done
 
 from lineal.cli import demo_rows
+from lineal.problem.solution import Certificate
 
 
 def test_demo():
@@ -42,3 +44,20 @@ def test_documentation_rows_are_the_same_each_time_and_no_file_is_on_both_sides(
     assert len(found) == 40
     assert sum(is_test for _, is_test in found) in (9, 10, 11)
     assert list(demo_rows._paragraphs(tmp_path / "nowhere")) == []
+
+
+@pytest.mark.parametrize(
+    ("primal", "dual", "said"),
+    [
+        (1.0, 0.99994, "within 0.006 % of the best possible"),
+        (0.5176, 0.51759962, "within 0.000073 % of the best possible"),
+        (1.0, 1.0, "within 0 % of the best possible"),
+        (2.0, 0.5, "within 300 % of the best possible"),
+        (1.0, -0.5, "no useful bound yet"),
+    ],
+)
+def test_a_certificate_says_how_close_it_is(primal, dual, said):
+    """In percent, without an exponent."""
+    text = str(Certificate.of_gap(primal, dual))
+    assert said in text
+    assert " e-" not in text.partition("(")[0]
