@@ -60,4 +60,4 @@ def test_a_certificate_says_how_close_it_is(primal, dual, said):
     """In percent, without an exponent."""
     text = str(Certificate.of_gap(primal, dual))
     assert said in text
-    assert " e-" not in text.partition("(")[0]
+    assert "e-" not in text.partition("(")[0]

@@ -43,6 +43,30 @@ def test_a_level_is_chosen_only_if_the_processor_has_all_of_it(machine, features
     assert levels.supported(machine, features) == expected
 
 
+def test_what_llvm_says_about_this_machine_counts(monkeypatch):
+    def chosen(features, machine="x86_64"):
+        monkeypatch.setattr(levels.llvmlite.binding, "get_host_cpu_features", lambda: dict(features))
+        monkeypatch.setattr(levels.platform, "machine", lambda: machine)
+        levels.of_this_machine.cache_clear()
+        return list(levels.of_this_machine())
+
+    def unknown():
+        raise RuntimeError("no such processor")
+
+    try:
+        assert chosen(V4) == ALL
+        monkeypatch.setattr(levels.settings, "ENABLE_AVX", 0)
+        assert chosen(V4) == ALL[2:]
+        monkeypatch.setattr(levels.settings, "ENABLE_AVX", 1)
+        assert chosen(V4, "riscv64") == []
+        monkeypatch.setattr(levels.llvmlite.binding, "get_host_cpu_features", unknown)
+        levels.of_this_machine.cache_clear()
+        monkeypatch.setattr(levels.platform, "machine", lambda: "x86_64")
+        assert levels.of_this_machine() == ()
+    finally:
+        levels.of_this_machine.cache_clear()
+
+
 def archive(folder: Path, level: str, **kernels: str) -> Path:
     path = shipped.path_of(level, folder)
     shipped.write(path, {name: packed(name, data) for name, data in kernels.items()})
@@ -219,7 +243,10 @@ def test_shipped_kernels_are_loaded_and_nothing_is_compiled(built, tmp_path):
 
 
 def test_the_switch_and_settings_of_numba_turn_shipped_kernels_off(built, tmp_path):
-    for environment in ({"LINEAL_SHIPPED_KERNELS": "0"}, {"NUMBA_CPU_NAME": "generic"}, {"NUMBA_BOUNDSCHECK": "1"}):
+    for environment in (
+        {"LINEAL_SHIPPED_KERNELS": "0"}, {"NUMBA_CPU_NAME": "generic"}, {"NUMBA_CPU_FEATURES": ""},
+        {"NUMBA_BOUNDSCHECK": "1"},
+    ):  # fmt: skip
         done = python(USE, str(built), LINEAL_CACHE_DIR=str(tmp_path), **environment)
         assert "from None" in done.stdout
         assert "compiled 0" not in done.stdout
