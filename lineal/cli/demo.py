@@ -132,6 +132,8 @@ def _verdict(agrees: bool) -> str:
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """One thread for lineal, for scikit-learn and for BLAS: on a busy machine, several wait for each other."""
+    import sklearn.linear_model
+    import sklearn.svm  # noqa: F401, libraries are limited only if they are there
     from threadpoolctl import threadpool_limits
 
     from lineal.core.threads import core_share

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 from cli_files import done
@@ -30,6 +33,22 @@ def test_demo():
         assert result[data]["certificate"]["value"] <= tol
         assert ours["test_accuracy"] > 0.5
     assert result["reloaded_model_agrees"] is True
+
+
+def test_both_programs_have_one_thread():
+    """In a new process, where no library is loaded yet that could be limited by chance."""
+    code = """
+from lineal.cli.demo import _one_thread
+with _one_thread():
+    from lineal.core.threads import thread_count
+    import sklearn.linear_model, sklearn.svm, scipy.linalg
+    from threadpoolctl import threadpool_info
+    found = threadpool_info()
+    print(len(found) > 1, {one["num_threads"] for one in found}, thread_count(None))
+"""
+    env = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    assert done.stdout == "True {1} 1\n"
 
 
 def test_documentation_rows_are_the_same_each_time_and_no_file_is_on_both_sides(tmp_path):
