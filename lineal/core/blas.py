@@ -8,7 +8,9 @@ depend only on the shapes, so results do not depend on the number of threads. Ou
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -85,5 +87,5 @@ def _pieces(work: int) -> int:
     return 1 if pool.product_threads() is None else max(1, min(MOST_PIECES, work // WORTH_A_PIECE))
 
 
-def _run(tasks: list[partial[object]]) -> None:
+def _run(tasks: Sequence[Callable[[], Any]]) -> None:
     pool.run(tasks, pool.product_threads() or 1)
