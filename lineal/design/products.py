@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from lineal.core import blas
 from lineal.core import threads as pool
 from lineal.core.jit import kernel
 from lineal.design import narrow_products
@@ -171,7 +172,7 @@ def _dense_matmul(X: np.ndarray, V: np.ndarray, out: np.ndarray, threads: int) -
     if narrow_products.serves(X, V, out):
         return narrow_products.matmul(X, V, out, threads)
     if X.dtype == V.dtype:
-        return np.matmul(X, V, out=out)
+        return blas.matmul(X, V, out)
     for start in range(0, len(X), CONVERTED_ROWS):
         stop = start + CONVERTED_ROWS
         np.matmul(X[start:stop].astype(V.dtype), V, out=out[start:stop])
@@ -183,7 +184,7 @@ def _dense_rmatmul(X: np.ndarray, R: np.ndarray, out: np.ndarray, threads: int) 
     if narrow_products.serves(X, R, out):
         return narrow_products.rmatmul(X, R, out, threads)
     if X.dtype == R.dtype == out.dtype:
-        return np.matmul(X.T, R, out=out)
+        return blas.rmatmul(X, R, out)
     out[:] = 0
     for start in range(0, len(X), CONVERTED_ROWS):
         stop = start + CONVERTED_ROWS

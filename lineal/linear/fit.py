@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -345,15 +345,8 @@ def objective_on(engine: Engine, options: TrainOptions) -> Objective:
 
 
 def blas_threads(problem: Problem) -> AbstractContextManager[Any]:
-    """Dense products run on BLAS's own threads: `n_jobs` holds for those too.
-
-    Sparse rows need BLAS for small matrices and short vectors only, and its threads, once woken, spin for many
-    milliseconds on the cores that ours are waiting for: one is enough.
-    """
-    n_jobs, is_dense = problem.options.n_jobs, problem.objective.engine.is_dense
-    if is_dense and n_jobs is None:
-        return nullcontext()
-    return blas_limit(thread_count(n_jobs) if is_dense else 1)
+    """Threads of dense products. Sparse rows need BLAS for small matrices and short vectors only: one is enough."""
+    return blas_limit(thread_count(problem.options.n_jobs) if problem.objective.engine.is_dense else 1)
 
 
 def _offsets(offsets: Any, n: int, encoded: Encoded, dtype: Any) -> np.ndarray | None:

@@ -62,7 +62,7 @@ class Certificate:
         if self.kind == "gap" and self.dual is not None:
             above = 100.0 * max(self.primal - self.dual, 0.0) / self.dual if self.dual > 0.0 else 0.0
             return (
-                f"within {above:.2g} % of the best possible (relative duality gap {self.value:.2g}, "
+                f"within {_positional(above)} % of the best possible (relative duality gap {self.value:.2g}, "
                 f"objective {self.primal:.8g})"
             )
         if self.kind == "violation":
@@ -95,6 +95,11 @@ class Run:
     def needs_warning(self) -> bool:
         """Whether the message must be shown as a warning."""
         return self.status != "converged"
+
+
+def _positional(value: float) -> str:
+    """Two significant digits without an exponent."""
+    return np.format_float_positional(value, precision=2, unique=False, fractional=False, trim="-")
 
 
 def _plain(value: float | None) -> float | None:

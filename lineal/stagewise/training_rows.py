@@ -145,9 +145,6 @@ class TrainingRows:
     def blas_threads(self, n_jobs: int | None) -> Iterator[None]:
         """Context with the threads of dense products: one where threads of this process have blocks of their own."""
         has_own_blocks = self.engine.room is not None and self.is_sparse
-        if n_jobs is None and not has_own_blocks:
-            yield
-            return
         with blas_limit(1 if has_own_blocks else thread_count(n_jobs)):
             yield
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lineal.core import blas
 from lineal.engine.base import Block, Engine
 from lineal.engine.state import Piece, States
 from lineal.numerics.label_residuals import residuals
@@ -101,10 +102,10 @@ class SumFeatures:
             s = weights[part].astype(F.dtype)
             sums.means[:] += s @ F
             if R is not None:
-                sums.product[:] += F.T @ (s[:, None] * R[part])
+                sums.product[:] += blas.rmatmul(F, s[:, None] * R[part])
                 sums.target_means[:] += weights[part] @ R[part]
             G = F if is_even else F * np.sqrt(s)[:, None]
-            sums.square[:] += G.T @ G  # NumPy sends A'A to the symmetric BLAS routine
+            sums.square[:] += blas.gram(G)
         if is_even:
             sums.square[:] *= weights[0]
         return sums

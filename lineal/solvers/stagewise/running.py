@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lineal.core import blas
 from lineal.engine.base import Block
 from lineal.engine.state import Piece
 from lineal.features.elsewhere import among
@@ -27,7 +28,7 @@ LOWEST, HIGHEST = -1.0, 2.0
 
 def add_stage(running: np.ndarray, F: np.ndarray, stage_weights: np.ndarray, b: np.ndarray, update: str) -> None:
     """Move the running predictions of some rows by a stage, whose features are F."""
-    step = F @ stage_weights[: F.shape[1]]
+    step = blas.matmul(F, stage_weights[: F.shape[1]])
     if update == "calibrated":
         step += powers_of(running) @ stage_weights[F.shape[1] :]
     running += step
