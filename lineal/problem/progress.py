@@ -18,6 +18,13 @@ S = TypeVar("S", bound="_Shown")
 SECONDS_PER_LINE = 2.0
 
 
+def shown(verbose: int | None) -> int:
+    """Whether a fit shows its progress: as told, or by itself where somebody looks at a terminal."""
+    if verbose is not None:
+        return int(verbose)
+    return int(sys.stderr is not None and sys.stderr.isatty())
+
+
 class _Shown:
     """A bar on a terminal, or a line every few seconds elsewhere. Silent if verbose is 0."""
 

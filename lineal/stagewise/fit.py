@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +15,7 @@ from lineal.linear.fit import labels_of
 from lineal.problem.checkpoint import Checkpoint, checkpoint_of
 from lineal.problem.fingerprint import Fingerprint, of_rows
 from lineal.problem.monitor import ENDED, Callback, checked_callbacks
-from lineal.problem.progress import Steps
+from lineal.problem.progress import Steps, shown
 from lineal.problem.solution import NO_CERTIFICATE, Run, Snapshot
 from lineal.problem.steps import LabelWeights
 from lineal.solvers.stagewise import stagewise
@@ -21,8 +23,12 @@ from lineal.solvers.stagewise.features import Stage, maker_of, tell_of
 from lineal.stagewise import generator as generators
 from lineal.stagewise.model import StagewiseModel
 from lineal.stagewise.options import StagewiseOptions
+from lineal.stagewise.plan import planned, ridges
 from lineal.stagewise.training_rows import TrainingRows
 from lineal.stagewise.warm import WarmUp
+
+#: Stages without a lower error of held-out rows after which a fit ends, unless told.
+PATIENCE = 3
 
 
 def fit_stagewise(
@@ -71,13 +77,16 @@ def _fit(
     callbacks: tuple[Callback, ...],
     checkpoint: Checkpoint | None,
 ) -> tuple[StagewiseModel, Run]:
-    engine, total = rows.engine, int(options.n_models) * int(options.n_blocks)
+    engine = rows.engine
     wanted = generators.given(options, rows.is_sparse, rows.n_features)
     if start is not None and not _goes_on(start, rows, wanted, options):
         start = None
-    with rows.blas_threads(options.n_jobs), Steps(options.verbose, "stages", total) as steps:
+    with rows.blas_threads(options.n_jobs), Steps(shown(options.verbose), "stages", 1) as steps:
         engine.notify(steps.note)
         try:
+            steps.note("choosing the size of the stages")
+            options = planned(rows, options, start, _held_out_loss)
+            wanted, steps.total = options.generator, int(options.n_models) * int(options.n_blocks)
             model = start if start is not None else _empty(rows, wanted, options)
             rows.check_memory(maker_of(model.generator), options)
             if checkpoint is not None:
@@ -91,12 +100,21 @@ def _fit(
                 steps.done = stages
                 steps.step("; ".join(filter(None, [f"loss {snapshot.objective:.5g}", engine.remark()])))
 
-            model, run = _members(model, rows, options, (show, *callbacks), checkpoint)
+            def measured(error: float) -> None:
+                steps.note(f"error of held-out rows {error:.4g}")
+
+            model, run = _members(model, rows, options, (show, *callbacks), checkpoint, measured)
         finally:
             engine.notify(None)
     if checkpoint is not None and run.status in ENDED:
         checkpoint.remove()
     return model, run
+
+
+def _held_out_loss(X: Any, y: Any, weights: np.ndarray, options: StagewiseOptions) -> float:
+    """The least loss of held-out rows in a fit, without those of the model before its first stage."""
+    run = fit_stagewise(X, y, options, sample_weight=weights)[1]
+    return min((row["validation_loss"] for row in run.history[1:]), default=math.inf)
 
 
 def _members(
@@ -105,6 +123,7 @@ def _members(
     options: StagewiseOptions,
     callbacks: tuple[Callback, ...],
     checkpoint: Checkpoint | None,
+    measured: Callable[[float], None],
 ) -> tuple[StagewiseModel, Run]:
     """Fit the members one after the other; each is a phase of the checkpoint, which has those before as facts."""
     maker = maker_of(model.generator)
@@ -114,6 +133,7 @@ def _members(
     begun = [*model.members, *([] for _ in range(int(options.n_models) - len(model.members)))]
     done = _Done([], [], 0.0, free) if checkpoint is None else _Done.of(checkpoint, free)
     members, history, seconds, free = done
+    alpha = ridges(options, rows)[0]
     tell_of(maker, [stage for member in members for stage in member])
     for number, member in list(enumerate(begun))[len(members) :]:
         left = None if options.max_time is None else options.max_time - seconds
@@ -125,12 +145,14 @@ def _members(
             checkpoint.enter(f"model {number}", _Done(members, history, seconds, free).facts())
         found = stagewise.solve(
             rows.engine, model.generator, model.start, before=member, is_independent=rows.is_independent,
-            update=options.update, alpha=options.alpha, stage_size=int(options.block_size), n_stages=missing,
+            update=options.update, alpha=ridges(options, rows), stage_size=int(options.block_size), n_stages=missing,
             first_stage=free, inner_iter=50 if options.inner_iter is None else int(options.inner_iter),
-            held_out=rows.held_out, patience=5 if options.patience is None else int(options.patience),
+            held_out=rows.held_out, patience=PATIENCE if options.patience is None else int(options.patience),
             feature_memory=int(options.block_memory), max_time=left, callbacks=callbacks, checkpoint=checkpoint,
+            measured=measured,
         )  # fmt: skip
         free += missing
+        alpha = found.alpha if found.stages else alpha
         members.append([*member, *found.stages])
         history += [{**row, "seconds": row["seconds"] + seconds, "member": number} for row in found.history]
         seconds = history[-1]["seconds"] if history else 0.0
@@ -138,7 +160,7 @@ def _members(
     kept = [member for member in members if member] or [[]]  # of an interrupted fit, those that have begun
     model = StagewiseModel(
         model.generator, kept, model.start, options.update, model.classes, model.n_features, model.is_multilabel,
-        options=options.to_json(), certificate=NO_CERTIFICATE, status=status,
+        options=replace(options, alpha=alpha).to_json(), certificate=NO_CERTIFICATE, status=status,
     )  # fmt: skip
     return model, Run(history, status, message, is_answered=is_answered)
 

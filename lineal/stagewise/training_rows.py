@@ -12,18 +12,18 @@ from scipy import sparse
 
 from lineal.core import rng
 from lineal.core.threads import blas_limit, thread_count
-from lineal.engine.base import Engine
+from lineal.engine.base import Block, Engine
 from lineal.engine.local import LocalEngine
 from lineal.engine.source import Source
 from lineal.errors import DataError
 from lineal.features import elsewhere
 from lineal.features.contracts import KnowsWidth
-from lineal.features.rows import design_of, in_precision
+from lineal.features.rows import design_of, in_precision, sample
 from lineal.problem.encoder import EncodedElsewhere, gathered_weights, survey_of
 from lineal.problem.row_weights import row_weights
-from lineal.problem.targets import Encoded, encode
+from lineal.problem.targets import Encoded, encode, true_labels
 from lineal.solvers.stagewise.stagewise import chunk_bytes
-from lineal.stagewise.options import StagewiseOptions
+from lineal.stagewise.options import AUTO, FEWEST_ROWS, HELD_OUT, MOST_HELD_OUT, StagewiseOptions
 from lineal.system import memory
 
 #: Arrays of the size of a chunk of features that a step has at once.
@@ -64,7 +64,7 @@ class TrainingRows:
     def of_source(source: Source, options: StagewiseOptions) -> TrainingRows:
         """Rows in files or on a cluster, which stay there; every part is looked at once.
 
-        Held-out rows are drawn here, from the weights of all rows: 24 bytes per row.
+        Held-out rows are drawn here, from the weights and labels of all rows: 28 bytes per row.
         """
         survey = survey_of(source)
         if survey.offset_columns is not None:
@@ -73,17 +73,21 @@ class TrainingRows:
         encoder = survey.encoder(columns, options.class_weight)
         engine = source.engine(encoder, columns.n_columns, thread_count(options.n_jobs))
         rows = TrainingRows(engine, EncodedElsewhere(engine, columns))
-        if options.validation_fraction is None:
+        if not options.validation_fraction:
             return rows
         if engine.room is not None:
-            memory.check_budget("validation_fraction", 24 * engine.shape[0], engine.room)
+            memory.check_budget("validation_fraction", 28 * engine.shape[0], engine.room)
         return rows._held_out(gathered_weights(engine), options)
 
     def _held_out(self, weights: np.ndarray, options: StagewiseOptions) -> TrainingRows:
         """The same rows, of which some are held out if the options say so."""
-        if options.validation_fraction is None:
+        fraction = options.validation_fraction
+        if fraction == AUTO:
+            n = np.count_nonzero(weights)
+            fraction = min(HELD_OUT, MOST_HELD_OUT / n) if n >= FEWEST_ROWS else None
+        if not fraction:
             return self
-        held = drawn(options.validation_fraction, weights, int(options.random_state or 0))
+        held = drawn(float(fraction), weights, self.encoded, int(options.random_state or 0))
         training, held_out = weights.copy(), np.zeros_like(weights)
         held_out[held] = weights[held] / weights[held].sum()
         training[held] = 0.0
@@ -101,6 +105,12 @@ class TrainingRows:
         return self.engine.shape[1]
 
     @property
+    def n_training(self) -> int:
+        """Number of rows to train on."""
+        n = self.engine.shape[0]
+        return n if self.held_out is None else n - int(np.count_nonzero(self.held_out))
+
+    @property
     def is_independent(self) -> bool:
         """Whether score columns do not compete: two classes, and label sets."""
         return self.encoded.is_multilabel or self.encoded.n_columns == 1
@@ -110,6 +120,15 @@ class TrainingRows:
         """Number of rows that generators which need a sample learn from."""
         n = self.engine.shape[0]
         return n if self.X is not None else min(n, elsewhere.sampled_rows(self.engine))
+
+    def sample(self, most: int, seed: int, stream: int, dtype: Any) -> tuple[Any, Any, np.ndarray]:
+        """Some of the training rows with class numbers or label sets, and weights: gathered from where they are."""
+        most = min(most, elsewhere.sampled_rows(self.engine))
+        chosen = sample(self.engine.shape[0], most, seed, stream)
+        parts = self.engine.gather(LabelledRows(), chosen, self.encoded.n_columns, dtype)
+        X, y, weights = (elsewhere.stacked(list(part)) for part in zip(*parts))
+        trains = np.flatnonzero(weights > 0.0)
+        return X[trains], y[trains], weights[trains]
 
     def prepare(self, generator: Any, options: StagewiseOptions) -> Any:
         """Prepare a generator with these rows."""
@@ -164,11 +183,36 @@ def _numbers(X: Any, precision: str) -> Any:
     return in_precision(X, precision)
 
 
-def drawn(fraction: float, weights: np.ndarray, seed: int) -> np.ndarray:
-    """Indices of rows to hold out, ascending: a fraction of the rows with a weight above zero."""
+@dataclass(frozen=True)
+class LabelledRows:
+    """For `Engine.gather`: chosen rows of a block, with their class numbers or label sets and their weights."""
+
+    def __call__(self, block: Block, chosen: np.ndarray | None, k: int, dtype: Any) -> tuple[Any, Any, np.ndarray]:
+        mine = elsewhere.among(block, chosen)
+        X = elsewhere.ChosenRows()(block, chosen, dtype)
+        return X, true_labels(block.targets, k)[mine], block.weights[mine]
+
+
+def drawn(fraction: float, weights: np.ndarray, encoded: Encoded, seed: int) -> np.ndarray:
+    """Indices of rows to hold out, ascending: a fraction of the rows with a weight above zero.
+
+    Of every class about the same share is held out, but never all rows; label sets are only shuffled.
+    """
     order = np.flatnonzero(weights > 0.0)
     rng.shuffle(rng.generator(seed, -7), order)
-    count = round(fraction * len(order))
-    if not 0 < count < len(order):
-        raise DataError(f"validation_fraction={fraction:g} of {len(order)} rows leaves none to train or to measure on")
-    return np.sort(order[:count])
+    n, count = len(order), round(fraction * len(order))
+    if not 0 < count < n:
+        raise DataError(f"validation_fraction={fraction:g} of {n} rows leaves none to train or to measure on")
+    if encoded.is_multilabel:
+        return np.sort(order[:count])
+    classes = encoded.class_numbers
+    order = order[np.argsort(classes[order], kind="stable")]
+    held = order[((np.arange(count) + 0.5) * (n / count)).astype(np.intp)]  # evenly spread over the classes
+    trains = np.ones(len(weights), bool)
+    trains[held] = False
+    missing = np.bincount(classes[order[trains[order]]], minlength=len(encoded.classes)) == 0
+    firsts = np.unique(classes[held], return_index=True)[1]  # the first held-out row of a class that has no other
+    kept = np.delete(held, [first for first in firsts if missing[classes[held[first]]]])
+    if not len(kept):
+        raise DataError(f"validation_fraction={fraction:g} would hold out the only row of a class: give more rows")
+    return np.sort(kept)

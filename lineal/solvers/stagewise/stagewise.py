@@ -21,7 +21,7 @@ most half of that is for features, and chunks are smaller.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -57,13 +57,14 @@ CHUNKS_PER_ROOM, LEAST_CHUNK = 8, 1 << 18
 
 @dataclass
 class Stagewise:
-    """The stages, and how the fit went."""
+    """The stages, how the fit went, and the ridge of the stages."""
 
     stages: list[Stage]
     history: list[dict[str, float]] = field(default_factory=list)
     status: str = ""
     message: str = ""
     is_answered: bool = True
+    alpha: float = math.nan
 
 
 def solve(
@@ -74,7 +75,7 @@ def solve(
     before: Sequence[Stage] = (),
     is_independent: bool = False,
     update: str = "linear",
-    alpha: float = 1e-6,
+    alpha: float | Sequence[float] = 1e-6,
     stage_size: int = 1024,
     n_stages: int = 20,
     first_stage: int = 0,
@@ -85,30 +86,35 @@ def solve(
     max_time: float | None = None,
     callbacks: Iterable[Callback] = (),
     checkpoint: Checkpoint | None = None,
+    measured: Callable[[float], None] = lambda error: None,
 ) -> Stagewise:
     """Fit stages `first_stage` … of a prepared generator to the labels of an engine.
 
     `start` are the predictions (k,) without any stage, in the precision of the features, and `before` the stages that
     were fitted already.
     `is_independent` says that columns do not compete: two classes (k = 1) and label sets. `held_out` are weights, (n,),
-    of rows that have no weight in the engine: their error is noted after every stage. The fit ends when `patience`
-    stages have not improved it, and stages after the best one are dropped.
+    of rows that have no weight in the engine: their error and loss are noted after every stage. The fit ends when
+    `patience` stages have not improved the error, and stages after the best one are dropped; of equal errors, the one
+    with the lower loss is better. Of several `alpha`, the first stage takes the one with the least squared error of the
+    held-out rows, or the first one without such rows and for softmax, and all stages have it. `measured` is told the
+    error of held-out rows after every stage.
     """
     if update not in UPDATES:
         raise unknown_value("update", update, UPDATES)
     fit = _Fit(engine, generator, start, tuple(before), is_independent, update, feature_memory)
     result = Stagewise([])
-    progress = _Progress(fit, result)
+    progress = _Progress(fit, result, tuple(alpha) if isinstance(alpha, Sequence) else (alpha,))
     budget = Budget(max_iter=n_stages, max_time=max_time, callbacks=tuple(callbacks), checkpoint=checkpoint)
     with Monitor(budget) as monitor:
 
         def record(W: np.ndarray, b: np.ndarray, loss: float) -> str | None:
             status = monitor.record(len(result.stages), loss, math.nan, W, b)
             if held_out is not None:
-                monitor.history[-1]["validation"] = error = fit.held_out_error(held_out)
-                if error < progress.best:
-                    progress.best, progress.at_best = error, len(result.stages)
-                elif patience is not None and len(result.stages) - progress.at_best >= patience:
+                error, held_loss = fit.held_out_error(held_out)
+                monitor.history[-1].update(validation=error, validation_loss=held_loss)
+                measured(error)
+                progress.measure(error, held_loss, len(result.stages))
+                if patience is not None and len(result.stages) - progress.last_gain >= patience:
                     return status or "early"
             return status
 
@@ -121,12 +127,16 @@ def solve(
                 return "exhausted"
             states, count = fit.states(), len(before) + len(result.stages) + 1
             if update == "softmax":
-                fitted = fit_labels(engine, states, features, fit.loss, alpha, inner_iter, must_end)
+                chosen = progress.alphas[0]
+                fitted = fit_labels(engine, states, features, fit.loss, chosen, inner_iter, must_end)
             else:
-                fitted = fit_residual(engine, states, features, update, alpha, count)
+                *fitted, chosen = fit_residual(
+                    engine, states, features, update, progress.alphas, count, held_out
+                )
             if fitted is None or must_end():  # within the stage, which is not kept
                 monitor.save()
                 return monitor.must_end(0)
+            progress.alphas = (chosen,)
             stage = Stage(features.number, stage_size, features.state, *fitted)
             loss = fit.add(features, stage, states)
             result.stages.append(stage)
@@ -143,18 +153,36 @@ def solve(
             monitor.save()
     if held_out is not None and math.isfinite(progress.best):
         del result.stages[progress.at_best :]
+    result.alpha = progress.alphas[0]
     result.history, result.status = monitor.history, _ENDS[status or "max_iter"][0]
     result.message = _ENDS[status or "max_iter"][1].format(stages=len(result.stages)) + why
     return result
 
 
 class _Progress(LoopState):
-    """State of the loop: the stages so far, the least error of held-out rows, and the number of stages that had it."""
+    """State of the loop.
 
-    state_names = ("stages", "best", "at_best")
+    Attributes
+    ----------
+    stages : those so far.
+    best, best_loss : least error of held-out rows, and the least loss at that error.
+    at_best, last_gain : number of stages that had both, and the least number that had the error.
+    alphas : ridges to choose from; after the first stage, the one that was chosen.
+    """
 
-    def __init__(self, fit: _Fit, result: Stagewise) -> None:
-        self.fit, self.result, self.best, self.at_best = fit, result, math.inf, 0
+    state_names = ("stages", "best", "best_loss", "at_best", "last_gain", "alphas")
+
+    def __init__(self, fit: _Fit, result: Stagewise, alphas: tuple[float, ...]) -> None:
+        self.fit, self.result, self.alphas = fit, result, alphas
+        self.best = self.best_loss = math.inf
+        self.at_best = self.last_gain = 0
+
+    def measure(self, error: float, loss: float, stages: int) -> None:
+        """Note error and loss of the held-out rows after so many stages."""
+        if error < self.best:
+            self.last_gain = stages
+        if (error, loss) < (self.best, self.best_loss):
+            self.best, self.best_loss, self.at_best = error, loss, stages
 
     @property
     def stages(self) -> list[dict[str, Any]]:
@@ -212,10 +240,11 @@ class _Fit:
         step = AddStage(self.update, self.loss)
         return float(self.engine.sum(step, features, stage, states=(moved, *states[1:]))[0])
 
-    def held_out_error(self, weights: np.ndarray) -> float:
-        """Share of the held-out weight with a wrong label; of wrong labels for label sets."""
-        step = HeldOutError(self.is_independent, 0.0 if self.update == "softmax" else 0.5)
-        return float(self.engine.sum(step, states=(self.running, self.engine.cut(weights)))[0])
+    def held_out_error(self, weights: np.ndarray) -> tuple[float, float]:
+        """Share of the held-out weight with a wrong label (of wrong labels for label sets), and the loss."""
+        step = HeldOutError(self.is_independent, self.loss)
+        error, loss = self.engine.sum(step, states=(self.running, self.engine.cut(weights)))
+        return float(error), float(loss)
 
     def make(self, number: int, size: int) -> StageFeatures:
         """The features of a stage."""
