@@ -92,6 +92,12 @@ class Steps(_Shown):
 
     done: int = 0
 
+    def expect(self, total: float) -> None:
+        """Set the number of steps, where it is known only now."""
+        self.total = total
+        if self._bar is not None:
+            self._bar.update(self._task, total=total)
+
     def note(self, state: str) -> None:
         """Show a state beside the bar, or as a line, without another step."""
         self._tell(self.done, state, state)

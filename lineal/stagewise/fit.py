@@ -23,7 +23,7 @@ from lineal.solvers.stagewise.features import Stage, maker_of, tell_of
 from lineal.stagewise import generator as generators
 from lineal.stagewise.model import StagewiseModel
 from lineal.stagewise.options import StagewiseOptions
-from lineal.stagewise.plan import planned, ridges
+from lineal.stagewise.plan import planned, ridges, scale_of, scaled
 from lineal.stagewise.training_rows import TrainingRows
 from lineal.stagewise.warm import WarmUp
 
@@ -79,6 +79,8 @@ def _fit(
 ) -> tuple[StagewiseModel, Run]:
     engine = rows.engine
     wanted = generators.given(options, rows.is_sparse, rows.n_features)
+    if start is not None and options.generator is None:
+        wanted = scaled(wanted, scale_of(start.generator))
     if start is not None and not _goes_on(start, rows, wanted, options):
         start = None
     with rows.blas_threads(options.n_jobs), Steps(shown(options.verbose), "stages", 1) as steps:
@@ -86,7 +88,8 @@ def _fit(
         try:
             steps.note("choosing the size of the stages")
             options = planned(rows, options, start, _held_out_loss)
-            wanted, steps.total = options.generator, int(options.n_models) * int(options.n_blocks)
+            wanted = generators.given(options, rows.is_sparse, rows.n_features)
+            steps.expect(int(options.n_models) * int(options.n_blocks or 0))
             model = start if start is not None else _empty(rows, wanted, options)
             rows.check_memory(maker_of(model.generator), options)
             if checkpoint is not None:

@@ -11,6 +11,7 @@ from lineal.engine.choice import check_engine
 from lineal.errors import OptionError, unknown_value
 from lineal.solvers.stagewise import UPDATES
 from lineal.system.options import Options, checkpoint_option, need_checkpoint, option
+from lineal.system.validation import AUTO, FEWEST_ROWS, MOST_HELD_OUT
 
 #: Columns of a dense X beyond which the automatic generator projects to principal components first.
 MANY_COLUMNS = 64
@@ -24,11 +25,6 @@ DENSE_MANY, DENSE_FEW, SPARSE = "pca:stress=0.3+fourier:variant=orthogonal", "fo
 def automatic(is_sparse: bool, columns: int) -> str:
     """Default generator for rows of this kind."""
     return SPARSE if is_sparse else DENSE_MANY if columns > MANY_COLUMNS else DENSE_FEW
-
-
-#: The value of `validation_fraction` by which the number of rows decides; its fraction and its largest number of rows,
-#: and the number of rows below which none are held out.
-AUTO, HELD_OUT, MOST_HELD_OUT, FEWEST_ROWS = "auto", 0.1, 10_000, 100
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ LEAST_WIDTH, MOST_WIDTH, MOST_WIDTH_OF_MANY, MANY_ROWS = 32, 1024, 2048, 30_000
 LEAST_STAGES, MOST_STAGES = 4, 20
 
 #: Ridges from which the first stage chooses, and the one without held-out rows to choose by.
-RIDGES = tuple(10.0**power for power in range(-8, -1))
+RIDGES = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 RIDGE = 1e-7
 
 #: Rows of the sample on which the bandwidth is found, features of the stage there, and the share that is held out.
@@ -84,7 +84,7 @@ def planned(
         generator = start.generator
     if generator is None:
         generator = generators.given(options, rows.is_sparse, columns)
-        if _scale_name(generator) is not None and n >= FEWEST_ROWS:
+        if scale_of(generator) is not None and n >= FEWEST_ROWS:
             generator = _with_bandwidth(generator, rows, options, loss_of)
     return dataclasses.replace(options, block_size=size, n_blocks=count, generator=generator)
 
@@ -117,7 +117,7 @@ def _with_bandwidth(
 
     def loss(scale: float) -> float:
         if scale not in losses:
-            losses[scale] = loss_of(seen, y, weights, dataclasses.replace(trial, generator=_scaled(last, scale)))
+            losses[scale] = loss_of(seen, y, weights, dataclasses.replace(trial, generator=scaled(last, scale)))
         return losses[scale]
 
     best = FIRST_SCALE
@@ -126,17 +126,24 @@ def _with_bandwidth(
             best *= factor
         if best != FIRST_SCALE:
             break
-    return _scaled(generator, best)
+    return scaled(generator, best)
+
+
+def scale_of(generator: Any) -> float | None:
+    """The multiple of the median distance of a generator; None if it has none."""
+    name = _scale_name(generator)
+    return None if name is None else float(generator.get_params()[name])
+
+
+def scaled(generator: Any, scale: float | None) -> Any:
+    """A generator, not prepared, with another multiple of the median distance; the same one for None."""
+    from sklearn.base import clone
+
+    name = _scale_name(generator)
+    return generator if name is None or scale is None else clone(generator).set_params(**{name: scale})
 
 
 def _scale_name(generator: Any) -> str | None:
-    """Name of the parameter that multiplies the median distance; None if there is none."""
     if not isinstance(generator, HasParameters):
         return None
     return next((name for name in generator.get_params() if name.split("__")[-1] == "scale"), None)
-
-
-def _scaled(generator: Any, scale: float) -> Any:
-    from sklearn.base import clone
-
-    return clone(generator).set_params(**{str(_scale_name(generator)): scale})

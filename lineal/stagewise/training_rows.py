@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lineal.core import rng
 from lineal.core.threads import blas_limit, thread_count
 from lineal.engine.base import Block, Engine
 from lineal.engine.local import LocalEngine
@@ -19,12 +18,14 @@ from lineal.errors import DataError
 from lineal.features import elsewhere
 from lineal.features.contracts import KnowsWidth
 from lineal.features.rows import design_of, in_precision, sample
+from lineal.problem.drawn_rows import drawn, training_and_held_out
 from lineal.problem.encoder import EncodedElsewhere, gathered_weights, survey_of
 from lineal.problem.row_weights import row_weights
 from lineal.problem.targets import Encoded, encode, true_labels
 from lineal.solvers.stagewise.stagewise import chunk_bytes
-from lineal.stagewise.options import AUTO, FEWEST_ROWS, HELD_OUT, MOST_HELD_OUT, StagewiseOptions
+from lineal.stagewise.options import StagewiseOptions
 from lineal.system import memory
+from lineal.system.validation import share
 
 #: Arrays of the size of a chunk of features that a step has at once.
 CHUNK_ARRAYS = 3
@@ -81,17 +82,11 @@ class TrainingRows:
 
     def _held_out(self, weights: np.ndarray, options: StagewiseOptions) -> TrainingRows:
         """The same rows, of which some are held out if the options say so."""
-        fraction = options.validation_fraction
-        if fraction == AUTO:
-            n = np.count_nonzero(weights)
-            fraction = min(HELD_OUT, MOST_HELD_OUT / n) if n >= FEWEST_ROWS else None
+        fraction = share(options.validation_fraction, int(np.count_nonzero(weights)))
         if not fraction:
             return self
-        held = drawn(float(fraction), weights, self.encoded, int(options.random_state or 0))
-        training, held_out = weights.copy(), np.zeros_like(weights)
-        held_out[held] = weights[held] / weights[held].sum()
-        training[held] = 0.0
-        training /= training.sum()
+        held = drawn(fraction, weights, self.encoded, int(options.random_state or 0))
+        training, held_out = training_and_held_out(weights, held)
         return replace(self, engine=self.engine.with_weights(training), held_out=held_out)
 
     @property
@@ -191,28 +186,3 @@ class LabelledRows:
         mine = elsewhere.among(block, chosen)
         X = elsewhere.ChosenRows()(block, chosen, dtype)
         return X, true_labels(block.targets, k)[mine], block.weights[mine]
-
-
-def drawn(fraction: float, weights: np.ndarray, encoded: Encoded, seed: int) -> np.ndarray:
-    """Indices of rows to hold out, ascending: a fraction of the rows with a weight above zero.
-
-    Of every class about the same share is held out, but never all rows; label sets are only shuffled.
-    """
-    order = np.flatnonzero(weights > 0.0)
-    rng.shuffle(rng.generator(seed, -7), order)
-    n, count = len(order), round(fraction * len(order))
-    if not 0 < count < n:
-        raise DataError(f"validation_fraction={fraction:g} of {n} rows leaves none to train or to measure on")
-    if encoded.is_multilabel:
-        return np.sort(order[:count])
-    classes = encoded.class_numbers
-    order = order[np.argsort(classes[order], kind="stable")]
-    held = order[((np.arange(count) + 0.5) * (n / count)).astype(np.intp)]  # evenly spread over the classes
-    trains = np.ones(len(weights), bool)
-    trains[held] = False
-    missing = np.bincount(classes[order[trains[order]]], minlength=len(encoded.classes)) == 0
-    firsts = np.unique(classes[held], return_index=True)[1]  # the first held-out row of a class that has no other
-    kept = np.delete(held, [first for first in firsts if missing[classes[held[first]]]])
-    if not len(kept):
-        raise DataError(f"validation_fraction={fraction:g} would hold out the only row of a class: give more rows")
-    return np.sort(kept)

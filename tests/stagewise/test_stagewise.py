@@ -63,7 +63,10 @@ class WavesBlock:
 
 
 def classifier(**options):
-    given = {"generator": Waves(), "block_size": 12, "n_blocks": 3, "alpha": 1e-3, "precision": "float64"}
+    given = {
+        "generator": Waves(), "block_size": 12, "n_blocks": 3, "alpha": 1e-3, "precision": "float64",
+        "validation_fraction": None,
+    }  # fmt: skip
     return StagewiseClassifier(**{**given, **options})
 
 

@@ -102,12 +102,18 @@ def path_alphas(objective: Objective, n_alphas: int, min_ratio: float | None, st
     return alphas
 
 
+def least_alpha(total_weight: float) -> float:
+    """The α of LIBLINEAR's largest C = 1/(αΣs)."""
+    return 1.0 / (QUICK_MAX_C * total_weight)
+
+
 def quick_alphas(objective: Objective, total_weight: float, start: float | None = None) -> np.ndarray:
-    """The α of LIBLINEAR's search for C: from one that is surely too large, halved while C = 1/(αΣs) is at most 1024.
+    """The α of LIBLINEAR's search for C: from a strong one, halved while C = 1/(αΣs) is at most 1024.
 
     Chu, Ho, Tsai, Lin & Lin, "Warm start for parameter selection of linear classifiers", KDD 2015. They start where
-    the zero model is provably close to the optimum, by a bound on the largest row; here it is `largest_alpha`.
+    the zero model is provably close to the optimum, by a bound on the largest row. Here that is `largest_alpha`, or
+    what a scan has found.
     """
-    start, least = largest_alpha(objective) if start is None else start, 1.0 / (QUICK_MAX_C * total_weight)
+    start, least = largest_alpha(objective) if start is None else start, least_alpha(total_weight)
     count = int(np.floor(np.log2(max(start / least, 1.0)))) + 1
     return start * 0.5 ** np.arange(count)

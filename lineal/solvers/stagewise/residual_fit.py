@@ -23,11 +23,14 @@ POWERS_RIDGE = 3e-3
 #: Features whose squared mean exceeds their variance so many times are shifted before they are squared.
 FAR = 100.0
 
+#: Rows of a block that say whether its features need a shift.
+FIRST_ROWS = 1024
+
 
 class FeatureSums(NamedTuple):
     """Sums over rows of features f, less a shift, and targets r.
 
-    `first` has count, Σ f and Σ f² of the first chunk of each block, `is_far` counts blocks whose features need a
+    `first` has count, Σ f and Σ f² of the first rows of each block, `is_far` counts blocks whose features need a
     shift; their other sums are zero.
     """
 
@@ -158,8 +161,9 @@ class SumFeatures:
             if shift is not None:
                 F = F - shift
             elif part.start == 0:
-                means, variances = F.mean(axis=0, dtype=np.float64), F.var(axis=0, dtype=np.float64)
-                sums.first[:] = len(F) * np.array([np.ones(width), means, variances + means**2])
+                first = F[:FIRST_ROWS].astype(np.float64)
+                means, variances = first.mean(axis=0), first.var(axis=0)
+                sums.first[:] = len(first) * np.array([np.ones(width), means, variances + means**2])
                 if (means**2 > FAR * variances).any():
                     return sums._replace(is_far=1)
             s = weights[part].astype(F.dtype)
