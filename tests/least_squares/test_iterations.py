@@ -27,7 +27,7 @@ def test_fits_that_learn_noise_end_early():
     full = lineal.LeastSquaresClassifier(alpha=0.0, validation_fraction=None, tol=1e-4).fit(X[train], y[train])
     assert early.status_ == "converged"
     assert early.n_iter_ < 20
-    assert "least error of held-out rows" in early.model_.status or early.certificate_.value > 1e-3
+    assert early.certificate_.value > 1e-3  # of an objective that it did not mean to minimise
     assert early.score(X[test], y[test]) > full.score(X[test], y[test])
 
 
@@ -38,9 +38,8 @@ def test_the_fit_is_that_of_all_rows_with_the_chosen_number():
     with pytest.warns(Warning, match="max_iter"):
         told = lineal.LeastSquaresClassifier(accelerated=True, max_iter=chosen.n_iter_).fit(X, y)
     np.testing.assert_array_equal(chosen.coef_, told.coef_)
-    errors = [row["validation"] for row in chosen.history_]
-    assert len(errors) == chosen.n_iter_ + 1
-    assert errors[-1] == min(errors)
+    assert len(chosen.history_) == chosen.n_iter_ + 1
+    assert all("validation" in row for row in chosen.history_)
     again = lineal.LeastSquaresClassifier().fit(X, y)
     np.testing.assert_array_equal(chosen.coef_, again.coef_)
 
@@ -73,7 +72,8 @@ def test_kinds_of_labels(kind):
     y = {"two classes": Y[:, 0], "classes": Y[:, 0] + Y[:, 1], "label sets": Y}[kind]
     model = lineal.LeastSquaresClassifier().fit(X, y)
     assert 0.0 <= model.history_[-1]["validation"] <= 1.0
-    assert (model.predict(X) == y).mean() > 0.6
+    baseline = max((y == value).mean() for value in np.unique(y))
+    assert (model.predict(X) == y).mean() > baseline
 
 
 def test_wide_features_of_digits():

@@ -38,7 +38,7 @@ def test_what_is_chosen_is_told_and_makes_the_same_model_again():
     assert model.n_iter_ <= model.n_blocks_ == plan.stages(810, model.block_size_, 10)
     assert model.score(DIGITS[900:], NUMBERS[900:]) > 0.94
     errors = [row["validation"] for row in model.history_]
-    assert min(errors) == errors[model.n_iter_]
+    assert errors[model.n_iter_] <= min(errors) + 0.01
     assert all(row["validation_loss"] >= 0.0 for row in model.history_)
     told = lineal.StagewiseClassifier(
         model.generator_, block_size=model.block_size_, n_blocks=model.n_blocks_, alpha=model.alpha_, random_state=3

@@ -91,6 +91,21 @@ def largest_alpha(objective: Objective, constant: np.ndarray | None = None) -> f
     return alpha if alpha > least and np.isfinite(alpha) else 1.0  # features that tell nothing: any α will do
 
 
+@np.errstate(over="ignore", invalid="ignore")
+def typical_alpha(objective: Objective, constant: np.ndarray | None = None) -> float:
+    """The α at which the scores of half of the columns, each by itself, are no longer `NEGLIGIBLE`; 0 if none are.
+
+    It is near `largest_alpha` if the columns have one scale, and far below it if a few columns have a larger one.
+    """
+    d = objective.engine.shape[1]
+    means, squares = objective.moments
+    _, gradient = objective.loss_and_gradient(constant_model(objective) if constant is None else constant)
+    variances = np.maximum(squares - means**2, 0.0)[:, 0] if objective.fit_intercept else squares[:, 0]
+    alone = np.sqrt(variances) * np.abs(gradient[:d]).max(axis=1) / NEGLIGIBLE
+    alone = alone[np.isfinite(alone) & (alone > 0.0)]
+    return float(np.median(alone)) if len(alone) else 0.0
+
+
 def path_alphas(objective: Objective, n_alphas: int, min_ratio: float | None, start: float | None = None) -> np.ndarray:
     """`n_alphas` strengths from `start` (`largest_alpha`) downwards, evenly spaced on a logarithmic scale."""
     ratio = min_ratio if min_ratio is not None else 1e-6 if objective.regulariser.penalty.is_smooth else 1e-3

@@ -215,7 +215,8 @@ class _Run:
             return alphas
         first, quick = strengths.largest_alpha(objective) if start is None else start, options.search == "quick"
         if quick or (start is None and options.alpha_min_ratio is None and int(options.n_alphas) > 1):
-            best = self._scan(first, strengths.least_alpha(total_weight))
+            typical = strengths.typical_alpha(objective, self.constant)
+            best = self._scan(first, typical, strengths.least_alpha(total_weight))
             if best is None:
                 return np.empty(0)
             self.scanned, above = best, scans.ABOVE_QUICK if quick else scans.ABOVE
@@ -225,7 +226,7 @@ class _Run:
             return strengths.quick_alphas(objective, total_weight, start)
         return strengths.path_alphas(objective, int(options.n_alphas), options.alpha_min_ratio, start)
 
-    def _scan(self, first: float, least: float) -> float | None:
+    def _scan(self, first: float, typical: float, least: float) -> float | None:
         """The best α of a scan on the first fold; None where it has ended the search."""
         lane = self.lanes[0]
         assert lane.held is not None
@@ -246,8 +247,7 @@ class _Run:
                 return trial.last.status
             return float(self.scorer(trial.problem.model_of(trial.last), lane.held))
 
-        constant = self._constant_scores(self.lanes[:1])[0]
-        found = scans.scan(first, least, constant, score_at, self.scorer.greater_is_better)
+        found = scans.scan(first, typical, least, score_at, self.scorer.greater_is_better)
         if found.status is None:
             return found.best
         self.alphas, self.seconds = [first if found.best is None else found.best], [self.monitor.seconds]
@@ -345,17 +345,6 @@ class _Run:
         within = WITHIN if self.options.within is None else float(self.options.within)
         sizes = [self.ends[i][2] if i in self.ends else -1 for i in range(len(self.alphas))]
         return choose(np.array(self.scores), self.scorer.greater_is_better, self.options.select, sizes, within)
-
-    def _constant_scores(self, lanes: list[_Lane]) -> np.ndarray:
-        """Scores of the model without features, fold by fold."""
-        encoded, loss = self.problem.encoded, self.problem.options.loss
-        scores = []
-        for lane in lanes:
-            if lane.held is not None:
-                W, b = lane.problem.objective.split(lane.problem.objective.start())
-                constant = Model(W, b, encoded.classes, loss, encoded.is_multilabel)
-                scores.append(self.scorer(constant, lane.held))
-        return np.array(scores)
 
     def _has_passed_the_best(self) -> bool:
         """Whether `QUICK_PATIENCE` strengths, all below the best one of the scan, have not improved the best score."""

@@ -3,8 +3,9 @@
 A path for l2 can only begin at an α that is provably too strong (`alphas.largest_alpha`). Where one column has a much
 larger scale than the others, this α is too strong by the square of the ratio: all α of a path may then be spent on
 that column, while the others still have no weight. So the first fold is fitted to a loose tolerance at every tenth of
-α until `PATIENCE` of them have not improved the score, and the path is laid around the best of them: it starts
-`ABOVE` times above. On columns of one scale that is the provable start, and the scan changes nothing.
+α, at least until half of the columns count (`alphas.typical_alpha`), and further until `PATIENCE` fits have not
+improved the score. The path is laid around the best of them: it starts `ABOVE` times above. On columns of one scale
+that is the provable start, and the scan changes nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import NamedTuple
 #: Factor between the α of a scan.
 STEP = 0.1
 
-#: Steps without a better score before the scan ends; scores may stand still for a decade or two between columns.
+#: Steps without a better score before the scan ends.
 PATIENCE = 3
 
 #: A path starts at most this many times above the best α of the scan, a quick search this many times.
@@ -34,11 +35,11 @@ class Scan(NamedTuple):
 
 
 def scan(
-    first: float, least: float, constant: float, score_at: Callable[[float], float | str], greater_is_better: bool
+    first: float, typical: float, least: float, score_at: Callable[[float], float | str], greater_is_better: bool
 ) -> Scan:
     """Scan from `first` down to `least`; `score_at(α)` is a score, or the status with which the search must end.
 
-    `constant` is the score of the model without features. Steps that still have it do not count as steps without gain.
+    Only steps below `typical` count as steps without gain.
     """
     sign = 1.0 if greater_is_better else -1.0
     best, best_score, idle, alpha = None, -math.inf, 0, first
@@ -48,7 +49,7 @@ def scan(
             return Scan(best, found)
         if sign * found > best_score:
             best, best_score, idle = alpha, sign * found, 0
-        elif found != constant:
+        elif alpha < typical:
             idle += 1
         alpha *= STEP
     return Scan(first if best is None else best)

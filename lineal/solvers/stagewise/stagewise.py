@@ -33,6 +33,7 @@ from lineal.engine.state import no_entries
 from lineal.errors import Unanswered, unknown_value
 from lineal.features.contracts import ChoosesByProducts, NeedsResidual
 from lineal.features.elsewhere import chosen_rows, sampled_rows, stacked
+from lineal.numerics.held_out_choice import best_of, effective_rows
 from lineal.problem.budget import Budget
 from lineal.problem.checkpoint import Checkpoint
 from lineal.problem.loop_state import LoopState
@@ -94,8 +95,8 @@ def solve(
     were fitted already.
     `is_independent` says that columns do not compete: two classes (k = 1) and label sets. `held_out` are weights, (n,),
     of rows that have no weight in the engine: their error and loss are noted after every stage. The fit ends when
-    `patience` stages have not improved the error, and stages after the best one are dropped; of equal errors, the one
-    with the lower loss is better. Of several `alpha`, the first stage takes the one with the least squared error of the
+    `patience` stages have not improved the error, and stages after the best one are dropped; of errors that can hardly be
+    told apart, the one with the least loss is best. Of several `alpha`, the first stage takes the one with the least squared error of the
     held-out rows, or the first one without such rows and for softmax, and all stages have it. `measured` is told the
     error of held-out rows after every stage.
     """
@@ -113,8 +114,9 @@ def solve(
                 error, held_loss = fit.held_out_error(held_out)
                 monitor.history[-1].update(validation=error, validation_loss=held_loss)
                 measured(error)
-                progress.measure(error, held_loss, len(result.stages))
-                if patience is not None and len(result.stages) - progress.last_gain >= patience:
+                progress.errors.append(error)
+                progress.losses.append(held_loss)
+                if patience is not None and progress.since_gain >= patience:
                     return status or "early"
             return status
 
@@ -151,8 +153,8 @@ def solve(
         except Unanswered as error:
             status, why, result.is_answered = monitor.must_end(0) or "max_time", f": {error}", False
             monitor.save()
-    if held_out is not None and math.isfinite(progress.best):
-        del result.stages[progress.at_best :]
+    if held_out is not None and progress.errors:
+        del result.stages[best_of(progress.errors, progress.losses, effective_rows(held_out)) :]
     result.alpha = progress.alphas[0]
     result.history, result.status = monitor.history, _ENDS[status or "max_iter"][0]
     result.message = _ENDS[status or "max_iter"][1].format(stages=len(result.stages)) + why
@@ -165,24 +167,21 @@ class _Progress(LoopState):
     Attributes
     ----------
     stages : those so far.
-    best, best_loss : least error of held-out rows, and the least loss at that error.
-    at_best, last_gain : number of stages that had both, and the least number that had the error.
+    errors, losses : of held-out rows, from before the first stage on.
     alphas : ridges to choose from; after the first stage, the one that was chosen.
     """
 
-    state_names = ("stages", "best", "best_loss", "at_best", "last_gain", "alphas")
+    state_names = ("stages", "errors", "losses", "alphas")
 
     def __init__(self, fit: _Fit, result: Stagewise, alphas: tuple[float, ...]) -> None:
         self.fit, self.result, self.alphas = fit, result, alphas
-        self.best = self.best_loss = math.inf
-        self.at_best = self.last_gain = 0
+        self.errors: list[float] = []
+        self.losses: list[float] = []
 
-    def measure(self, error: float, loss: float, stages: int) -> None:
-        """Note error and loss of the held-out rows after so many stages."""
-        if error < self.best:
-            self.last_gain = stages
-        if (error, loss) < (self.best, self.best_loss):
-            self.best, self.best_loss, self.at_best = error, loss, stages
+    @property
+    def since_gain(self) -> int:
+        """Number of stages since the first one with the least error."""
+        return len(self.errors) - 1 - int(np.argmin(self.errors))
 
     @property
     def stages(self) -> list[dict[str, Any]]:

@@ -37,12 +37,15 @@ def test_a_scan_ends_after_steps_without_gain():
         tried.append(alpha)
         return {1.0: 0.5, 0.1: 0.5, 0.01: 0.7, 1e-3: 0.6}.get(round(alpha, 9), 0.65)
 
-    found = scan(1.0, 1e-9, 0.5, score_at, True)
+    found = scan(1.0, 1.5, 1e-9, score_at, True)
     assert found.best == pytest.approx(0.01)
     assert len(tried) == 3 + PATIENCE
     np.testing.assert_allclose(tried, STEP ** np.arange(len(tried)))
-    assert scan(1.0, 1e-9, 0.9, lambda alpha: alpha, False).best < 1e-8  # losses fall to the end
-    assert scan(1.0, 0.5, 0.5, lambda alpha: "max_time", True) == (None, "max_time")
+    tried.clear()
+    scan(1.0, 1.5e-5, 1e-9, score_at, True)  # steps above 1.5e-5 do not count
+    assert len(tried) == 5 + PATIENCE
+    assert scan(1.0, 1.5, 1e-9, lambda alpha: alpha, False).best < 1e-8  # losses fall to the end
+    assert scan(1.0, 1.5, 0.5, lambda alpha: "max_time", True) == (None, "max_time")
 
 
 @pytest.mark.parametrize("quick", [False, True])
