@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from lineal.features.chain import Chain
 from lineal.features.contracts import HasParameters
-from lineal.solvers.stagewise.features import maker_of, through
+from lineal.solvers.stagewise.features import through
 from lineal.stagewise import generator as generators
 from lineal.stagewise.model import StagewiseModel
 from lineal.stagewise.options import StagewiseOptions
@@ -106,7 +107,8 @@ def _with_bandwidth(
         return generator
     prepared = generators.copied(generator, options.n_jobs)
     prepared.prepare(X, seed)
-    seen, last = through(prepared, X), maker_of(generator)  # of a chain, the first steps are the same for every trial
+    seen = through(prepared, X)  # of a chain, the first steps are the same for every trial
+    last = generator.steps[-1] if isinstance(generator, Chain) else generator
     size = width(round((1.0 - SAMPLE_HELD_OUT) * X.shape[0]), rows.n_features, False)
     trial = dataclasses.replace(
         options, block_size=min(size, SAMPLE_WIDTH), n_blocks=1, alpha=None, update="linear", inner_iter=None,
