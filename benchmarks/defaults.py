@@ -72,7 +72,7 @@ def timed(fit: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def table(folder: Path, name: str, most: int | None) -> Split:
-    """A dense table, standardised by its training rows: a quarter of the rows is for testing where no split is given."""
+    """A dense table, standardised by its training rows; a quarter of the rows is for testing if no split is given."""
     if name in IMAGES:
         X, y = datasets.mnist(folder, "train", name)
         X_test, y_test = datasets.mnist(folder, "t10k", name)

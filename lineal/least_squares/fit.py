@@ -149,7 +149,7 @@ def _generalised(
         return replace(problem.model_of(solution), options=options.to_json()), solution
     training, held = iterations.held_out(problem, part)
     solution = fit(training, None if limit is None else 0.5 * limit, (*callbacks, held), max_iter=most)
-    if solution.status in ("stopped", "interrupted") and not held.has_ended or not solution.is_answered:
+    if (solution.status in ("stopped", "interrupted") and not held.has_ended) or not solution.is_answered:
         return replace(problem.model_of(solution), options=options.to_json()), solution
     more_would_help = solution.status == "converged" and held.best == len(held.errors) - 1
     left = None if limit is None else max(limit - (time.perf_counter() - began), 1e-3)

@@ -2,8 +2,9 @@
 
 Iterations with Nesterov's momentum learn all directions at the same rate at first, the useful ones before the noise.
 Ended early they regularise, often better than any ridge. So a tenth of the rows is held out, the others are fitted, and
-the number of iterations with the least error of the held-out rows is taken; of errors that can hardly be told apart, the
-one with the least loss. Then all rows are fitted with that number. Where more iterations only help, the fit ends at its tolerance.
+the number of iterations with the least error of the held-out rows is taken; of errors that can hardly be told apart,
+the one with the least loss. Then all rows are fitted with that number. Where more iterations only help, the fit ends at
+its tolerance.
 
 Cost: a second matrix Σ̂ and its factorisation, and the scores of all rows once more in each iteration of the first fit.
 Memory: 28 bytes per row.

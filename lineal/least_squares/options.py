@@ -30,7 +30,7 @@ class LeastSquaresOptions(Options):
     calibration: Any = option(  # noqa: RUF009
         None, "learn the link: 'polynomial' for y, y^2 and y^3, or a list of functions of (n, k) predictions",
     )  # fmt: skip
-    accelerated: bool | str | None = option(  # noqa: RUF009
+    accelerated: bool | str | None = option(
         None, "method: quasi_newton, True for Nesterov's momentum, False for plain iterations; None is momentum where "
         "held-out rows choose the number of iterations, else quasi_newton",
     )  # fmt: skip
@@ -39,10 +39,10 @@ class LeastSquaresOptions(Options):
     fit_intercept: bool = option(True, "fit an intercept; it is never penalised")
     class_weight: str | dict[Any, float] | None = option(None, "None, 'balanced', or a dict of class weights")  # noqa: RUF009
     max_iter: int | None = option(None, "maximum number of iterations; None means 1000, or 50 for calibrated fits")
-    validation_fraction: float | str | None = option(  # noqa: RUF009
+    validation_fraction: float | str | None = option(
         AUTO, "fraction of rows to hold out, on which the number of iterations is chosen before all rows are fitted. "
-        f"auto is a tenth, at most {MOST_HELD_OUT:,} rows; none of fewer than {FEWEST_ROWS} rows, where tol or max_iter "
-        "is given, for quasi_newton, link identity and calibration; None (0) holds out none",
+        f"auto is a tenth, at most {MOST_HELD_OUT:,} rows; none of fewer than {FEWEST_ROWS} rows, where tol or "
+        "max_iter is given, for quasi_newton, link identity and calibration; None (0) holds out none",
     )  # fmt: skip
     max_time: float | None = option(None, "time limit in seconds; the best model so far is kept")
     n_jobs: int | None = option(None, "number of threads; None or -1 means all cores")
@@ -109,7 +109,9 @@ class LeastSquaresOptions(Options):
             self.need("validation_fraction", lambda v: 0.0 <= v < 1.0, "a share between 0 and 1, 'auto', or None")
             why = self._no_number_to_choose()
             if self.validation_fraction and why is not None:
-                raise OptionError(f"validation_fraction={self.validation_fraction!r} chooses the number of iterations, {why}")
+                raise OptionError(
+                    f"validation_fraction={self.validation_fraction!r} chooses the number of iterations, {why}"
+                )
         self.need_common("alpha", "max_time")
         for name in ("tol", "max_iter"):
             if getattr(self, name) is not None:

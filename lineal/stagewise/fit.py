@@ -89,7 +89,7 @@ def _fit(
             steps.note("choosing the size of the stages")
             options = planned(rows, options, start, _held_out_loss)
             wanted = generators.given(options, rows.is_sparse, rows.n_features)
-            steps.expect(int(options.n_models) * int(options.n_blocks or 0))
+            steps.expect(int(options.n_models) * options.count)
             model = start if start is not None else _empty(rows, wanted, options)
             rows.check_memory(maker_of(model.generator), options)
             if checkpoint is not None:
@@ -132,7 +132,7 @@ def _members(
     maker = maker_of(model.generator)
     status, message, is_answered = "converged", "", True
     taken = [stage for member in model.members for stage in member]
-    free = generators.first_free(maker, taken, int(options.block_size))
+    free = generators.first_free(maker, taken, options.size)
     begun = [*model.members, *([] for _ in range(int(options.n_models) - len(model.members)))]
     done = _Done([], [], 0.0, free) if checkpoint is None else _Done.of(checkpoint, free)
     members, history, seconds, free = done
@@ -143,12 +143,12 @@ def _members(
         if status != "converged" or (left is not None and left <= 0.0):
             members.append(member)
             continue
-        missing = max(0, int(options.n_blocks) - len(member))
+        missing = max(0, options.count - len(member))
         if checkpoint is not None:
             checkpoint.enter(f"model {number}", _Done(members, history, seconds, free).facts())
         found = stagewise.solve(
             rows.engine, model.generator, model.start, before=member, is_independent=rows.is_independent,
-            update=options.update, alpha=ridges(options, rows), stage_size=int(options.block_size), n_stages=missing,
+            update=options.update, alpha=ridges(options, rows), stage_size=options.size, n_stages=missing,
             first_stage=free, inner_iter=50 if options.inner_iter is None else int(options.inner_iter),
             held_out=rows.held_out, patience=PATIENCE if options.patience is None else int(options.patience),
             feature_memory=int(options.block_memory), max_time=left, callbacks=callbacks, checkpoint=checkpoint,
@@ -202,7 +202,7 @@ def _fingerprint(model: StagewiseModel, rows: TrainingRows, options: StagewiseOp
         "generator": generators.text_of(model.generator),
         "rows that the generator was prepared with": rows.n_sampled,
         **{name: getattr(options, name) for name in names},
-        "n_blocks": None if options.n_models == 1 else int(options.n_blocks),
+        "n_blocks": None if options.n_models == 1 else options.count,
         "number of stages at the start": sum(map(len, model.members)),
         **of_rows(rows.engine),
     }
@@ -236,6 +236,6 @@ def _goes_on(start: StagewiseModel, rows: TrainingRows, wanted: Any, options: St
 
 def _warm_up(model: StagewiseModel, rows: TrainingRows, options: StagewiseOptions) -> WarmUp:
     return WarmUp(
-        model.generator, model.start, options.update, int(options.block_size), rows.is_independent,
+        model.generator, model.start, options.update, options.size, rows.is_independent,
         rows.encoded.n_columns, rows.encoded.is_multilabel, rows.n_features, rows.engine.dtype, rows.engine.is_dense,
     )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from lineal import features
@@ -44,11 +45,11 @@ class StagewiseOptions(Options):
         None, "maximum number of stages; None chooses it by the numbers of rows and classes, at most 20"
     )
     alpha: float | None = option(
-        None, "ridge of a stage: alpha/2 times the sum of squared weights is added to the mean loss; None takes the one "
-        "with the least squared error on held-out rows, or 1e-7 where no rows are held out and for update 'softmax'",
+        None, "ridge of a stage: alpha/2 times the sum of squared weights is added to the mean loss; None takes the "
+        "one with the least squared error on held-out rows, or 1e-7 where no rows are held out and for update 'softmax'",
     )  # fmt: skip
     inner_iter: int | None = option(None, "number of iterations per stage with update 'softmax'; None means 50")
-    validation_fraction: float | str | None = option(  # noqa: RUF009
+    validation_fraction: float | str | None = option(
         AUTO, "fraction of rows to hold out; the fit stops when their error no longer decreases. auto is a tenth, at "
         f"most {MOST_HELD_OUT:,} rows, and none of fewer than {FEWEST_ROWS} rows; None (0) holds out none",
     )  # fmt: skip
@@ -76,6 +77,18 @@ class StagewiseOptions(Options):
     )
     checkpoint: str | None = checkpoint_option()
 
+    @property
+    def size(self) -> int:
+        """`block_size`, once it is chosen (`lineal.stagewise.plan`)."""
+        assert self.block_size is not None
+        return int(self.block_size)
+
+    @property
+    def count(self) -> int:
+        """`n_blocks`, once it is chosen."""
+        assert self.n_blocks is not None
+        return int(self.n_blocks)
+
     def checked(self) -> StagewiseOptions:
         """Return these options, or raise an error that names the first one that is not valid."""
         if self.update not in UPDATES:
@@ -91,7 +104,7 @@ class StagewiseOptions(Options):
             may_be_none = name in ("block_size", "n_blocks")
             if getattr(self, name) is not None or not may_be_none:
                 also = ", or None" if may_be_none else ""
-                self.need(name, lambda v, least=least: operator.index(v) >= least, f"an integer ≥ {least}{also}")
+                self.need(name, partial(_is_at_least, least), f"an integer ≥ {least}{also}")
         if self.inner_iter is not None:
             self.need("inner_iter", lambda v: operator.index(v) >= 1, "an integer ≥ 1, or None")
             if self.update != "softmax":
@@ -107,3 +120,7 @@ class StagewiseOptions(Options):
         if self.verbose is not None and self.verbose is not True and self.verbose is not False:
             self.need_common("verbose")
         return self
+
+
+def _is_at_least(least: int, value: Any) -> bool:
+    return operator.index(value) >= least

@@ -103,7 +103,7 @@ def _with_bandwidth(
     """The generator with the multiple of the median distance that is best on a sample of the training rows."""
     seed = int(options.random_state or 0)
     X, y, weights = rows.sample(SAMPLE_ROWS, seed, -13, np.dtype(options.precision))
-    if X.shape[0] < FEWEST_ROWS or not rows.encoded.is_multilabel and len(np.unique(y)) < 2:
+    if X.shape[0] < FEWEST_ROWS or (not rows.encoded.is_multilabel and len(np.unique(y)) < 2):
         return generator
     prepared = generators.copied(generator, options.n_jobs)
     prepared.prepare(X, seed)

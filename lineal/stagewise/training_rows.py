@@ -135,7 +135,7 @@ class TrainingRows:
 
     def check_memory(self, maker: Any, options: StagewiseOptions) -> None:
         """Refuse stages whose matrices do not fit into the available memory, or into that of a budget."""
-        n, size = self.engine.shape[0], int(options.block_size)
+        n, size = self.engine.shape[0], options.size
         p = maker.width_of(0, size) if isinstance(maker, KnowsWidth) else size
         needed = 24 * p * p
         if self.engine.room is not None:

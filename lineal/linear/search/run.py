@@ -49,7 +49,7 @@ from lineal.problem.solution import Solution
 PATH_BYTES = 256 << 20
 
 #: Steps that do not improve the score before the quick search ends.
-QUICK_PATIENCE = 5
+QUICK_PATIENCE = 3
 
 #: Seconds for fitting a model where the search was ended before it had any.
 LAST_SECONDS = 1.0
@@ -231,7 +231,7 @@ class _Run:
         lane = self.lanes[0]
         assert lane.held is not None
         loose = replace(lane.problem.options, tol=max(scans.TOL, lane.problem.options.tol))
-        trial = _Lane(replace(lane.problem, options=loose), lane.held)
+        trial, held = _Lane(replace(lane.problem, options=loose), lane.held), lane.held
 
         def score_at(alpha: float) -> float | str:
             ending = self.monitor.must_end(0)
@@ -245,7 +245,7 @@ class _Run:
                 return "max_time"
             if trial.last.status in ENDINGS:
                 return trial.last.status
-            return float(self.scorer(trial.problem.model_of(trial.last), lane.held))
+            return float(self.scorer(trial.problem.model_of(trial.last), held))
 
         found = scans.scan(first, typical, least, score_at, self.scorer.greater_is_better)
         if found.status is None:
@@ -334,7 +334,7 @@ class _Run:
     def _keep(self, position: int, solution: Solution) -> None:
         self.monitor.has_iterate = True
         W = solution.weights
-        self.ends[position] = solution.certificate, np.count_nonzero(W), np.count_nonzero(W.any(axis=1))
+        self.ends[position] = solution.certificate, int(np.count_nonzero(W)), int(np.count_nonzero(W.any(axis=1)))
         self.solutions[position] = replace(solution, dual_point=None)
         size = sum(kept.weights.nbytes for kept in self.solutions.values())
         if size > PATH_BYTES and not self.keep_path:

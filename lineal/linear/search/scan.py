@@ -18,7 +18,7 @@ from typing import NamedTuple
 STEP = 0.1
 
 #: Steps without a better score before the scan ends.
-PATIENCE = 3
+PATIENCE = 2
 
 #: A path starts at most this many times above the best α of the scan, a quick search this many times.
 ABOVE, ABOVE_QUICK = 1e4, 1e2

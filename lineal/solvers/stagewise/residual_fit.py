@@ -78,14 +78,17 @@ def fit_residual(
         return fits[0]
     running, seen, kept = states
     step = HeldOutLosses(update)
-    weights, intercepts = np.concatenate([one.weights for one in fits], 1), np.concatenate([one.intercept for one in fits])
+    weights, intercepts = (
+        np.concatenate([one.weights for one in fits], 1),
+        np.concatenate([one.intercept for one in fits]),
+    )
     (losses,) = engine.sum(step, features, weights, intercepts, states=(running, seen, kept, engine.cut(held_out)))
     return fits[int(np.argmin(np.where(np.isfinite(losses), losses, np.inf)))]
 
 
 @dataclass(frozen=True)
 class HeldOutLosses:
-    """Squared errors of held-out rows after a stage, for several weights of the stage side by side: (p, m·k), (m·k,)."""
+    """Squared errors of held-out rows after a stage, for several weights of it side by side: (p, m·k), (m·k,)."""
 
     update: str
 

@@ -94,11 +94,11 @@ def solve(
     `start` are the predictions (k,) without any stage, in the precision of the features, and `before` the stages that
     were fitted already.
     `is_independent` says that columns do not compete: two classes (k = 1) and label sets. `held_out` are weights, (n,),
-    of rows that have no weight in the engine: their error and loss are noted after every stage. The fit ends when
-    `patience` stages have not improved the error, and stages after the best one are dropped; of errors that can hardly be
-    told apart, the one with the least loss is best. Of several `alpha`, the first stage takes the one with the least squared error of the
-    held-out rows, or the first one without such rows and for softmax, and all stages have it. `measured` is told the
-    error of held-out rows after every stage.
+    of rows that have no weight in the engine: their error and loss are noted after every stage, and `measured` is told
+    the error. The fit ends when `patience` stages have not improved it, and stages after the best one are dropped; of
+    errors that can hardly be told apart, the one with the least loss is best. Of several `alpha`, the first stage takes
+    the one with the least squared error of the held-out rows, or the first one without such rows and for softmax; all
+    stages have it.
     """
     if update not in UPDATES:
         raise unknown_value("update", update, UPDATES)
@@ -132,9 +132,8 @@ def solve(
                 chosen = progress.alphas[0]
                 fitted = fit_labels(engine, states, features, fit.loss, chosen, inner_iter, must_end)
             else:
-                *fitted, chosen = fit_residual(
-                    engine, states, features, update, progress.alphas, count, held_out
-                )
+                fit_of_stage = fit_residual(engine, states, features, update, progress.alphas, count, held_out)
+                fitted, chosen = fit_of_stage[:2], fit_of_stage.alpha
             if fitted is None or must_end():  # within the stage, which is not kept
                 monitor.save()
                 return monitor.must_end(0)

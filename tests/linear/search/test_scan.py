@@ -92,7 +92,9 @@ def test_edges_of_given_paths_warn():
         lineal.LinearClassifierCV(alphas=[1e-2, 1e-9], scoring="log_loss", loss="logistic", cv=3).fit(X[:60], y[:60])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        lineal.LinearClassifierCV(alphas=[1e3, 1e-2, 1e-9], scoring="log_loss", loss="logistic", cv=3).fit(X[:60], y[:60])
+        lineal.LinearClassifierCV(alphas=[1e3, 1e-2, 1e-9], scoring="log_loss", loss="logistic", cv=3).fit(
+            X[:60], y[:60]
+        )
         lineal.LinearClassifierCV(alphas=[1e-2], cv=3).fit(X, y)  # one strength has no edges
 
 
