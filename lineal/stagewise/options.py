@@ -46,7 +46,7 @@ class StagewiseOptions(Options):
     )
     alpha: float | None = option(
         None, "ridge of a stage: alpha/2 times the sum of squared weights is added to the mean loss; None takes the "
-        "one with the least squared error on held-out rows, or 1e-7 where no rows are held out and for update 'softmax'",
+        "one with the least squared error on held-out rows, or 1e-7 if none are held out and for update 'softmax'",
     )  # fmt: skip
     inner_iter: int | None = option(None, "number of iterations per stage with update 'softmax'; None means 50")
     validation_fraction: float | str | None = option(
