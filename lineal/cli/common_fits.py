@@ -198,6 +198,8 @@ def _least_squares(layout: str, precision: str) -> None:
             for link, calibration in ((None, None), ("softmax", None), (None, "polynomial")):
                 model = lineal.LeastSquaresClassifier(link, calibration, max_iter=3)
                 _use(model.fit(X, _labels(n_classes)), X)
+        for n_classes in (2, CLASSES):  # the default, which holds rows out
+            _use(lineal.LeastSquaresClassifier(validation_fraction=0.2).fit(X, _labels(n_classes)), X)
 
 
 def _stagewise() -> None:

@@ -44,13 +44,20 @@ ESTIMATORS = {
         "squared_hinge", solver="lbfgs", tol=1e-8, probability=True, **known
     ),
     "least squares": lambda **known: lineal.LeastSquaresClassifier(tol=1e-3, accelerated=True, **known),
+    "chosen iterations": lambda **known: lineal.LeastSquaresClassifier(**known),
     "calibrated": lambda **known: lineal.LeastSquaresClassifier(calibration="polynomial", max_iter=12, **known),
     "stagewise": lambda **known: lineal.StagewiseClassifier(block_size=16, n_blocks=6, **known),
     "members": lambda **known: lineal.StagewiseClassifier(
         "fourier", "calibrated", block_size=8, n_blocks=3, n_models=3, validation_fraction=0.2, **known
     ),
     "softmax stages": lambda **known: lineal.StagewiseClassifier(
-        "pca:n_components=3+fourier", "softmax", block_size=8, n_blocks=6, inner_iter=5, **known
+        "pca:n_components=3+fourier",
+        "softmax",
+        block_size=8,
+        n_blocks=6,
+        inner_iter=5,
+        validation_fraction=None,
+        **known,
     ),
 }
 

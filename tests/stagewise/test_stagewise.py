@@ -337,7 +337,7 @@ def test_blocks_of_another_size_go_on_where_the_columns_ended(tmp_path):
     assert [(stage.number, stage.size) for stage in model.model_.members[0][3:5]] == [(2, 15), (3, 15)]
     seen = [model.generator_.make(stage.number, stage.size).columns for stage in model.model_.members[0]]
     assert sorted(np.concatenate(seen)) == list(range(X.shape[1]))
-    larger = StagewiseClassifier("frequency", block_size=10, n_blocks=2, warm_start=True, precision="float64")
+    larger = StagewiseClassifier("frequency", block_size=10, n_blocks=2, **options)
     larger.fit(X, NUMBERS).set_params(block_size=20, n_blocks=4).fit(X, NUMBERS)
     assert [(stage.number, stage.size) for stage in larger.model_.members[0]] == [(0, 10), (1, 10), (1, 20), (2, 20)]
     left = np.square(np.eye(10)[NUMBERS] - larger.decision_function(X)).sum(axis=1).mean()
@@ -384,7 +384,7 @@ def test_held_out_rows_teach_nothing():
     held = drawn(0.4, np.ones(150), encode(SPECIES, direct=False), 1)
     assert len(held) == 60
     others = np.delete(np.arange(150), held)
-    other = classifier().fit(IRIS[others], SPECIES[others])
+    other = classifier(random_state=1).fit(IRIS[others], SPECIES[others])
     blocks = min(model.model_.n_blocks, other.model_.n_blocks)
     for mine, theirs in zip(model.model_.members[0][:blocks], other.model_.members[0][:blocks]):
         np.testing.assert_allclose(mine.weights, theirs.weights, atol=1e-9)
