@@ -7,7 +7,7 @@ the one with the least loss. Then all rows are fitted with that number. Where mo
 its tolerance.
 
 Cost: a second matrix Σ̂ and its factorisation, and the scores of all rows once more in each iteration of the first fit.
-Memory: 28 bytes per row.
+Memory: 28 bytes per row. A checkpoint has the fit to all rows; a fit that continues makes the choice again.
 """
 
 from __future__ import annotations

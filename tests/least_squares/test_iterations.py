@@ -10,6 +10,7 @@ import lineal
 from lineal.errors import OptionError
 from lineal.features import RandomFourier
 from lineal.least_squares.options import LeastSquaresOptions
+from lineal.problem.checkpoint import EVERY_VARIABLE
 
 DIGITS, NUMBERS = load_digits(return_X_y=True)
 DIGITS = DIGITS / 16
@@ -116,6 +117,29 @@ def test_callbacks_and_time_end_the_choice():
     assert stopped.status_ == "stopped"
     limited = lineal.LeastSquaresClassifier(max_time=30.0).fit(X, y)
     np.testing.assert_array_equal(limited.coef_, lineal.LeastSquaresClassifier().fit(X, y).coef_)
+
+
+def test_a_fit_that_is_killed_after_the_choice_continues(tmp_path, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    X, y = noisy()
+    whole = lineal.LeastSquaresClassifier().fit(X, y)
+    monkeypatch.setenv(EVERY_VARIABLE, "0")
+    starts: list[int] = []
+
+    def kill(snapshot):
+        starts.append(snapshot.iteration)
+        if starts.count(0) == 2 and snapshot.iteration == 1:  # in the fit to all rows
+            raise Killed
+
+    path = tmp_path / "state"
+    with pytest.raises(Killed):
+        lineal.LeastSquaresClassifier(checkpoint=path, callbacks=[kill]).fit(X, y)
+    assert path.exists()
+    again = lineal.LeastSquaresClassifier(checkpoint=path).fit(X, y)
+    assert not path.exists()
+    np.testing.assert_array_equal(again.coef_, whole.coef_)
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,6 @@ ESTIMATORS = {
         "squared_hinge", solver="lbfgs", tol=1e-8, probability=True, **known
     ),
     "least squares": lambda **known: lineal.LeastSquaresClassifier(tol=1e-3, accelerated=True, **known),
-    "chosen iterations": lambda **known: lineal.LeastSquaresClassifier(**known),
     "calibrated": lambda **known: lineal.LeastSquaresClassifier(calibration="polynomial", max_iter=12, **known),
     "stagewise": lambda **known: lineal.StagewiseClassifier(block_size=16, n_blocks=6, **known),
     "members": lambda **known: lineal.StagewiseClassifier(
