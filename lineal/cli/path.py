@@ -127,6 +127,8 @@ def _warn(found: Search, solution: Solution, tol: float, model: str) -> None:
         say(f"the search ended early ({found.status}); the best model so far is in {model}: {solution.message}")
     elif found.missed:
         say(f"warning: {found.missed} fits missed the tolerance {tol:g}; the model: {solution.message}")
+    if found.warning is not None:
+        say(f"warning: {found.warning}")
 
 
 def _result(

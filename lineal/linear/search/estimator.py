@@ -54,7 +54,8 @@ class LinearClassifierCV(LinearClassifier):
     cv_scores_ : (n_alphas, n_folds), NaN where the search ended early.
     cv_mean_, cv_se_ : mean scores and their standard errors.
     best_index_, chosen_index_ : positions of the best mean score and of α.
-    n_nonzero_ : weights that are not zero, at every α, fitted to all rows.
+    n_nonzero_ : weights that are not zero, at every α, fitted to all rows; −1 where all rows were not fitted, as in a
+        quick search at all α but the chosen one.
     n_nonzero_rows_ : features with a weight that is not zero, of the same fits.
     alpha_max_ : the smallest α at which all weights are zero; None if there is none, as for l2.
     certificates_ : certificates of those fits.
@@ -171,6 +172,7 @@ class LinearClassifierCV(LinearClassifier):
             self.status_ = found.status
         for problem in self._problems(solution.message):
             warnings.warn(problem, ConvergenceWarning, stacklevel=3)
+        self._warn_of_edge()
         return self
 
     def _problems(self, message: str) -> list[str]:
@@ -182,6 +184,10 @@ class LinearClassifierCV(LinearClassifier):
             fits = found.scores.size + len(found.alphas)
             return [f"{found.missed} of {fits} fits missed tol={self.tol:g}; the model: {message}"]
         return []
+
+    def _warn_of_edge(self) -> None:
+        if self.search_.warning is not None:
+            warnings.warn(self.search_.warning, UserWarning, stacklevel=4)
 
     def _path_options(self, scorer: Any) -> PathOptions:
         own = {entry.name for entry in dataclasses.fields(PathOptions)} - {"folds", "scoring"}
