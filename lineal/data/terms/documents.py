@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +20,15 @@ CHUNK, FIRST_COUNT = 1 << 24, 1 << 12
 DECODE_ERRORS = ("strict", "ignore", "replace")
 
 
-class Documents(NamedTuple):
-    """Document i is data[offsets[i]:offsets[i + 1]], valid UTF-8; the first one is row `first` of all."""
+class Documents:
+    """Document i is data[offsets[i]:offsets[i + 1]], in UTF-8: bytes, and offsets of type int64.
 
-    data: np.ndarray
-    offsets: np.ndarray
-    first: int = 0
+    Kernels see the arrays as read-only, whatever they are: so they are compiled once.
+    """
+
+    def __init__(self, data: np.ndarray, offsets: np.ndarray) -> None:
+        self.data, self.offsets = data.view(), offsets.view()
+        self.data.flags.writeable = self.offsets.flags.writeable = False
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -148,7 +151,7 @@ def _of_arrow(column: Any, first: int, decode_error: str) -> Documents:
     if offsets is not None and len(column):
         bounds = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
     text: np.ndarray = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-    return Documents(text, bounds, first)
+    return Documents(text, bounds)
 
 
 def _by_row(part: list[Any], first: int, decode_error: str) -> Documents:
@@ -167,7 +170,7 @@ def _by_row(part: list[Any], first: int, decode_error: str) -> Documents:
             raise DataError(f"row {first + place} is {_shown(document)}, not a text: write it as a string")
     offsets: np.ndarray = np.zeros(len(found) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, found), np.int64, len(found)), out=offsets[1:])
-    return Documents(np.frombuffer(b"".join(found), np.uint8), offsets, first)
+    return Documents(np.frombuffer(b"".join(found), np.uint8), offsets)
 
 
 def _decoded(document: bytes, row: int, decode_error: str) -> bytes:

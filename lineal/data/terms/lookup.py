@@ -41,15 +41,7 @@ class Lookup(NamedTuple):
 
     def find(self, scratch: Any, size: Any, keys: Any, n: Any) -> Any:
         """Append the entries of the batch; how many there are then."""
-        end = n
-        for i in range(size):
-            s = slot_of_text(self.terms, scratch.keys[i], scratch.text, scratch.starts[i], scratch.stops[i])
-            if self.terms.slots[s] != U0:
-                column = self.term_columns[self.terms.slots[s + U1] >> U32]
-                if column != NOWHERE:
-                    keys[end] = U(column) << U32 | U1
-                    end += U1
-        return end
+        return find_texts(self, scratch, size, keys, n)
 
 
 class Rows(NamedTuple):
@@ -58,6 +50,20 @@ class Rows(NamedTuple):
     indices: Any
     values: Any
     ends: Any
+
+
+@kernel(borrows=True)
+def find_texts(lookup: Any, scratch: Any, size: Any, keys: Any, n: Any) -> Any:
+    """Append the entries of a batch of texts that are in the vocabulary; how many there are then."""
+    terms = lookup.terms
+    for i in range(size):
+        s = slot_of_text(terms, scratch.keys[i], scratch.text, scratch.starts[i], scratch.stops[i])
+        if terms.slots[s] != U0:
+            column = lookup.term_columns[terms.slots[s + U1] >> U32]
+            if column != NOWHERE:
+                keys[n] = U(column) << U32 | U1
+                n += U1
+    return n
 
 
 @kernel(borrows=True)

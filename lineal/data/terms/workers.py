@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from lineal.core.jit import kernel
 from lineal.data.terms.analysis import Analysis
 from lineal.data.terms.characters import tables_for
 from lineal.data.terms.counting import count_characters, count_words
-from lineal.data.terms.hash_table import Terms, add_text, key_of, more_arena, more_pairs, more_terms, new_pairs, new_terms
-from lineal.data.terms.hash_table import slot_of_text as slot_of
+from lineal.data.terms.hash_table import (
+    Terms,
+    add_text,
+    key_of,
+    more_arena,
+    more_pairs,
+    more_terms,
+    new_pairs,
+    new_terms,
+    slot_of_text,
+)
 from lineal.data.terms.hashing import Hashing, hash_words
 from lineal.data.terms.lookup import Lookup, Rows, look_up_words, rows_of_characters
 from lineal.data.terms.rows import Weights, sorting_for
@@ -197,14 +207,22 @@ class RowsWorker(Worker):
         self.sorting = sorting_for(4 * len(self.sorting.keys), self.n_columns)
 
 
-def with_words(terms: Terms, words: Any) -> Terms:
-    """A table with these words as its first ones."""
+@kernel(borrows=True)
+def add_words(terms: Any, text: Any, stops: Any) -> None:
+    """Give texts, all of which differ, the numbers from 0 on in an empty table."""
+    for i in range(stops.shape[0] - 1):
+        start, stop = stops[i], stops[i + 1]
+        key = key_of(text, start, stop)
+        add_text(terms, slot_of_text(terms, key, text, start, stop), key, text, start, stop, U(i))
+
+
+def with_words(terms: Terms, words: Sequence[str]) -> Terms:
+    """An empty table with these words as its first texts."""
+    if not words:
+        return terms
     data = [word.encode("utf-8", "surrogatepass") for word in words]
-    if data:
-        terms = more_terms(terms, len(data))
-        terms = more_arena(terms, sum(map(len, data)))
-    for number, word in enumerate(data):
-        text = np.frombuffer(word + b"\0" * 8, np.uint8)
-        key = key_of(text, U(0), U(len(word)))
-        add_text(terms, slot_of(terms, key, text, U(0), U(len(word))), key, text, U(0), U(len(word)), U(number))
+    stops: np.ndarray = np.zeros(len(data) + 1, np.uint64)
+    np.cumsum([len(word) for word in data], out=stops[1:])
+    terms = more_arena(more_terms(terms, len(data)), max(len(terms.arena), int(stops[-1])))
+    add_words(terms, np.frombuffer(b"".join(data) + b"\0" * 8, np.uint8), stops)
     return terms
