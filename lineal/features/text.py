@@ -15,6 +15,7 @@ from lineal.data.terms.applying import Applier, hashing_of
 from lineal.data.terms.documents import chunks_of
 from lineal.data.terms.learning import count, matrix_of, settle
 from lineal.data.terms.rows import NORMS, Weights
+from lineal.errors import DataError
 from lineal.features import text_options
 from lineal.features.text_terms import Terms, stored_idf, stored_names
 
@@ -132,6 +133,8 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         if self.vocabulary is not None or self.hashing is not None:
             return self._learn_idf(X, with_rows)
         counted = count(chunks_of(X, self.decode_error), analysis, threads)
+        if counted.n_rows == 0:
+            raise DataError("there are no documents to learn terms from: X is empty")
         vocabulary, maps = settle(counted, text_options.limits_of(self, counted.n_rows), bool(self.binary))
         self._set_columns(Terms(vocabulary.names, vocabulary.lookup))
         if self.use_idf:
