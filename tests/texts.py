@@ -16,7 +16,7 @@ MULTILINGUAL = [
     "हिन्दी भाषा ไทย ภาษา עברית שָׁלוֹם ქართული Ქართული ԱՐԵՎ",
     "ﬁne ﬂow ǅ ǆ Ⅷ ⅷ ½ x² H₂O ªº µm Ⱥⱦ K Å ①② 𝐀𝐛 𐐀𐐨 𝟘",
     "under_score __init__ _ a_ _b foo_BAR 1_000 3.14 e-mail don't l'été x=y&z",
-    "tabs\tand\nnewlines\r\n\x0bvertical\x0cform\x1cfs\x1d\x1e\x1f\x85nel\xa0nbsp\u2003em\u2028line\u3000wide \u200bzero",
+    "tabs\tand\nnewlines\r\n\x0bvertical\x0cform\x1cfs\x1d\x1e\x1f\x85nel\xa0nbsp\u2003em\u2028line\u3000wide \u200bzero",  # noqa: E501
     "NUL\x00inside\x00 ab\x00cd \x7f",
     "",
     " ",
@@ -31,7 +31,8 @@ MULTILINGUAL = [
 
 #: Characters of random documents: letters, blanks and everything that has a rule of its own.
 ALPHABET = [
-    *"aabbccxyzABCXYZ019__  \t\n.'-:^`", *"éÉüßẞıİΣσςΑάЖжЁ中文の한ｶﾀ١½²ﬁǅ😀𐐀𝟘", "\u0301", "\u0345", "\u00ad", "\u200d", "\u3000",
+    *"aabbccxyzABCXYZ019__  \t\n.'-:^`", *"éÉüßẞıİΣσςΑάЖжЁ中文の한ｶﾀ١½²ﬁǅ😀𐐀𝟘", "\u0301", "\u0345",
+    "\u00ad", "\u200d", "\u3000",
     "\xa0", "\x85", "\x1c", "\x00", "\u2019", "\u1112\u1161\u11ab", "ﷺ", "ΑΣ", " ΑΣ ", "\u0130\u0307",
 ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""`TextFeatures` against scikit-learn's vectorisers: the same terms, counts and weights; threads; input; model files."""
+"""`TextFeatures` against scikit-learn's vectorisers: the same terms, counts and weights; threads, input, files."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ def test_counts_are_those_of_scikit_learn(options):
     "options",
     [
         {}, {"ngram_range": (1, 2), "norm": "l1"}, {"ngram_range": (2, 4), "norm": None}, {"alternate_sign": False},
-        {"stop_words": ["ab", "the"], "ngram_range": (1, 3)}, {"binary": True}, {"analyzer": "char_wb", "ngram_range": (2, 5)},
+        {"stop_words": ["ab", "the"], "ngram_range": (1, 3)}, {"binary": True},
+        {"analyzer": "char_wb", "ngram_range": (2, 5)},
         {"analyzer": "char", "ngram_range": (1, 9), "strip_accents": "unicode", "lowercase": False},
     ],
 )  # fmt: skip
@@ -161,20 +162,24 @@ def test_long_texts_and_many_terms():
             assert_same_rows(features.fit_transform(documents), expected, 0)
             assert_same_rows(features.transform(documents), expected, 0)
     hashed = HashingVectorizer(ngram_range=(1, 2), norm=None).transform(documents)
-    assert_same_rows(TextFeatures(ngram_range=(1, 2), hashing=20, use_idf=False, norm=None).transform(documents), hashed)
+    assert_same_rows(
+        TextFeatures(ngram_range=(1, 2), hashing=20, use_idf=False, norm=None).transform(documents), hashed
+    )
 
 
-@pytest.mark.parametrize("kind", ["list", "tuple", "iterator", "object", "fixed", "pandas", "pandas object", "categories",
-                                  "frame", "arrow", "arrow small", "arrow chunks", "arrow slice", "arrow dictionary",
+@pytest.mark.parametrize("kind", ["list", "tuple", "iterator", "object", "fixed", "pandas", "pandas object",
+                                  "categories", "frame", "arrow", "arrow small", "arrow chunks", "arrow slice", "arrow dictionary",
                                   "bytes", "arrow bytes", "column"])  # fmt: skip
 def test_kinds_of_input(kind):
     documents = [text for text in DOCUMENTS if "\0" not in text]  # NumPy's fixed strings drop zeros at the end
     expected = TextFeatures().fit_transform(documents)
     series = pd.Series(documents)
     made = {
-        "list": documents, "tuple": tuple(documents), "iterator": iter(documents), "object": np.array(documents, object),
+        "list": documents, "tuple": tuple(documents), "iterator": iter(documents),
+        "object": np.array(documents, object),
         "fixed": np.array(documents), "pandas": series, "pandas object": series.astype(object),
-        "categories": series.astype("category"), "frame": series.to_frame("text"), "arrow": pa.array(documents, pa.large_string()),
+        "categories": series.astype("category"), "frame": series.to_frame("text"),
+        "arrow": pa.array(documents, pa.large_string()),
         "arrow small": pa.array(documents), "arrow chunks": pa.chunked_array([documents[:10], [], documents[10:]]),
         "arrow slice": pa.array(["x", *documents, "y"], pa.large_string())[1:-1],
         "arrow dictionary": pa.array(documents).dictionary_encode(), "bytes": [text.encode() for text in documents],
@@ -217,7 +222,8 @@ def test_bytes_that_are_not_utf_8(decode_error):
         (pa.array(["a", "b", None]), "row 2 has no text"), (pa.array([1, 2]), "of type int64"),
         (pd.DataFrame({"a": ["x"], "b": ["y"]}), r"shape \(1, 2\)"), (np.array([["a", "b"]]), r"shape \(1, 2\)"),
         (np.eye(2), r"shape \(2, 2\)"), (pd.Series([1.5, 2.5]), "of type double"),
-        (["text"] * 5000 + [None], "row 5000 has no text"), (pa.chunked_array([["a"], ["b", None]]), "row 2 has no text"),
+        (["text"] * 5000 + [None], "row 5000 has no text"),
+        (pa.chunked_array([["a"], ["b", None]]), "row 2 has no text"),
         ([], "no documents"), (["", "."], "no terms"),
     ],
 )  # fmt: skip
@@ -230,7 +236,8 @@ def test_bad_documents(X, message):
     ("options", "message"),
     [
         ({"analyzer": "words"}, "analyzer='words' is unknown: did you mean 'word'"),
-        ({"ngram_range": (2, 1)}, "ngram_range"), ({"ngram_range": 2}, "ngram_range"), ({"ngram_range": (0, 1)}, "ngram_range"),
+        ({"ngram_range": (2, 1)}, "ngram_range"), ({"ngram_range": 2}, "ngram_range"),
+        ({"ngram_range": (0, 1)}, "ngram_range"),
         ({"skips": -1, "ngram_range": (1, 2)}, "skips=-1"), ({"skips": 1}, "skips=1 is for n-grams"),
         ({"skips": 1, "analyzer": "char", "ngram_range": (1, 2)}, "skips=1 is for n-grams of words"),
         ({"skips": 20, "ngram_range": (1, 9)}, "more than 256"), ({"strip_accents": "all"}, "strip_accents='all'"),
@@ -239,7 +246,8 @@ def test_bad_documents(X, message):
         ({"max_df": True}, "max_df=True"), ({"max_features": 0}, "max_features=0"), ({"hashing": 31}, "hashing=31"),
         ({"hashing": 10, "vocabulary": ["a"]}, "not both"), ({"hashing": 10, "min_df": 2}, "min_df=2 is for a learned"),
         ({"vocabulary": ["a"], "max_features": 3}, "max_features=3 is for a learned"),
-        ({"hashing": 10, "sublinear_tf": True}, "alternate_sign=False"), ({"stop_words": "german"}, "stop_words='german'"),
+        ({"hashing": 10, "sublinear_tf": True}, "alternate_sign=False"),
+        ({"stop_words": "german"}, "stop_words='german'"),
         ({"stop_words": [1]}, "stop_words must"), ({"stop_words": ["a"], "analyzer": "char"}, "stop_words are"),
         ({"vocabulary": []}, "vocabulary is empty"), ({"vocabulary": ["a", "a"]}, "'a' comes twice"),
         ({"vocabulary": {"a": 1}}, "columns must be"), ({"vocabulary": [1]}, "1 is not a string"),

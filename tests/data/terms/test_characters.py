@@ -55,4 +55,4 @@ def test_pages_are_made_once_and_shared():
     before = owner.with_page(0x104)
     assert owner.with_page(0x104) is before
     assert owner.tables.pages.dtype == np.int32
-    assert characters.N_PAGES * 256 == sys.maxunicode + 1
+    assert sys.maxunicode + 1 == characters.N_PAGES * 256

@@ -105,7 +105,7 @@ def random_bytes(rng, most):
 
 
 def check_random_bytes(seed, n, most=80):
-    """Words of random bytes are those of the bytes decoded with replacement characters; nothing is read out of bounds."""
+    """Words of random bytes are those of the bytes decoded with replacement characters."""
     rng = np.random.default_rng(seed)
     reader, characters = Reader(), Reader(analyzer="char_wb")
     for _ in range(n):
