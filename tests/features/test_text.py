@@ -168,8 +168,8 @@ def test_long_texts_and_many_terms():
 
 
 @pytest.mark.parametrize("kind", ["list", "tuple", "iterator", "object", "fixed", "pandas", "pandas object",
-                                  "categories", "frame", "arrow", "arrow small", "arrow chunks", "arrow slice", "arrow dictionary",
-                                  "bytes", "arrow bytes", "column"])  # fmt: skip
+                                  "categories", "frame", "arrow", "arrow small", "arrow chunks", "arrow slice",
+                                  "arrow dictionary", "bytes", "arrow bytes", "column"])  # fmt: skip
 def test_kinds_of_input(kind):
     documents = [text for text in DOCUMENTS if "\0" not in text]  # NumPy's fixed strings drop zeros at the end
     expected = TextFeatures().fit_transform(documents)

@@ -61,9 +61,9 @@ class Analysis:
 class Rules(NamedTuple):
     """An analysis for kernels.
 
-    N-gram g of words joins an n-gram of row parents[g] and the word places[g] after its first one. Its numbers go to row
-    rows[g], if it is a prefix of others. It has lengths[g] words after the first one, at the places steps[g]. The words
-    with numbers below `n_stop` are left out.
+    N-gram g of words joins an n-gram of row parents[g] and the word places[g] after its first one. Its numbers go to
+    row rows[g], if it is a prefix of others. It has lengths[g] words after the first one, at the places steps[g]. The
+    words with numbers below `n_stop` are left out.
     """
 
     fold: Any

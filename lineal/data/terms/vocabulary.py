@@ -73,7 +73,7 @@ class Names:
 
 @kernel(borrows=True)
 def merge_terms(source: Any, target: Any, n: Any, numbers: Any) -> Any:
-    """Add the texts of a table to another, which has n and room for all; fills their numbers there, returns how many."""
+    """Add the texts of a table to another, which has n and room for all; fills their numbers, returns how many."""
     slots = source.slots
     for i in range(U0, U(slots.shape[0]), U2):
         if slots[i] == U0:
