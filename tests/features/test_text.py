@@ -18,6 +18,7 @@ from texts import MULTILINGUAL, random_documents
 
 import lineal
 from lineal import TextFeatures
+from lineal.data.terms import blocks, documents, workers
 from lineal.errors import DataError, OptionError
 from lineal.features import serial
 
@@ -78,6 +79,27 @@ def test_tf_idf_is_that_of_scikit_learn(options):
         np.testing.assert_allclose(features.idf_, reference.idf_, rtol=1e-15)
         precise = clone(features).set_params(dtype=np.float64).fit(DOCUMENTS)
         assert_same_rows(precise.transform(NEW), later, 1e-15 * 8)
+
+
+def round_robin(tasks, workers, work):
+    """Each worker does every n-th block, whichever thread would have been free."""
+    return [work(place % len(workers), task) for place, task in enumerate(tasks)]
+
+
+@pytest.mark.parametrize("options", [*OPTIONS, {"hashing": 6}])
+def test_threads_and_blocks_make_no_difference(options, monkeypatch):
+    one = TextFeatures(**options, n_jobs=1)
+    expected, later = one.fit_transform(DOCUMENTS), one.transform(NEW)
+    monkeypatch.setattr(blocks, "SMALL_BLOCK", 50)
+    monkeypatch.setattr(workers, "ENTRIES", 16)
+    monkeypatch.setattr(documents, "FIRST_COUNT", 40)
+    monkeypatch.setattr(documents, "CHUNK", 1 << 12)
+    for over in (blocks.over, round_robin):
+        monkeypatch.setattr(blocks, "over", over)
+        several = TextFeatures(**options, n_jobs=3)
+        assert_same_rows(several.fit_transform(DOCUMENTS), expected, 0)
+        assert_same_rows(several.transform(NEW), later, 0)
+        assert several.get_feature_names_out().tolist() == one.get_feature_names_out().tolist()
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -171,19 +193,19 @@ def test_long_texts_and_many_terms():
                                   "categories", "frame", "arrow", "arrow small", "arrow chunks", "arrow slice",
                                   "arrow dictionary", "bytes", "arrow bytes", "column"])  # fmt: skip
 def test_kinds_of_input(kind):
-    documents = [text for text in DOCUMENTS if "\0" not in text]  # NumPy's fixed strings drop zeros at the end
-    expected = TextFeatures().fit_transform(documents)
-    series = pd.Series(documents)
+    texts = [text for text in DOCUMENTS if "\0" not in text]  # NumPy's fixed strings drop zeros at the end
+    expected = TextFeatures().fit_transform(texts)
+    series = pd.Series(texts)
     made = {
-        "list": documents, "tuple": tuple(documents), "iterator": iter(documents),
-        "object": np.array(documents, object),
-        "fixed": np.array(documents), "pandas": series, "pandas object": series.astype(object),
+        "list": texts, "tuple": tuple(texts), "iterator": iter(texts),
+        "object": np.array(texts, object),
+        "fixed": np.array(texts), "pandas": series, "pandas object": series.astype(object),
         "categories": series.astype("category"), "frame": series.to_frame("text"),
-        "arrow": pa.array(documents, pa.large_string()),
-        "arrow small": pa.array(documents), "arrow chunks": pa.chunked_array([documents[:10], [], documents[10:]]),
-        "arrow slice": pa.array(["x", *documents, "y"], pa.large_string())[1:-1],
-        "arrow dictionary": pa.array(documents).dictionary_encode(), "bytes": [text.encode() for text in documents],
-        "arrow bytes": pa.array([text.encode() for text in documents]), "column": np.array(documents, object)[:, None],
+        "arrow": pa.array(texts, pa.large_string()),
+        "arrow small": pa.array(texts), "arrow chunks": pa.chunked_array([texts[:10], [], texts[10:]]),
+        "arrow slice": pa.array(["x", *texts, "y"], pa.large_string())[1:-1],
+        "arrow dictionary": pa.array(texts).dictionary_encode(), "bytes": [text.encode() for text in texts],
+        "arrow bytes": pa.array([text.encode() for text in texts]), "column": np.array(texts, object)[:, None],
     }[kind]  # fmt: skip
     found = TextFeatures().fit_transform(made)
     assert_same_rows(found, expected, 0)

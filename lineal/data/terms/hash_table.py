@@ -30,7 +30,7 @@ SMALLEST = 1 << 12
 
 
 class Terms(NamedTuple):
-    """Texts by number: text i is arena[stops[i]:stops[i + 1]], and in df[i] documents. Half of the slots are free."""
+    """Texts by number: text i is arena[stops[i]:stops[i + 1]], and in df[i] documents. A third of the slots is free."""
 
     slots: Any
     shift: Any
@@ -50,7 +50,7 @@ class Pairs(NamedTuple):
 
 def slots_for(count: int) -> tuple[np.ndarray, np.uint64]:
     """Free slots for that many terms, and the shift that makes a place of a hash."""
-    bits = max((2 * count - 1).bit_length(), SMALLEST.bit_length() - 1)
+    bits = max((3 * count // 2).bit_length(), SMALLEST.bit_length() - 1)
     return np.zeros(2 << bits, np.uint64), np.uint64(64 - bits)
 
 
@@ -154,14 +154,14 @@ def rehash(old: Any, new: Any, shift: Any) -> None:
 def new_terms(count: int, arena: int) -> Terms:
     """Room for that many texts with that many bytes."""
     slots, shift = slots_for(count)
-    room = len(slots) // 4
+    room = len(slots) // 3
     return Terms(slots, shift, np.empty(arena + 8, np.uint8), np.zeros(room + 1, np.uint64), np.zeros(room, np.uint32))
 
 
 def new_pairs(count: int) -> Pairs:
     """Room for that many pairs."""
     slots, shift = slots_for(count)
-    room = len(slots) // 4
+    room = len(slots) // 3
     return Pairs(slots, shift, np.empty(room, np.uint64), np.zeros(room, np.uint32))
 
 
@@ -169,7 +169,7 @@ def more_terms(terms: Terms, count: int) -> Terms:
     """The same texts with room for at least `count`."""
     slots, shift = slots_for(count)
     rehash(terms.slots, slots, shift)
-    room = len(slots) // 4
+    room = len(slots) // 3
     return Terms(slots, shift, terms.arena, longer(terms.stops, room + 1), longer(terms.df, room))
 
 
@@ -182,7 +182,7 @@ def more_pairs(pairs: Pairs, count: int) -> Pairs:
     """The same pairs with room for at least `count`."""
     slots, shift = slots_for(count)
     rehash(pairs.slots, slots, shift)
-    room = len(slots) // 4
+    room = len(slots) // 3
     return Pairs(slots, shift, longer(pairs.keys, room), longer(pairs.df, room))
 
 

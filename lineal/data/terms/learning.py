@@ -4,9 +4,9 @@
 `matrix_of` the rows. Which thread numbers a term first has no influence on the vocabulary, which is sorted, or on any
 count: results are the same for any number of threads.
 
-Memory besides the documents' bytes and the result, with d different terms (those that are pruned too) of b bytes in
-all, and z different terms summed over rows: 8z bytes for the counts, which are given back while the result is filled,
-and about (50d + b)·t bytes for the tables of t threads.
+Memory besides the documents' bytes and the result, with d different terms (those that are pruned too), and z different
+terms summed over rows: 8z bytes for the counts, which are given back while the result is filled, and about 100d bytes
+for tables and for sorting, with t threads up to 50dt.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from lineal.data.terms.documents import Documents
 from lineal.data.terms.lookup import Lookup
 from lineal.data.terms.rows import Weights, add_totals, fill_rows, map_codes, sorting_for
 from lineal.data.terms.state import NOWHERE, Entries, Text
-from lineal.data.terms.vocabulary import Names, Store, columns_of, merge, names_of, sorted_codes
+from lineal.data.terms.term_order import sorted_codes
+from lineal.data.terms.vocabulary import Names, Store, columns_of, merge, names_of
 from lineal.data.terms.workers import CountingWorker
 from lineal.data.text.byte_words import U1
 from lineal.errors import DataError
@@ -92,7 +93,7 @@ Maps = list[tuple[np.ndarray, np.ndarray]]
 
 def settle(counted: Counted, limits: Limits, is_binary: bool) -> tuple[Vocabulary, Maps]:
     """Choose and sort the terms; the second value has the columns for `matrix_of`."""
-    store, numbers = _merged([worker.store for worker in counted.workers])
+    store, numbers = _merged(counted)
     term_df, pair_df = store.terms.df[: store.n_terms], store.pairs.df[: store.n_pairs]
     if not term_df.any() and not pair_df.any():
         raise DataError(
@@ -140,23 +141,29 @@ def _by_code(codes: np.ndarray, of_terms: np.ndarray, of_pairs: np.ndarray) -> n
     return found
 
 
-def _merged(stores: list[Store]) -> tuple[Store, list[Any]]:
+def _merged(counted: Counted) -> tuple[Store, list[Any]]:
     """One store with all terms, made of the largest one; and what the numbers in each have become (None: the same)."""
+    stores = [worker.store for worker in counted.workers]
     largest = max(range(len(stores)), key=lambda number: stores[number].n_terms + stores[number].n_pairs)
-    into = stores[largest]
-    return into, [None if number == largest else merge(into, store) for number, store in enumerate(stores)]
+    into, numbers = stores[largest], []
+    for number, worker in enumerate(counted.workers):
+        numbers.append(None if number == largest else merge(into, stores[number]))
+        stores[number] = into
+        worker.release()
+    return into, numbers
 
 
 def _totals(counted: Counted, store: Store, numbers: list[Any]) -> tuple[np.ndarray, np.ndarray]:
     """How often each text and pair occurs."""
     totals: tuple[np.ndarray, np.ndarray] = (np.zeros(store.n_terms, np.int64), np.zeros(store.n_pairs, np.int64))
-    for worker, (own, found) in enumerate(zip((worker.store for worker in counted.workers), numbers)):
-        here = np.zeros(own.n_terms + 1, np.int64), np.zeros(own.n_pairs + 1, np.int64)
+    for worker, found in enumerate(numbers):
+        here = totals if found is None else tuple(np.zeros(len(places), np.int64) for places in found)
         for number, piece in counted.pieces:
             if number == worker:
                 add_totals(piece, *here)
-        for total, part, places in zip(totals, here, found or (slice(None), slice(None))):
-            np.add.at(total, places, part[:-1])
+        if found is not None:
+            for total, part, places in zip(totals, here, found):
+                np.add.at(total, places, part)
     return totals
 
 

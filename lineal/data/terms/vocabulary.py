@@ -1,8 +1,4 @@
-"""From the terms that threads have numbered to one vocabulary: merge, prune, sort by code points, number the columns.
-
-Bytes of UTF-8 sort as code points do. A blank sorts before every character of a word, so n-grams of words sort as
-tuples of the ranks of their words: only single words are ever compared as texts.
-"""
+"""From the terms that threads have numbered to one vocabulary: merge them, find their names and columns."""
 
 from __future__ import annotations
 
@@ -29,7 +25,6 @@ from lineal.data.terms.hash_table import (
     slot_of_text,
 )
 from lineal.data.terms.state import BATCH, NOWHERE
-from lineal.data.terms.text_order import order_texts
 from lineal.data.text.byte_words import U0, U1, U
 
 U2 = U(2)
@@ -148,77 +143,6 @@ def merge(into: Store, other: Store) -> tuple[np.ndarray, np.ndarray]:
         )
         into.pairs = pairs
     return term_numbers, pair_numbers
-
-
-def sorted_codes(store: Store, are_kept_terms: np.ndarray, are_kept_pairs: np.ndarray, longest: int) -> np.ndarray:
-    """Codes of the terms to keep, in the order of their texts."""
-    pair_keys = store.pairs.keys[: store.n_pairs] - U1
-    nodes, words = pair_keys >> U32, pair_keys & LOW_32
-    kept_pairs = np.flatnonzero(are_kept_pairs)
-    needed, lengths = _needed(nodes, kept_pairs, longest)
-    if len(needed):
-        use = np.zeros(store.n_terms, np.bool_)
-        use[words[needed]] = True
-        use[nodes[needed[nodes[needed] & U1 == 0]] >> U1] = True
-        ordered = order_texts(store.terms, np.flatnonzero(use | are_kept_terms))
-    else:
-        return order_texts(store.terms, np.flatnonzero(are_kept_terms)).astype(np.uint64) << U1
-    kept_terms = np.flatnonzero(are_kept_terms)
-    ranks: np.ndarray = np.zeros(store.n_terms, np.uint64)
-    ranks[ordered] = np.arange(1, len(ordered) + 1, dtype=np.uint64)
-    term_ranks = ranks.copy()  # of texts among the terms of up to `length` words
-    pair_ranks: np.ndarray = np.zeros(store.n_pairs, np.uint64)
-    for length in range(2, longest + 1):
-        here = needed[lengths[needed] <= length]
-        last = lengths[here] == length
-        own, begins = here[last], nodes[here[last]]
-        of_pairs: np.ndarray = np.empty(len(here), np.uint64)
-        of_pairs[~last] = pair_ranks[here[~last]] << U32
-        is_pair = (begins & U1).astype(np.bool_)
-        prefix = np.where(
-            is_pair, pair_ranks[np.where(is_pair, begins >> U1, 0)], term_ranks[begins_of(begins, is_pair)]
-        )
-        of_pairs[last] = prefix << U32 | ranks[words[own]]
-        everything = np.concatenate([term_ranks[ordered] << U32, of_pairs])
-        order = np.argsort(everything)
-        if length == longest:
-            codes = np.concatenate([ordered.astype(np.uint64) << U1, here.astype(np.uint64) << U1 | U1])[order]
-            keep = np.concatenate([are_kept_terms[ordered], are_kept_pairs[here]])[order]
-            return codes[keep]
-        placed: np.ndarray = np.empty(len(order), np.uint64)
-        placed[order] = np.arange(1, len(order) + 1, dtype=np.uint64)
-        term_ranks[ordered], pair_ranks[here] = placed[: len(ordered)], placed[len(ordered) :]
-    return kept_terms.astype(np.uint64) << U1
-
-
-def begins_of(begins: np.ndarray, is_pair: np.ndarray) -> np.ndarray:
-    """Numbers of the texts that pairs begin with; 0 for those that begin with a pair."""
-    return np.where(is_pair, 0, begins >> U1)
-
-
-def _needed(nodes: np.ndarray, kept: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs to keep and those that they begin with; and how many words each pair has, as far as it is one of these."""
-    lengths: np.ndarray = np.zeros(len(nodes), np.int8 if longest < 128 else np.int64)
-    if longest == 2:
-        lengths[kept] = 2
-        return kept, lengths
-    needed: np.ndarray = np.zeros(len(nodes), np.bool_)
-    needed[kept] = True
-    new = kept
-    while len(new):
-        begins = nodes[new]
-        new = np.unique((begins[begins & U1 == 1] >> U1).astype(np.int64))
-        new = new[~needed[new]]
-        needed[new] = True
-    found = np.flatnonzero(needed)
-    waiting = found
-    while len(waiting):
-        begins = nodes[waiting]
-        before = np.where(begins & U1 == 1, lengths[np.where(begins & U1 == 1, begins >> U1, 0)], 1)
-        is_known = before > 0
-        lengths[waiting[is_known]] = before[is_known] + 1
-        waiting = waiting[~is_known]
-    return found, lengths
 
 
 @kernel(borrows=True)

@@ -112,6 +112,11 @@ class CountingWorker(Worker):
         """The terms that were found."""
         return Store(self.terms, self.pairs, int(self.progress[N_TERMS]), int(self.progress[N_PAIRS]))
 
+    def release(self) -> None:
+        """Give the tables back, which are merged now."""
+        self.terms, self.pairs = new_terms(0, 0), new_pairs(0)
+        self.room = Entries(np.empty(0, np.uint32), np.empty(0, np.uint32), None)
+
     def count(self, text: Text, first: int, last: int) -> list[Entries]:
         """Entries of the rows, in pieces."""
         pieces: list[Entries] = []

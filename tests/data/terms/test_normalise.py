@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -85,68 +83,3 @@ def test_characters_are_those_of_python(strip_accents):
         expected = SPACES.sub(" ", prepared(text, True, strip_accents))
         assert plain.characters_of(text.encode()) == list(expected), text
         assert "".join(words.characters_of(text.encode())) == " ".join(["", *expected.split(), ""]), text
-
-
-def random_bytes(rng, most):
-    """Bytes of all kinds: any, mostly those of multi-byte characters, or cut texts."""
-    kind, length = rng.integers(0, 4), rng.integers(0, most)
-    if kind == 0:
-        return rng.integers(0, 256, length).astype(np.uint8).tobytes()
-    if kind == 1:
-        return rng.choice(np.array([0x20, 0x41, 0x61, 0x80, 0xA3, 0xBF, 0xC0, 0xC3, 0xCE, 0xE0, 0xED, 0xEF, 0xF0, 0xF4,
-                                    0xF5, 0xFF], np.uint8), length).tobytes()  # fmt: skip
-    text = "".join(random_documents(int(rng.integers(2**31)), 1, most)).encode()
-    if kind == 2:
-        return text[rng.integers(0, 4) : max(len(text) - int(rng.integers(0, 4)), 0)]
-    changed = bytearray(text)
-    for _ in range(rng.integers(0, 4) if changed else 0):
-        changed[rng.integers(len(changed))] = rng.integers(256)
-    return bytes(changed)
-
-
-def check_random_bytes(seed, n, most=80):
-    """Words of random bytes are those of the bytes decoded with replacement characters."""
-    rng = np.random.default_rng(seed)
-    reader, characters = Reader(), Reader(analyzer="char_wb")
-    for _ in range(n):
-        data = random_bytes(rng, most)
-        text = data.decode("utf-8", "replace").lower()
-        assert reader.words(data) == WORDS.findall(text), data
-        made = "".join(characters.characters_of(data))
-        assert re.sub("\ufffd+", "\ufffd", re.sub("[\ud800-\udfff]", "\ufffd", made)) == re.sub(
-            "\ufffd+", "\ufffd", " ".join(["", *text.split(), ""])
-        ), data
-
-
-@pytest.mark.core
-def test_any_bytes():
-    check_random_bytes(3, 30 if IS_PLAIN else 5000)
-
-
-@pytest.mark.slow
-def test_a_million_random_byte_strings_with_bounds_checks(tmp_path):
-    """Every access of the kernels is checked in a process of its own."""
-    code = (
-        f"import sys; sys.path[:0] = {[*sys.path[:1], __file__.rsplit('/', 1)[0], __file__.rsplit('/', 3)[0]]!r}\n"
-        "from test_normalise import check_random_bytes; check_random_bytes(4, 1_000_000, 40)"
-    )
-    environment = {"NUMBA_BOUNDSCHECK": "1", "LINEAL_CACHE_DIR": str(tmp_path)}
-    run_checked(code, environment)
-
-
-def test_random_bytes_with_bounds_checks_in_short(tmp_path):
-    """The machinery of the slow test, on few strings, without compiled code: indices of NumPy arrays are checked."""
-    code = (
-        f"import sys; sys.path[:0] = {[__file__.rsplit('/', 1)[0], __file__.rsplit('/', 3)[0]]!r}\n"
-        "from test_normalise import check_random_bytes; check_random_bytes(5, 40)"
-    )
-    run_checked(code, {"NUMBA_DISABLE_JIT": "1"})
-
-
-def run_checked(code, environment):
-    import os
-
-    result = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True
-    )
-    assert result.returncode == 0, result.stderr[-2000:]
