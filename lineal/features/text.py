@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
@@ -18,6 +19,7 @@ from lineal.data.terms.learning import count, matrix_of, settle
 from lineal.data.terms.rows import NORMS, Weights
 from lineal.errors import DataError
 from lineal.features import text_options
+from lineal.features.text_frames import in_frame
 from lineal.features.text_terms import Terms, stored_idf, stored_names
 
 
@@ -140,7 +142,9 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         self._set_columns(Terms(vocabulary.n_columns, vocabulary.find_names, vocabulary.lookup))
         if self.use_idf:
             self.idf_ = self._idf_of(vocabulary.df, counted.n_rows)
-        return matrix_of(counted, maps, self.n_columns_, self._weights(), self.dtype) if with_rows else None
+        if not with_rows:
+            return None
+        return self._in_frame(matrix_of(counted, maps, self.n_columns_, self._weights(), self.dtype), X)
 
     def _learn_idf(self, X: Any, with_rows: bool) -> Any:
         """Learn at most the idf, where the columns are given."""
@@ -156,7 +160,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
                     df += np.bincount(piece.indices, minlength=len(df))
                 n_rows += len(documents)
             self.idf_ = self._idf_of(df, n_rows)
-        return self._applier().matrix(chunks) if with_rows else None
+        return self._in_frame(self._applier().matrix(chunks), X) if with_rows else None
 
     def _set_columns(self, terms: Terms | None) -> None:
         self.n_columns_ = 1 << self.hashing if terms is None else terms.n_terms  # type: ignore[operator]
@@ -172,11 +176,17 @@ class TextFeatures(TransformerMixin, BaseEstimator):
 
     def transform(self, X: Any) -> Any:
         """The rows (n, number of terms) of documents, as CSR with sorted indices; unknown terms do not count."""
-        return self._ready()._applier().matrix(chunks_of(X, self.decode_error))
+        ready = self._ready()
+        return ready._in_frame(ready._applier().matrix(chunks_of(X, self.decode_error)), X)
 
     def applier(self) -> Applier:
         """What makes rows of chunks of documents, for streams: see `lineal.data.terms.applying`."""
         return self._ready()._applier()
+
+    def _in_frame(self, rows: Any, X: Any) -> Any:
+        """The rows as what `set_output` asks for."""
+        own = vars(self).get("_sklearn_output_config", {})
+        return in_frame(rows, own.get("transform", get_config()["transform_output"]), X)
 
     def _ready(self) -> TextFeatures:
         """This object if it is fitted, or a fitted copy if there is nothing to learn."""

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer, TfidfVectorizer
@@ -305,6 +306,23 @@ def test_model_files_can_hold_them(options):
             serial.from_parts(values, damaged)
     with pytest.raises(ValueError):
         serial.from_parts({**values, "state": {**values["state"], "extra": 1}}, tensors)
+
+
+def test_frames_come_out_where_they_are_wanted():
+    texts = pd.Series(["ab cd", "cd cd", ""], index=["x", "y", "z"])
+    features = TextFeatures(use_idf=False, norm=None).set_output(transform="pandas")
+    for frame in (
+        features.fit_transform(texts),
+        features.transform(texts),
+        clone(features).fit(texts).transform(texts),
+    ):
+        assert frame.columns.tolist() == ["ab", "cd"]
+        assert frame.index.tolist() == ["x", "y", "z"]
+        assert frame.to_numpy().tolist() == [[1, 1], [0, 2], [0, 0]]
+        assert frame.dtypes.iloc[0].subtype == np.float32
+    assert features.set_output(transform="default").transform(texts).nnz == 3
+    with config_context(transform_output="pandas"):
+        assert TextFeatures(hashing=2, use_idf=False).transform(texts).columns[3] == "textfeatures3"
 
 
 def test_in_a_pipeline():

@@ -83,9 +83,10 @@ def _only_column(X: Any) -> Any:
         )
     if isinstance(X, np.ndarray):
         return X[:, 0]
-    import narwhals
-
-    return narwhals.from_native(X, eager_only=True)[:, 0].to_native()
+    try:
+        return pa.table(X).column(0)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError) as error:
+        raise DataError(f"the column of X is not a column of texts: {error}") from None
 
 
 def _as_arrow(X: Any) -> Any:
