@@ -231,11 +231,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of the data sets")
     parser.add_argument("--sets", default=",".join(SETS), help="names of data sets, with commas in between")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="kinds of terms, with commas in between")
     parser.add_argument("--quick", action="store_true", help="2000 documents of each set, words and bigrams only")
     parser.add_argument("--fasttext", help="interpreter in whose environment fastText is installed")
     parser.add_argument("--json", type=Path, default=RESULTS / "text.json")
     arguments = parser.parse_args()
-    kinds = dict(list(KINDS.items())[:2]) if arguments.quick else KINDS
+    kinds = {kind: KINDS[kind] for kind in (list(KINDS)[:2] if arguments.quick else arguments.kinds.split(","))}
     repeats = 2 if arguments.quick else 5
     TextFeatures().fit_transform(["warm up"] * 3)
     vectorisers, memory, models = [], [], []

@@ -100,6 +100,6 @@ def mark_beginnings(keys: Any, are_needed: Any, lengths: Any) -> None:
         node = keys[i] - U1 >> U32
         if are_needed[i] and node & U1:
             are_needed[node >> U1] = True
-    for i in range(n):
-        node = keys[i] - U1 >> U32
-        lengths[i] = lengths[node >> U1] + U1 if node & U1 else U1 + U1
+    for k in range(n):
+        node = keys[k] - U1 >> U32
+        lengths[k] = lengths[node >> U1] + U1 if node & U1 else U1 + U1
