@@ -226,6 +226,13 @@ def bench_processes(name: str, folder: Path, kinds: dict[str, Any], fasttext: st
     return memory, models
 
 
+def show(title: str, table: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Print rows, and return them."""
+    if table:
+        print_table(title, table[0], (one.values() for one in table))
+    return table
+
+
 def main() -> None:
     """Run everything and write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -245,7 +252,9 @@ def main() -> None:
             part: texts_of(arguments.data, name, part, 2000 if arguments.quick else None) for part in ("train", "test")
         }
         texts = {part: [one["text"] for one in rows[part]] for part in rows}
-        vectorisers += bench_vectorisers(name, texts["train"], texts["test"], kinds, repeats)
+        vectorisers += show(
+            "Text to features (equal results)", bench_vectorisers(name, *texts.values(), kinds, repeats)
+        )
         with tempfile.TemporaryDirectory() as folder:
             for part in rows:
                 with open(Path(folder) / f"{part}.jsonl", "w", encoding="utf-8") as file:
@@ -253,14 +262,8 @@ def main() -> None:
                         json.dumps({"text": one["text"], "label": one["label"]}) + "\n" for one in rows[part]
                     )
             found = bench_processes(name, Path(folder), kinds, arguments.fasttext, min(repeats, 3))
-        memory += found[0]
-        models += found[1]
-    for title, table in (
-        ("Text to features (equal results)", vectorisers),
-        ("Memory that fit_transform adds", memory),
-        ("Raw text to an evaluated model, whole processes", models),
-    ):
-        print_table(title, table[0], (one.values() for one in table))
+        memory += show("Memory that fit_transform adds", found[0])
+        models += show("Raw text to an evaluated model, whole processes", found[1])
     write_json(arguments.json, {"vectorisers": vectorisers, "memory": memory, "models": models})
 
 

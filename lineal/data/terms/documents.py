@@ -15,7 +15,7 @@ import pyarrow as pa
 from lineal.errors import DataError, OptionError
 
 #: Bytes of a chunk, roughly, and documents of the first one.
-CHUNK, FIRST_COUNT = 1 << 24, 1 << 12
+CHUNK, FIRST_COUNT = 1 << 22, 1 << 10
 
 DECODE_ERRORS = ("strict", "ignore", "replace")
 
