@@ -23,7 +23,7 @@ from lineal.data.chunks import line_chunks
 from lineal.data.dataset import Dataset
 from lineal.data.formats import CSV_LIKE, FORMATS, LAYOUT_KEY, is_compressed, named_format
 from lineal.data.join import stack
-from lineal.data.options import ReadOptions
+from lineal.data.options import ReadOptions, listed
 from lineal.data.schema import Schema
 from lineal.data.source import STDIN, cannot_read, display_name
 from lineal.data.tables import csv, json_lines
@@ -31,7 +31,8 @@ from lineal.data.tables.cells import BatchPlace, lacks_columns
 from lineal.data.tables.csv import CsvState, Widened
 from lineal.data.tables.encode import Encoding, Part
 from lineal.data.tables.json_lines import JsonState
-from lineal.data.tables.survey import Survey, assign_roles
+from lineal.data.tables.roles import assign_roles
+from lineal.data.tables.survey import Survey
 from lineal.errors import DataError
 
 #: Number of cells of one batch of a binary table, bounded so that batches of a wide table stay small.
@@ -183,10 +184,10 @@ class _TableFiles:
 
     def _json_state(self) -> JsonState:
         if self.encoding is None:
-            dropped = {name.strip() for name in (self.options.drop or "").split(",")}
+            ignored = {*listed(self.options.ignore), str(self.options.id)}
             if not self.options.labels:
-                dropped |= {str(self.options.label), str(self.options.weight)}
-            return JsonState(dropped.__contains__, label_of=lambda names: assign_roles(names, self.options).label)
+                ignored |= {str(self.options.label), str(self.options.weight)}
+            return JsonState(ignored.__contains__, label_of=lambda names: assign_roles(names, self.options).label)
         wanted = set(self.encoding.wanted(self.options.labels))
         numbers = frozenset(column.name for column in self.encoding.columns if column.kind != "category")
         label = self.encoding.label
