@@ -26,7 +26,7 @@ from lineal.data.join import stack
 from lineal.data.options import ReadOptions, listed
 from lineal.data.schema import Schema
 from lineal.data.source import STDIN, cannot_read, display_name
-from lineal.data.tables import csv, json_lines
+from lineal.data.tables import csv, frames, json_lines
 from lineal.data.tables.cells import BatchPlace, lacks_columns
 from lineal.data.tables.csv import CsvState, Widened
 from lineal.data.tables.encode import Encoding, Part
@@ -85,11 +85,12 @@ def read_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = 
 def encode_frame(frame: Any, schema: Schema) -> Any:
     """X of a DataFrame, encoded as the training table was; its labels are ignored."""
     encoding = Encoding.of_schema(schema).expanded()
-    absent = [name for name in encoding.needed() if name not in frame.columns]
+    needed, present = encoding.needed(), set(frames.names_of(frame))
+    table = frames.flattened(frames.arrow_table(frame, [name for name in present if name in frames.roots_of(needed)]))
+    absent = [name for name in needed if name not in table.schema.names]
     if absent:
-        raise DataError(f"the table lacks columns that training had: {', '.join(absent)}")
-    table = pa.Table.from_pandas(frame[encoding.needed()], preserve_index=False).combine_chunks()
-    parts = [encoding.encode(batch, BatchPlace("the table", 0)).X for batch in table.to_batches()]
+        raise lacks_columns(frames.SOURCE, absent, False)
+    parts = [encoding.encode(batch, place).X for batch, place in frames.batches_of(table.select(needed))]
     return parts[0] if len(parts) == 1 else stack(parts)
 
 
@@ -166,7 +167,7 @@ class _TableFiles:
         labelled: bool | None = None
         for file, source in zip(self.files, self.names):
             row, self.csv.line_of = 0, None
-            for batch in self._batches(file, source):
+            for batch in map(frames.flat_batch, self._batches(file, source)):
                 names = set(batch.schema.names)
                 if row == 0 and self._kind(source) != "jsonl":
                     self._check_columns(names, source, seen)
@@ -188,7 +189,7 @@ class _TableFiles:
             if not self.options.labels:
                 ignored |= {str(self.options.label), str(self.options.weight)}
             return JsonState(ignored.__contains__, label_of=lambda names: assign_roles(names, self.options).label)
-        wanted = set(self.encoding.wanted(self.options.labels))
+        wanted = frames.roots_of(self.encoding.wanted(self.options.labels))
         numbers = frozenset(column.name for column in self.encoding.columns if column.kind != "category")
         label = self.encoding.label
         return JsonState(lambda name: name not in wanted, numbers, lambda names: label)
@@ -260,7 +261,9 @@ def _binary(data: Any, source: str, kind: str, wanted: list[str] | None) -> Iter
         file = parquet.ParquetFile(data)
         present = set(file.schema_arrow.names)
         _refuse_repeated(file.schema_arrow.names, source)
-        columns = None if wanted is None else [name for name in wanted if name in present]
+        columns = (
+            None if wanted is None else [name for name in wanted if not present.isdisjoint(frames.roots_of([name]))]
+        )
         yield from file.iter_batches(max(1024, BATCH_CELLS // max(1, len(columns or present))), columns=columns)
         return
     try:

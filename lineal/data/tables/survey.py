@@ -223,7 +223,7 @@ def feature_kind(arrow_type: Any, name: str, place: BatchPlace) -> str | None:
     kind = label_kind(arrow_type)
     if kind in ("list", ""):
         raise DataError(
-            f"{place.source}: column {name!r} holds {type_name(arrow_type)}, which is neither number nor text: "
+            f"{place.source}: column {name!r} holds {type_name(arrow_type)}, which is neither number, text nor date: "
             f"leave it out with ignore={name}"
         )
     return {None: None, "integer": "number", "string": "category"}.get(kind, kind)
