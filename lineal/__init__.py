@@ -21,7 +21,7 @@ _HOME = {
     "OnlineModel": "lineal.online.model",
     "OnlineRegressor": "lineal.online.estimator",
     "StagewiseClassifier": "lineal.stagewise.estimator",
-    "TextFeatures": "lineal.features.text",
+    "TextFeatures": "lineal.data.terms.text",
     "load": "lineal.models.file",
     "read": "lineal.data.read",
     "read_blocks": "lineal.data.read",
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from lineal.data.dataset import Dataset as Dataset
     from lineal.data.read import read as read
     from lineal.data.read import read_blocks as read_blocks
-    from lineal.features.text import TextFeatures as TextFeatures
+    from lineal.data.terms.text import TextFeatures as TextFeatures
     from lineal.least_squares.estimator import LeastSquaresClassifier as LeastSquaresClassifier
     from lineal.least_squares.links import Link as Link
     from lineal.linear.estimator import LinearClassifier as LinearClassifier

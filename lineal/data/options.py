@@ -29,12 +29,13 @@ class ReadOptions:
     index_base: str = option("auto", "first feature index of an svmlight file: 0, 1, or auto (1 unless index 0 occurs)")
     n_features: int | None = option(None, "number of columns; None takes the largest index")
 
-    # Vowpal Wabbit text
+    # Vowpal Wabbit text, and text in the columns of tables
     bits: int = option(18, "hashed features go to 2**bits columns")
     ngram: str | int = option(
-        1, "VW text: also join up to this many features that follow each other; for some namespaces, text=2,title=3"
+        1,
+        "text: also join up to this many words that follow each other; for some namespaces or columns, text=2,title=3",
     )
-    skips: int = option(0, "VW text: number of features that an n-gram may leave out in between")
+    skips: int = option(0, "text: number of words that an n-gram may leave out in between")
 
     # tables (CSV, JSON lines, Parquet, Arrow)
     weight: str | None = option(None, "weight column of a table (name, or position from 0)")

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from lineal.features.polynomial import Polynomial as Polynomial
     from lineal.features.subset import FrequencyOrdered as FrequencyOrdered
     from lineal.features.subset import RandomSubset as RandomSubset
-    from lineal.features.text import TextFeatures as TextFeatures
+    from lineal.data.terms.text import TextFeatures as TextFeatures
     from lineal.features.tokens import HashedTokens as HashedTokens
     from lineal.online.adaptive_features import AdaptivePolynomial as AdaptivePolynomial
 

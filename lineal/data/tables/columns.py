@@ -39,7 +39,7 @@ class Column:
     shift, scale : numbers x become (x - shift) / scale; of a date, its days.
     other : whether all further categories, rare or new ones, share a column.
     fills : what replaces missing cells in each of the columns of "numbers".
-    terms : of text, what its words become (see `lineal.features.text`), as JSON values.
+    terms : of text, what its words become (see `lineal.data.terms.text`), as JSON values.
     """
 
     name: str

@@ -33,6 +33,7 @@ from lineal.data.tables.encode import Encoding, Part
 from lineal.data.tables.json_lines import JsonState
 from lineal.data.tables.roles import assign_roles
 from lineal.data.tables.survey import Survey
+from lineal.data.tables.texts import Batches
 from lineal.errors import DataError
 
 #: Number of cells of one batch of a binary table, bounded so that batches of a wide table stay small.
@@ -125,7 +126,7 @@ class _TableFiles:
                 survey = self._new_survey()
                 for batch, place in batches:
                     survey.update(batch, place)
-                self._settle(survey)
+                self._settle(survey, lambda: batches)
                 return [(self._complete(batch), place) for batch, place in batches]
             except Widened:
                 batches = []
@@ -137,7 +138,7 @@ class _TableFiles:
             try:
                 for batch, place in self.stream():
                     survey.update(batch, place)
-                return self._settle(survey)
+                return self._settle(survey, self.stream)
             except Widened:
                 continue
 
@@ -145,7 +146,7 @@ class _TableFiles:
         is_csv = self._kind(self.names[0]) in CSV_LIKE
         return Survey(self.options, is_csv, lambda: self.csv.wide_names)
 
-    def _settle(self, survey: Survey) -> None:
+    def _settle(self, survey: Survey, batches: Batches) -> None:
         """Take the encoding from the survey; if text in a column of numbers is a mistake, the files are read again."""
         if survey.rows == 0:
             guessed = "; its first line was taken for names: if it is data, say header='no'"
@@ -156,7 +157,12 @@ class _TableFiles:
             self.csv.strict = known | set(mistyped)
             self.csv.types |= mistyped
             raise Widened
-        self.encoding = survey.encoding(self.csv.header, self.csv.header_chosen)
+        encoding = survey.encoding(self.csv.header, self.csv.header_chosen)
+        if any(column.kind == "text" for column in encoding.columns):
+            from lineal.data.tables.texts import learned
+
+            encoding = learned(encoding, batches, survey.rows, self.options)
+        self.encoding = encoding
         self.csv = CsvState(self.options, self.encoding, strict=self.csv.strict or set())
 
     def stream(self) -> Iterator[tuple[Any, BatchPlace]]:
@@ -190,7 +196,7 @@ class _TableFiles:
                 ignored |= {str(self.options.label), str(self.options.weight)}
             return JsonState(ignored.__contains__, label_of=lambda names: assign_roles(names, self.options).label)
         wanted = frames.roots_of(self.encoding.wanted(self.options.labels))
-        numbers = frozenset(column.name for column in self.encoding.columns if column.kind != "category")
+        numbers = frozenset(column.name for column in self.encoding.columns if column.kind in ("number", "boolean"))
         label = self.encoding.label
         return JsonState(lambda name: name not in wanted, numbers, lambda names: label)
 

@@ -151,9 +151,7 @@ def lookup_of(names: Names, analysis: Analysis) -> Lookup:
     longest = U(analysis.ngram_range[1])
     is_word = analysis.is_word
     longest = longest if is_word else U(1)
-    while (
-        why := add_names(data, stops, is_word, longest, terms, pairs, columns, pair_columns, progress)
-    ) != DONE:
+    while (why := add_names(data, stops, is_word, longest, terms, pairs, columns, pair_columns, progress)) != DONE:
         if why == NEEDS_TERMS:
             terms = more_terms(terms, 4 * len(terms.df))
             columns = np.concatenate([columns, _nowhere(len(terms.df) - len(columns))])

@@ -205,9 +205,7 @@ def cut_words(scratch: Any, q: Any) -> Any:
 
 
 @kernel(borrows=True)
-def normalise_characters(
-    text: Any, row: Any, characters: Any, between_words: bool, scratch: Any, progress: Any
-) -> Any:
+def normalise_characters(text: Any, row: Any, characters: Any, between_words: bool, scratch: Any, progress: Any) -> Any:
     """Write a document to `scratch.text` and where its characters begin to `scratch.edges`: (their number, status).
 
     Two or more characters of white space become a blank. With `between_words` white space becomes one blank, and there

@@ -174,7 +174,9 @@ def sorted_codes(store: Store, are_kept_terms: np.ndarray, are_kept_pairs: np.nd
         of_pairs: np.ndarray = np.empty(len(here), np.uint64)
         of_pairs[~last] = pair_ranks[here[~last]] << U32
         is_pair = (begins & U1).astype(np.bool_)
-        prefix = np.where(is_pair, pair_ranks[np.where(is_pair, begins >> U1, 0)], term_ranks[begins_of(begins, is_pair)])
+        prefix = np.where(
+            is_pair, pair_ranks[np.where(is_pair, begins >> U1, 0)], term_ranks[begins_of(begins, is_pair)]
+        )
         of_pairs[last] = prefix << U32 | ranks[words[own]]
         everything = np.concatenate([term_ranks[ordered] << U32, of_pairs])
         order = np.argsort(everything)

@@ -167,7 +167,9 @@ def _next_size(df: np.ndarray) -> int:
 class RowsWorker(Worker):
     """Turns the documents of one thread into finished rows, by a vocabulary or by hashing."""
 
-    def __init__(self, analysis: Analysis, target: Lookup | Hashing, weights: Weights, n_columns: int, dtype: Any) -> None:
+    def __init__(
+        self, analysis: Analysis, target: Lookup | Hashing, weights: Weights, n_columns: int, dtype: Any
+    ) -> None:
         super().__init__(analysis)
         self.target, self.weights, self.n_columns, self.dtype = target, weights, n_columns, dtype
         self.sorting = sorting_for(SORTING, n_columns)

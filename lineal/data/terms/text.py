@@ -15,8 +15,8 @@ from lineal.data.terms.applying import Applier, hashing_of
 from lineal.data.terms.documents import chunks_of
 from lineal.data.terms.learning import count, matrix_of, settle
 from lineal.data.terms.rows import NORMS, Weights
-from lineal.features import text_options
-from lineal.features.text_terms import Terms, stored_idf, stored_names
+from lineal.data.terms import text_options
+from lineal.data.terms.text_terms import Terms, stored_idf, stored_names
 
 
 class TextFeatures(TransformerMixin, BaseEstimator):
