@@ -203,7 +203,7 @@ def _kinds_of_columns(block: Dataset, choices: StreamChoices) -> np.ndarray:
     if block.schema is not None and block.schema.format == "table":
         from lineal.data.tables.encode import Encoding
 
-        encoding = Encoding.of_schema(block.schema).expanded()
+        encoding = Encoding.of_schema(block.schema).single
         if encoding.hashes:
             raise OptionError(
                 "namespaces cannot be distinguished, because levels='hash' hashes the categories of all columns "

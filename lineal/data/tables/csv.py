@@ -246,7 +246,7 @@ class _WideParser:
         """Parse the rows of a piece with every column on its own."""
         usual, state = self.usual, self.usual.state
         if self.slow is None:
-            known = CsvState(state.options, encoding.expanded())
+            known = CsvState(state.options, encoding.single)
             self.slow = _Parser(usual.names, usual.delimiter, usual.records, usual.path, known)
         slow = self.slow
         slow.before, slow.rows, slow.state.bad_lines = usual.before, usual.rows, state.bad_lines

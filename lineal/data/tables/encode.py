@@ -77,7 +77,14 @@ class Encoding:
 
     @staticmethod
     def of_schema(schema: Schema) -> Encoding:
-        """The encoding that a schema holds."""
+        """The encoding that a schema holds, which is made once for each schema."""
+        known = vars(schema)
+        if "_encoding" not in known:
+            known["_encoding"] = Encoding._of_schema(schema)
+        return known["_encoding"]
+
+    @staticmethod
+    def _of_schema(schema: Schema) -> Encoding:
         try:
             settings = {key: value for key, value in schema.settings.items() if key != "unseen"}
             columns = [Column(**column) for column in settings.pop("columns")]
@@ -93,7 +100,8 @@ class Encoding:
         """The columns of numbers that are parsed together, if there are such."""
         return next((column for column in self.columns if column.kind == "numbers"), None)
 
-    def expanded(self) -> Encoding:
+    @cached_property
+    def single(self) -> Encoding:
         """The same encoding with one `Column` for every column of the table."""
         if self.together is None:
             return self
@@ -300,7 +308,7 @@ def without_unused(schema: Schema, columns: np.ndarray) -> Schema:
     Of hashed categories and text all columns stay if one of theirs is used: they can be in any hashed column. One
     source column always stays, because rows are counted by it.
     """
-    old = Encoding.of_schema(schema).expanded()
+    old = Encoding.of_schema(schema).single
     starts, ends = np.array(old.offsets[:-1], np.int64), np.array(old.offsets[1:], np.int64)
     is_used = np.searchsorted(columns, ends) > np.searchsorted(columns, starts)
     if len(columns) and columns[-1] >= old.offsets[-1]:

@@ -94,3 +94,25 @@ def flat_batch(batch: Any) -> Any:
 def roots_of(names: Sequence[str]) -> set[str]:
     """The names, and the columns of objects that they may be fields of."""
     return {".".join(parts[: i + 1]) for parts in (name.split(".") for name in names) for i in range(len(parts))}
+
+
+def like(frame: Any, values: Any, name: str, names: list[str]) -> Any:
+    """Values of the rows of a table, as its library has them: a series, or a table whose columns have these names."""
+    import narwhals
+
+    table = narwhals.from_native(frame, eager_only=True)
+    backend = narwhals.get_native_namespace(table)
+    if values.ndim == 1:
+        found: Any = narwhals.new_series(name, values.tolist(), backend=backend)
+    else:
+        found = narwhals.from_dict({name: values[:, j].tolist() for j, name in enumerate(names)}, backend=backend)
+    return (
+        narwhals.maybe_reset_index(found).to_native()
+        if not table.implementation.is_pandas()
+        else _indexed(found.to_native(), table.to_native())
+    )
+
+
+def _indexed(found: Any, table: Any) -> Any:
+    found.index = table.index
+    return found

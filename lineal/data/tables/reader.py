@@ -85,7 +85,7 @@ def read_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = 
 
 def encode_frame(frame: Any, schema: Schema) -> Any:
     """X of a DataFrame, encoded as the training table was; its labels are ignored."""
-    encoding = Encoding.of_schema(schema).expanded()
+    encoding = Encoding.of_schema(schema).single
     needed, present = encoding.needed(), set(frames.names_of(frame))
     table = frames.flattened(frames.arrow_table(frame, [name for name in present if name in frames.roots_of(needed)]))
     absent = [name for name in needed if name not in table.schema.names]
@@ -105,7 +105,7 @@ class _TableFiles:
             raise DataError(f"{self.names[0]} is a table, but the model was trained on {what}")
         self.encoding = None if schema is None else replace(Encoding.of_schema(schema), dtype=options.dtype)
         if self.encoding is not None and self._kind(self.names[0]) not in CSV_LIKE:
-            self.encoding = self.encoding.expanded()
+            self.encoding = self.encoding.single
         self.csv = CsvState(options, self.encoding)
         self.json = JsonState()
         self.bad_lines = 0
