@@ -211,6 +211,23 @@ def note_header(path: str, data: Dataset, reading: dict[str, Any]) -> None:
         say(f"note: {path} has no header, and its columns are f0, f1, …; if its first line is one, say --header yes")
 
 
+def note_columns(data: Dataset) -> None:
+    """Say what the columns of a table were taken for, unless all are numbers."""
+    if data.schema is None or data.schema.format != "table":
+        return
+    from lineal.data.tables.encode import Encoding
+
+    kinds = Encoding.of_schema(data.schema).names_by_kind()
+    if set(kinds) <= {"number", "numbers"}:
+        return
+    shown = "; ".join(f"{kind}: {_few(names)}" for kind, names in kinds.items())
+    say(f"note: columns are {shown} (--text, --categorical, --numeric and --ignore change it)")
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= 8 else f"{', '.join(names[:6])}, … ({len(names)})"
+
+
 def unseen_in(data: Dataset) -> dict[str, int]:
     """The number of cells per column of a table whose values training did not see."""
     return {} if data.schema is None else data.schema.settings.get("unseen", {})

@@ -21,6 +21,7 @@ from lineal.cli.training import (
     bad_lines_of,
     columns_of,
     for_labels,
+    in_units_of_the_table,
     row_count,
     seconds_text,
     train_options,
@@ -82,7 +83,7 @@ def path(
         fitted, solution, found = _search(rows, options, wanted, keep_path=plot is not None and _is_small(rows))
         n_rows = row_count(rows)
     clock.lap("search")
-    save_model(fitted, model)
+    save_model(in_units_of_the_table(fitted, rows), model)
     if plot is not None:
         from lineal.report import plot_path
 

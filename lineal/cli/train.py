@@ -31,6 +31,7 @@ from lineal.cli.training import (
     announced,
     bad_lines_of,
     fit_rows,
+    in_units_of_the_table,
     options_of,
     row_count,
     seconds_text,
@@ -192,7 +193,7 @@ def _train(given: _Rows, wanted: _Model, outputs: _Outputs) -> int | None:
     with announced(wanted.options):
         fitted, solution = fit_rows(wanted.kind, rows, wanted.options, wanted.tune)
     clock.lap("fit")
-    save_model(fitted, outputs.model)
+    save_model(in_units_of_the_table(fitted, rows), outputs.model)
     if outputs.history is not None:
         write_history(outputs.history, solution.history)
     if outputs.plot is not None:

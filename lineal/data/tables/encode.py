@@ -159,6 +159,13 @@ class Encoding:
         own = [column.name for column in self.columns if column.kind != "text" for _ in range(column.width)]
         return own + [column.name for column, terms in self.texts for _ in range(terms.width)]
 
+    def names_by_kind(self) -> dict[str, list[str]]:
+        """The feature columns of the table by what they hold."""
+        found: dict[str, list[str]] = {}
+        for column in self.columns:
+            found.setdefault(column.kind, []).append(column.name)
+        return found
+
     def scaling(self) -> tuple[np.ndarray, np.ndarray]:
         """The shift and the scale of the numbers in each column of X: zeros and ones for all that are no numbers."""
         shifts, scales = np.zeros(self.n_features), np.ones(self.n_features)
