@@ -88,6 +88,18 @@ class Model(Predictor):
             "'logistic' or 'softmax'"
         )
 
+    @property
+    def coef_(self) -> np.ndarray:
+        """Weights, one row per class, or one row for two classes. A dense copy if they are kept row-sparse."""
+        W = np.asarray(self.weights)
+        return (W[:, 1:] - W[:, :1]).T if self.is_binary and W.shape[1] == 2 else W.T
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """Intercepts, one per class, or one for two classes."""
+        b = self.intercept
+        return b[1:] - b[:1] if self.is_binary and len(b) == 2 else b
+
     def raw_scores(self, X: Any) -> np.ndarray:
         """X'W + b of a matrix of n_features columns.
 

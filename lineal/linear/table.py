@@ -97,14 +97,12 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
     @property
     def coef_(self) -> np.ndarray:
         """Weights in the units of the table, one row per class, or one row for two classes."""
-        W = np.asarray(self._linear().weights)
-        return (W[:, 1:] - W[:, :1]).T if self._linear().is_binary and W.shape[1] == 2 else W.T
+        return self._linear().coef_
 
     @property
     def intercept_(self) -> np.ndarray:
         """Intercepts for `coef_`."""
-        b = self._linear().intercept
-        return b[1:] - b[:1] if self._linear().is_binary and len(b) == 2 else b
+        return self._linear().intercept_
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """A name for each column of `coef_`: a column of the table, with its category, its word, or a part of its date."""

@@ -50,20 +50,31 @@ def names_of(frame: Any) -> list[str]:
     return list(narwhals.from_native(frame, eager_only=True).columns)
 
 
+def column_of(values: list[Any], name: str) -> Any:
+    """Values as an Arrow column; an error names the column and its types if they are several."""
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+        raise _cannot_use(values, name, error) from None
+
+
 def _column(values: Any, name: str) -> Any:
     try:
         return values.to_arrow()
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        kinds: dict[str, int] = {}
-        for row, value in enumerate(values.to_list()):
-            if value is not None and value == value:
-                kinds.setdefault(type(value).__name__, row)
-        if len(kinds) > 1:
-            shown = ", ".join(f"{kind} (row {row})" for kind, row in list(kinds.items())[:3])
-            raise DataError(
-                f"column {name!r} of the table mixes types: {shown}; give all its values one type"
-            ) from None
-        raise DataError(f"column {name!r} of the table cannot be used: {str(error).splitlines()[0]}") from None
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+        raise _cannot_use(values.to_list(), name, error) from None
+
+
+def _cannot_use(values: list[Any], name: str, error: Exception) -> DataError:
+    """The error for a column that has no single type."""
+    kinds: dict[str, int] = {}
+    for row, value in enumerate(values):
+        if value is not None and value == value:
+            kinds.setdefault(type(value).__name__, row)
+    if len(kinds) > 1:
+        shown = ", ".join(f"{kind} (row {row})" for kind, row in list(kinds.items())[:3])
+        return DataError(f"column {name!r} of the table mixes types: {shown}; give all its values one type")
+    return DataError(f"column {name!r} of the table cannot be used: {str(error).splitlines()[0]}")
 
 
 def batches_of(table: Any) -> Iterator[tuple[Any, BatchPlace]]:

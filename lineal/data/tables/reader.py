@@ -84,12 +84,24 @@ def read_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = 
 
 
 def encode_frame(frame: Any, schema: Schema) -> Any:
-    """X of a DataFrame, encoded as the training table was; its labels are ignored."""
+    """X of a table in memory, encoded as the training table was; its labels are ignored."""
     encoding = Encoding.of_schema(schema).single
-    needed, present = encoding.needed(), set(frames.names_of(frame))
-    table = frames.flattened(frames.arrow_table(frame, [name for name in present if name in frames.roots_of(needed)]))
-    absent = [name for name in needed if name not in table.schema.names]
-    if absent:
+    wanted = frames.roots_of(encoding.needed())
+    return _encoded(frames.arrow_table(frame, [name for name in frames.names_of(frame) if name in wanted]), encoding)
+
+
+def encode_records(records: list[dict[str, Any]], schema: Schema) -> Any:
+    """X of rows that are dicts, encoded as the training table was; what a row lacks is missing."""
+    encoding = Encoding.of_schema(schema).single
+    names = {name for record in records for name in record} & frames.roots_of(encoding.needed())
+    columns = {name: frames.column_of([record.get(name) for record in records], name) for name in names}
+    return _encoded(pa.table(columns), encoding)
+
+
+def _encoded(table: Any, encoding: Encoding) -> Any:
+    table, needed = frames.flattened(table), encoding.needed()
+    present = set(table.schema.names)
+    if absent := [name for name in needed if name not in present]:
         raise lacks_columns(frames.SOURCE, absent, False)
     parts = [encoding.encode(batch, place).X for batch, place in frames.batches_of(table.select(needed))]
     return parts[0] if len(parts) == 1 else stack(parts)

@@ -28,6 +28,9 @@ MIN_NUMERIC = 20
 MOSTLY_DISTINCT, WORDS_OF_TEXT = 0.5, 3.0
 NEARLY_ALL_DISTINCT, ENOUGH_CELLS = 0.9, 100
 
+#: Number of distinct cells after which it is decided whether they are text.
+CERTAIN = 50_000
+
 #: Without an option, rare categories share a column only if there are more than `MANY` categories.
 MANY, RARE = 100, 5
 
@@ -79,6 +82,8 @@ class Tally:
             for text, count in zip(texts.to_pylist(), counts.tolist()):
                 if count:
                     self.levels[text] = self.levels.get(text, 0) + count
+            if len(self.levels) > CERTAIN and self.chosen is None and self.is_text():
+                self.chosen, self.kind, self.levels = "text", "text", {}  # not all of a large file is kept in memory
 
     def _note_forms(self, counts: np.ndarray, texts: Any) -> None:
         """Count the cells that are numbers, and those that are not."""
