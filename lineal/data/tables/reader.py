@@ -206,11 +206,18 @@ class _TableFiles:
             ignored = {*listed(self.options.ignore), str(self.options.id)}
             if not self.options.labels:
                 ignored |= {str(self.options.label), str(self.options.weight)}
-            return JsonState(ignored.__contains__, label_of=lambda names: assign_roles(names, self.options).label)
+            return JsonState(ignored.__contains__, label_of=self._label_among)
         wanted = frames.roots_of(self.encoding.wanted(self.options.labels))
         numbers = frozenset(column.name for column in self.encoding.columns if column.kind in ("number", "boolean"))
         label = self.encoding.label
         return JsonState(lambda name: name not in wanted, numbers, lambda names: label)
+
+    def _label_among(self, names: list[str]) -> str | None:
+        """The label column among these; None for a field of an object."""
+        try:
+            return assign_roles(names, replace(self.options, text=None, categorical=None, numeric=None)).label
+        except DataError:
+            return None  # or there is no such column, which the survey says
 
     def _check_columns(self, names: set[str], source: str, seen: set[str]) -> None:
         """Refuse a file that lacks columns of the training table, or a training file unlike the first one."""
