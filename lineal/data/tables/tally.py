@@ -105,6 +105,8 @@ class Tally:
 
     def is_text(self) -> bool:
         """Whether the cells look like text, not like categories."""
+        if 2 * self.numeric > self.filled:  # numbers with some mistakes, or numbers that are codes
+            return False
         distinct = len(self.levels)
         has_words = self.words >= WORDS_OF_TEXT * self.filled and distinct > MOSTLY_DISTINCT * self.filled
         return distinct > 0 and (
