@@ -135,9 +135,9 @@ def training_rows(data: str, options: Any, reading: dict[str, Any]) -> Dataset |
     if "scale" not in reading and _is_table(data, reading):
         reading = {**reading, "scale": "standard"}
     if data == STDIN:
-        rows = read_labelled(data, reading)
-        note_columns(rows)
-        return rows
+        piped = read_labelled(data, reading)
+        note_columns(piped)
+        return piped
     from lineal.data.dataset import Dataset
     from lineal.linear.rows import rows_of
 

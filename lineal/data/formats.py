@@ -24,22 +24,7 @@ _COMPRESSED = re.compile(r"\.(gz|bz2|zstd?)$")
 
 #: Options of every table: the roles of its columns, and how they become columns of X.
 TABLE_OPTIONS = frozenset(
-    {
-        "label",
-        "weight",
-        "ignore",
-        "id",
-        "text",
-        "categorical",
-        "numeric",
-        "levels",
-        "rare",
-        "scale",
-        "missing",
-        "bits",
-        "ngram",
-        "skips",
-    }  # fmt: skip
+    "label weight ignore id text categorical numeric levels rare scale missing bits ngram skips".split()  # noqa: SIM905
 )
 _TEXT_TABLE_OPTIONS = TABLE_OPTIONS | {"max_bad_lines"}
 _CSV_OPTIONS = _TEXT_TABLE_OPTIONS | {"delimiter", "header", "na"}

@@ -137,8 +137,8 @@ class Model(Predictor):
     def in_units_of(self, encoding: Encoding) -> Model:
         """The same model of rows that are encoded without the scaling of this encoding, which trained it.
 
-        (x − shift) / scale · w is x · (w / scale) less a constant, which becomes part of the intercept. So files, tables
-        and arrays are all given in the units of the table.
+        (x − shift) / scale · w is x · (w / scale) less a constant, which becomes part of the intercept. So files,
+        tables and arrays are all given in the units of the table.
         """
         shifts, scales = encoding.scaling()
         schema, W = encoding.unscaled().schema(), self.weights

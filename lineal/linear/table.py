@@ -30,15 +30,15 @@ def _has_probabilities(classifier: TableClassifier) -> bool:
 class TableClassifier(ClassifierMixin, BaseEstimator):
     """Classifier of the rows of a table: `TableFeatures`, then any classifier of lineal.
 
-    Takes tables of pandas, polars and PyArrow with numbers, categories, dates, text and missing cells. The model that it
-    saves takes such tables and files, too.
+    Takes tables of pandas, polars and PyArrow with numbers, categories, dates, text and missing cells. The model that
+    it saves takes such tables and files, too.
 
     Parameters
     ----------
     model : a classifier of lineal; None for `LinearClassifier()`.
     features : a `TableFeatures`; None for one with its defaults.
-    output : "array" for NumPy arrays, "frame" for what the library of the table has: a series of labels, or a table with
-        a column of probabilities for each class.
+    output : "array" for NumPy arrays, "frame" for what the library of the table has: a series of labels, or a table
+        with a column of probabilities for each class.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         return self._linear().intercept_
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """A name for each column of `coef_`: a column of the table, with its category, its word, or a part of its date."""
+        """A name for each column of `coef_`: a column of the table, with its category, word, or part of a date."""
         self._fitted()
         return self.features_.get_feature_names_out()
 
@@ -125,9 +125,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy. y are the labels, or the name of their column."""
         y = _values(X, y) if isinstance(y, str) else np.asarray(y)
-        right = np.asarray(self._fitted().predict(X) == y)
-        right = right.all(axis=1) if right.ndim == 2 else right
-        return float(np.average(right, weights=sample_weight))
+        return self._fitted().score(X, y, sample_weight)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model, with what was learned about the table, to a file that `lineal.load` reads."""

@@ -116,8 +116,8 @@ class Predictor(TrainingRecord, abc.ABC):
     def predict(self, X: Any) -> np.ndarray:
         """Labels (n,), or for label sets an (n, k) array of 0 and 1.
 
-        X is an array, a SciPy sparse matrix, a DataFrame, a dict or a list of dicts, or a path, a glob, a folder of converted files or a list of
-        these, which are read block by block.
+        X is an array, a SciPy sparse matrix, a DataFrame, a dict or a list of dicts, or a path, a glob, a folder of
+        converted files or a list of these, which are read block by block.
         """
         return self._collect(X, self.labels_of)
 

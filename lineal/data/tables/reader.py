@@ -132,16 +132,16 @@ class _TableFiles:
         """All batches; the encoding is made from them if it is not given."""
         while True:
             try:
-                batches = list(self.stream())
+                found = list(self.stream())
                 if self.encoding is not None:
-                    return batches
+                    return found
                 survey = self._new_survey()
-                for batch, place in batches:
+                for batch, place in found:
                     survey.update(batch, place)
-                self._settle(survey, lambda: batches)
-                return [(self._complete(batch), place) for batch, place in batches]
+                self._settle(survey, found.copy)
+                return [(self._complete(batch), place) for batch, place in found]
             except Widened:
-                batches = []
+                found = []
 
     def survey(self) -> None:
         """Make the encoding in a pass over the files."""

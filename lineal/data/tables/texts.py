@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from lineal.data import ngrams
 from lineal.data.options import ReadOptions
@@ -76,7 +75,8 @@ def _learned(column: Column, batches: Batches, n_rows: int, options: ReadOptions
     is_hashed = options.levels == "hash"
     features = TextFeatures(
         ngram_range=(1, longest), skips=wanted.skips if longest > 1 else 0, sublinear_tf=True,
-        hashing=options.bits if is_hashed else None, alternate_sign=False, use_idf=not is_hashed, min_df=1 if n_rows <= FEW_ROWS else 2,
+        hashing=options.bits if is_hashed else None, alternate_sign=False, use_idf=not is_hashed,
+        min_df=1 if n_rows <= FEW_ROWS else 2,
         dtype=options.dtype, n_jobs=options.n_jobs,
     )  # fmt: skip
 

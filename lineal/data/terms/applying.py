@@ -5,7 +5,7 @@ Memory besides the documents' bytes and a table of the vocabulary: twice the res
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,6 @@ from lineal.data.terms.analysis import Analysis
 from lineal.data.terms.documents import Documents
 from lineal.data.terms.hash_table import (
     U32,
-    Pairs,
-    Terms,
     add_text,
     key_of,
     key_of_pair,

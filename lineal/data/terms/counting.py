@@ -35,7 +35,6 @@ from lineal.data.terms.state import (
     NEEDS_ARENA,
     NEEDS_ENTRIES,
     NEEDS_PAIRS,
-    NEEDS_SCRATCH,
     NEEDS_TERMS,
     ROW,
 )

@@ -14,7 +14,7 @@ import numpy as np
 
 from lineal.core.jit import kernel
 from lineal.data.terms.ascii_blocks import IS_CHECKED
-from lineal.data.text.byte_words import U0, U1, U3, U8, U56, U, gather_bytes, load_word
+from lineal.data.text.byte_words import U0, U1, U8, U56, U, gather_bytes, load_word
 
 U2, U7, U29, U32 = (U(n) for n in (2, 7, 29, 32))
 LOW_32 = U(0xFFFFFFFF)

@@ -10,12 +10,12 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
 from lineal.core import threads as pool
+from lineal.data.terms import text_options
 from lineal.data.terms.analysis import Analysis
 from lineal.data.terms.applying import Applier, hashing_of
 from lineal.data.terms.documents import chunks_of
 from lineal.data.terms.learning import count, matrix_of, settle
 from lineal.data.terms.rows import NORMS, Weights
-from lineal.data.terms import text_options
 from lineal.data.terms.text_terms import Terms, stored_idf, stored_names
 
 

@@ -722,7 +722,7 @@ def test_bank():
 def test_mushroom():
     path = shared("mushroom/agaricus-lepiota.csv.gz")
     with pytest.raises(DataError, match="column 'f11' is missing; choose"):  # that it has no header is found out
-        lineal.read(path)
+        lineal.read(path, missing="error")
     data = lineal.read(path, label=0, missing="zero")
     assert (data.y == "e").sum() == 4208
     assert data.X.sum() == 8124 * 22 - 2480  # 2480 stalk roots are missing
