@@ -32,7 +32,7 @@ class Analysis:
     def rules(self) -> Rules:
         """The same for kernels."""
         low, high = self.ngram_range
-        patterns = [(0,), *NGrams(high, (), self.skips).patterns()] if self.is_word else [(0,)]
+        patterns: list[tuple[int, ...]] = [(0,), *NGrams(high if self.is_word else 1, (), self.skips).patterns()]
         is_prefix = {pattern[:-1] for pattern in patterns}
         rows = {pattern: row for row, pattern in enumerate(p for p in patterns if p in is_prefix or p == (0,))}
         longer = patterns[1:]
@@ -61,8 +61,9 @@ class Analysis:
 class Rules(NamedTuple):
     """An analysis for kernels.
 
-    N-gram g of words is an n-gram of row parents[g] and the word places[g] after its first one. Its numbers go to row
-    rows[g], if it is a prefix of others. It has lengths[g] words after the first one, at the places steps[g]. The words with numbers below `n_stop` are left out.
+    N-gram g of words joins an n-gram of row parents[g] and the word places[g] after its first one. Its numbers go to
+    row rows[g], if it is a prefix of others. It has lengths[g] words after the first one, at the places steps[g]. The
+    words with numbers below `n_stop` are left out.
     """
 
     fold: Any

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -45,4 +46,4 @@ def row_ranges(documents: Documents, n_workers: int) -> list[tuple[int, int]]:
     block = int(np.clip(size // (PER_THREAD * n_workers), SMALL_BLOCK, LARGE_BLOCK))
     targets = np.arange(int(offsets[0]) + block, int(offsets[-1]), block)
     bounds = np.unique(np.concatenate([[0], np.searchsorted(offsets, targets), [len(documents)]])).tolist()
-    return list(zip(bounds, bounds[1:]))
+    return list(itertools.pairwise(bounds))

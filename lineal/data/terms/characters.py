@@ -1,12 +1,12 @@
 """What Python's `str` says about characters, as tables for kernels: lower case, accents, words, white space.
 
-A table covers 256 characters (a page). Pages are made when a text first has one of their characters, so ASCII text needs
-one, and most languages need a few. A page takes about a millisecond.
+A table covers 256 characters (a page). Pages are made when a text first has one of their characters, so ASCII text
+needs one, and most languages need a few. A page takes about a millisecond.
 
-An entry is a code point with flags. Characters that become none or several are entries with `MANY`, whose low bits point
-into a pool. Lower case depends on the context for one character only, the Greek capital sigma: it becomes a final sigma
-at the end of a word. `CASED` and `IGNORABLE` are what that rule needs of the characters around it (Unicode, section
-3.13). Both are asked of `str.lower` itself, so that they are those of this Python.
+An entry is a code point with flags. Characters that become none or several are entries with `MANY`, whose low bits
+point into a pool. Lower case depends on the context for one character only, the Greek capital sigma: it becomes a final
+sigma at the end of a word. `CASED` and `IGNORABLE` are what that rule needs of the characters around it (Unicode,
+section 3.13). Both are asked of `str.lower` itself, so that they are those of this Python.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ACCENTS: dict[str | None, Callable[[str], str]] = {
 
 
 class Characters(NamedTuple):
-    """Tables for kernels: the character c has the entry entries[pages[c >> 8] * 256 + (c & 255)], if its page is ≥ 0."""
+    """Tables for kernels: the entry of character c is entries[pages[c >> 8] * 256 + (c & 255)], if that page is ≥ 0."""
 
     pages: Any
     entries: Any

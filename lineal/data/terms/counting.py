@@ -1,8 +1,8 @@
 """Kernels that number the terms of documents and count them: one for words and n-grams of words, one for characters.
 
-A term's code is ``number << 1`` for a text and ``number << 1 | 1`` for an n-gram of words. An entry is the code of a term
-of a row, with its count. A table's slot has the place of the term's last entry; the term is new in a row if that entry
-is not one of this row's.
+A term's code is ``number << 1`` for a text and ``number << 1 | 1`` for an n-gram of words. An entry is the code of a
+term of a row, with its count. A table's slot has the place of the term's last entry; the term is new in a row if that
+entry is not one of this row's.
 """
 
 from __future__ import annotations

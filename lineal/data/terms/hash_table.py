@@ -1,9 +1,9 @@
 """Numbers for terms: two tables with open addressing, one of texts and one of pairs (a term, and a word after it).
 
-A slot is two words: the key, 0 if it is free, and ``number << 32 | place of the term's last entry``. The key of a text of
-up to 7 bytes is the text itself and its length. That of a longer one is its hash, and the text is compared too: no two
-terms ever share a number. An n-gram of words is the pair of the n-gram before its last word and that word, so that its
-key is exact.
+A slot is two words: the key, 0 if it is free, and ``number << 32 | place of the term's last entry``. The key of a text
+of up to 7 bytes is the text itself and its length. That of a longer one is its hash, and the text is compared too: no
+two terms ever share a number. An n-gram of words is the pair of the n-gram before its last word and that word, so that
+its key is exact.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SMALLEST = 1 << 12
 
 
 class Terms(NamedTuple):
-    """Texts by number: text i is arena[stops[i]:stops[i + 1]], and in df[i] documents. Up to half of the slots are used."""
+    """Texts by number: text i is arena[stops[i]:stops[i + 1]], and in df[i] documents. Half of the slots are free."""
 
     slots: Any
     shift: Any
@@ -133,7 +133,7 @@ def slot_of_pair(slots: Any, shift: Any, key: Any) -> Any:
     s = place_of(key, shift) * U2
     while True:
         found = slots[s]
-        if found == U0 or found == key:
+        if found == U0 or found == key:  # noqa: SIM109
             return s
         s = s + U2 & last
 

@@ -4,14 +4,15 @@
 `matrix_of` the rows. Which thread numbers a term first has no influence on the vocabulary, which is sorted, or on any
 count: results are the same for any number of threads.
 
-Memory besides the documents' bytes and the result, with d different terms (those that are pruned too) of b bytes in all,
-and z different terms summed over rows: 8z bytes for the counts, which are given back while the result is filled, and
-about (50d + b)·t bytes for the tables of t threads.
+Memory besides the documents' bytes and the result, with d different terms (those that are pruned too) of b bytes in
+all, and z different terms summed over rows: 8z bytes for the counts, which are given back while the result is filled,
+and about (50d + b)·t bytes for the tables of t threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,12 +55,20 @@ class Limits:
 
 @dataclass
 class Vocabulary:
-    """Terms in the order of their columns, the number of documents that each is in, and tables to look them up."""
+    """The number of documents that the term of each column is in, its name, and tables to look it up.
 
-    names: Names
+    Names are written when they are first needed, as they take as long as a third of the pass over the text. Tables that
+    hold many other terms are given back at once.
+    """
+
     df: np.ndarray
-    n_rows: int
-    lookup: Lookup | None = None
+    find_names: Callable[[], Names]
+    lookup: Lookup | None
+
+    @property
+    def n_columns(self) -> int:
+        """Number of terms."""
+        return len(self.df)
 
 
 def count(chunks: Iterable[Documents], analysis: Analysis, threads: int) -> Counted:
@@ -87,8 +96,8 @@ def settle(counted: Counted, limits: Limits, is_binary: bool) -> tuple[Vocabular
     term_df, pair_df = store.terms.df[: store.n_terms], store.pairs.df[: store.n_pairs]
     if not term_df.any() and not pair_df.any():
         raise DataError(
-            "empty vocabulary: the documents have no terms, because they are empty or contain only stop words, words of "
-            "one character, or characters that are not in words"
+            "empty vocabulary: the documents have no terms, because they are empty or contain only stop words, words "
+            "of one character, or characters that are not in words"
         )
     least = max(limits.least, 1)
     longest = counted.analysis.ngram_range[1] if counted.analysis.is_word else 1
@@ -98,12 +107,11 @@ def settle(counted: Counted, limits: Limits, is_binary: bool) -> tuple[Vocabular
         (pair_df >= least) & (pair_df <= limits.most),
         longest,
     )
-    are_pairs = (codes & U1).astype(np.bool_)
     df = _by_code(codes, term_df, pair_df)
     if limits.max_features is not None and len(codes) > limits.max_features:
         totals = df if is_binary else _by_code(codes, *_totals(counted, store, numbers))
         chosen = np.sort((-totals).argsort()[: limits.max_features])
-        codes, df, are_pairs = codes[chosen], df[chosen], are_pairs[chosen]
+        codes, df = codes[chosen], df[chosen]
     if len(codes) == 0:
         raise DataError(
             f"no terms remain: none is in at least {limits.least:g} and at most {limits.most:g} of {counted.n_rows} "
@@ -113,9 +121,14 @@ def settle(counted: Counted, limits: Limits, is_binary: bool) -> tuple[Vocabular
         raise DataError(f"{len(codes)} different terms are too many: use min_df, max_features or hashing")
     columns = columns_of(store, codes)
     is_dense = store.n_terms + store.n_pairs <= WORTH_KEEPING * len(codes)
-    lookup = Lookup(store.terms, store.pairs, *columns) if is_dense else None
+    find_names = functools.partial(names_of, store.terms, store.pairs, codes)
+    if is_dense:
+        vocabulary = Vocabulary(df, find_names, Lookup(store.terms, store.pairs, *columns))
+    else:
+        names = find_names()
+        vocabulary = Vocabulary(df, lambda: names, None)
     maps = [columns if found is None else (columns[0][found[0]], columns[1][found[1]]) for found in numbers]
-    return Vocabulary(names_of(store, codes), df, counted.n_rows, lookup), maps
+    return vocabulary, maps
 
 
 def _by_code(codes: np.ndarray, of_terms: np.ndarray, of_pairs: np.ndarray) -> np.ndarray:

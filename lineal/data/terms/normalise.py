@@ -81,28 +81,26 @@ def entry_of(characters: Any, c: Any, progress: Any) -> Any:
 
 
 @kernel(borrows=True)
-def pool_of_sigma(data: Any, start: Any, p: Any, stop: Any, characters: Any, progress: Any) -> Any:
-    """Place in the pool of the capital sigma at p: 1 (final) after a cased letter and not before one, else 0.
-
-    NO_ENTRY if a page is missing.
-    """
+def is_after_letter(data: Any, start: Any, p: Any, characters: Any, progress: Any) -> Any:
+    """1 if a cased letter comes before p, and then only characters that do not count; 0 if not; NO_ENTRY: no page."""
     entry, at = IGNORABLE, p
     while at > start and entry & IGNORABLE:
         at -= U1
         while at > start and U(data[at]) >> U6 == U2 and p - at < U4:
             at -= U1
-        entry = entry_of(characters, decode(data, at, p)[0], progress)
+        c, length = decode(data, at, p)
+        if length != p - at:  # bytes that are not UTF-8
+            c, at = REPLACEMENT, p - U1
+        entry = entry_of(characters, c, progress)
         if entry == NO_ENTRY:
             return NO_ENTRY
         p = at
-    if not entry & CASED:
-        return U0
-    return U1
+    return U1 if entry & CASED else U0
 
 
 @kernel(borrows=True)
 def is_before_letter(data: Any, p: Any, stop: Any, characters: Any, progress: Any) -> Any:
-    """1 if a cased letter follows at p, after characters that do not count; 0 if not; NO_ENTRY if a page is missing."""
+    """1 if a cased letter follows at p, after characters that do not count; 0 if not; NO_ENTRY: no page."""
     while p < stop:
         c, length = decode(data, p, stop)
         entry = entry_of(characters, c, progress)
@@ -120,7 +118,7 @@ def entry_at(data: Any, start: Any, p: Any, stop: Any, characters: Any, progress
     c, length = decode(data, p, stop)
     entry = entry_of(characters, c, progress)
     if entry != NO_ENTRY and entry & SIGMA:
-        place = pool_of_sigma(data, start, p, stop, characters, progress)
+        place = is_after_letter(data, start, p, characters, progress)  # 1 in the pool is the final sigma
         if place == U1:
             follows = is_before_letter(data, p + length, stop, characters, progress)
             place = follows if follows == NO_ENTRY else U1 - follows

@@ -1,8 +1,8 @@
 """What kernels of this folder share: the state of a pass over documents, and why a kernel stops before the end.
 
-A kernel works through the rows from `progress[ROW]` to `progress[LAST]`. Where it lacks room or a page of characters, it
-takes back what it has counted of the row and returns what it lacks; its caller provides it, and calls again. So kernels
-make no arrays, and memory grows with what is found, not with a bound on it.
+A kernel works through the rows from `progress[ROW]` to `progress[LAST]`. Where it lacks room or a page of characters,
+it takes back what it has counted of the row and returns what it lacks; its caller provides it, and calls again. So
+kernels make no arrays, and memory grows with what is found, not with a bound on it.
 """
 
 from __future__ import annotations

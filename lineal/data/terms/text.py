@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,12 +11,13 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
 from lineal.core import threads as pool
-from lineal.data.terms import text_options
 from lineal.data.terms.analysis import Analysis
 from lineal.data.terms.applying import Applier, hashing_of
-from lineal.data.terms.documents import chunks_of
+from lineal.data.terms.documents import Documents, chunks_of
 from lineal.data.terms.learning import count, matrix_of, settle
 from lineal.data.terms.rows import NORMS, Weights
+from lineal.errors import DataError
+from lineal.data.terms import text_options
 from lineal.data.terms.text_terms import Terms, stored_idf, stored_names
 
 
@@ -45,7 +47,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
     use_idf : whether to multiply by log(n / df) + 1, for n documents of which df have the term.
     smooth_idf : whether to add one to n and df.
     norm : "l2" or "l1" to divide each row by that norm, or None.
-    decode_error : what to do with bytes that are not UTF-8: "strict" raises an error, "replace" and "ignore" as in Python.
+    decode_error : what to do with bytes that are not UTF-8: "strict" (an error), "replace" or "ignore", as in Python.
     dtype : type of the values, "float32" or "float64". They are computed in float64.
     n_jobs : number of threads; None or -1 for all cores.
 
@@ -132,17 +134,19 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         if self.vocabulary is not None or self.hashing is not None:
             return self._learn_idf(X, with_rows)
         counted = count(chunks_of(X, self.decode_error), analysis, threads)
+        if counted.n_rows == 0:
+            raise DataError("there are no documents to learn terms from: X is empty")
         vocabulary, maps = settle(counted, text_options.limits_of(self, counted.n_rows), bool(self.binary))
-        self._set_columns(Terms(vocabulary.names, vocabulary.lookup))
+        self._set_columns(Terms(vocabulary.n_columns, vocabulary.find_names, vocabulary.lookup))
         if self.use_idf:
-            self.idf_ = self._idf_of(vocabulary.df, vocabulary.n_rows)
+            self.idf_ = self._idf_of(vocabulary.df, counted.n_rows)
         return matrix_of(counted, maps, self.n_columns_, self._weights(), self.dtype) if with_rows else None
 
     def _learn_idf(self, X: Any, with_rows: bool) -> Any:
         """Learn at most the idf, where the columns are given."""
         given = None if self.hashing is not None else text_options.given_terms(self.vocabulary)
-        self._set_columns(None if given is None else Terms(given))
-        chunks = chunks_of(X, self.decode_error)
+        self._set_columns(None if given is None else Terms.of(given))
+        chunks: Iterable[Documents] = chunks_of(X, self.decode_error)
         if self.use_idf:
             chunks = list(chunks) if with_rows else chunks
             df: np.ndarray = np.zeros(self.n_columns_, np.int64)
@@ -155,9 +159,9 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         return self._applier().matrix(chunks) if with_rows else None
 
     def _set_columns(self, terms: Terms | None) -> None:
-        self.n_columns_ = 1 << self.hashing if terms is None else len(terms.names)  # type: ignore[operator]
+        self.n_columns_ = 1 << self.hashing if terms is None else terms.n_terms  # type: ignore[operator]
         self._terms = terms
-        vars(self).pop("idf_", None)
+        self.__dict__.pop("idf_", None)
 
     def _idf_of(self, df: np.ndarray, n_rows: int) -> np.ndarray:
         extra = int(self.smooth_idf)
@@ -241,7 +245,9 @@ class TextFeatures(TransformerMixin, BaseEstimator):
             raise ValueError(f"text features: {error}") from None
         if (features.hashing is None) == (state["names"] is None):
             raise ValueError("text features have either terms or hashed columns")
-        features._set_columns(None if state["names"] is None else Terms(stored_names(state["names"], state["stops"])))
+        features._set_columns(
+            None if state["names"] is None else Terms.of(stored_names(state["names"], state["stops"]))
+        )
         if features.use_idf:
             features.idf_ = stored_idf(state["idf"], features.n_columns_)
         return features

@@ -87,8 +87,8 @@ def _check_columns(features: TextFeatures) -> None:
     """Refuse options of columns that contradict each other or have no effect."""
     for name in ("min_df", "max_df"):
         value = getattr(features, name)
-        is_count = isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= 1
-        is_share = isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral) and 0.0 <= value <= 1.0
+        is_count = (whole(value) or 0) >= 1
+        is_share = isinstance(value, float | np.floating) and 0.0 <= value <= 1.0
         if not is_count and not is_share:
             raise OptionError(f"{name}={value!r} must be a number of documents ≥ 1 (int) or a share from 0.0 to 1.0")
     if features.max_features is not None and (whole(features.max_features) or 0) < 1:

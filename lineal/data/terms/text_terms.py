@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from lineal.data.terms.analysis import Analysis
-from lineal.data.terms.applying import lookup_of
 from lineal.data.terms.lookup import Lookup
+from lineal.data.terms.tables import lookup_of
 from lineal.data.terms.vocabulary import Names
 
 
 class Terms:
-    """Names of terms, and tables that are made when they are first needed and not pickled."""
+    """Names of terms, written when they are first needed, and tables to look them up, which are not pickled."""
 
-    def __init__(self, names: Names, lookup: Lookup | None = None) -> None:
-        self.names, self._lookup = names, lookup
+    def __init__(self, n_terms: int, find_names: Callable[[], Names], lookup: Lookup | None = None) -> None:
+        self.n_terms, self._find_names, self._lookup = n_terms, find_names, lookup
+
+    @classmethod
+    def of(cls, names: Names) -> Terms:
+        """Terms with these names."""
+        return cls(len(names), lambda: names)
+
+    @functools.cached_property
+    def names(self) -> Names:
+        """Names in the order of the columns."""
+        return self._find_names()
 
     def lookup(self, analysis: Analysis) -> Lookup:
         """Tables to look up the terms, which are always cut in the same way."""
@@ -24,8 +36,8 @@ class Terms:
             self._lookup = lookup_of(self.names, analysis)
         return self._lookup
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"names": self.names, "_lookup": None}
+    def __reduce__(self) -> Any:
+        return Terms.of, (self.names,)
 
 
 def stored_names(data: Any, stops: Any) -> Names:

@@ -1,11 +1,12 @@
 """From the terms that threads have numbered to one vocabulary: merge, prune, sort by code points, number the columns.
 
-Bytes of UTF-8 sort as code points do. A blank sorts before every character of a word, so n-grams of words sort as tuples
-of the ranks of their words: only single words are ever compared as texts.
+Bytes of UTF-8 sort as code points do. A blank sorts before every character of a word, so n-grams of words sort as
+tuples of the ranks of their words: only single words are ever compared as texts.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,14 +66,14 @@ class Names:
         """The terms."""
         data, stops = self.data.tobytes(), self.stops.tolist()
         try:
-            return [data[a:b].decode() for a, b in zip(stops, stops[1:])]
+            return [data[a:b].decode() for a, b in itertools.pairwise(stops)]
         except UnicodeDecodeError:  # halves of surrogate pairs, which strings can have
-            return [data[a:b].decode("utf-8", "surrogatepass") for a, b in zip(stops, stops[1:])]
+            return [data[a:b].decode("utf-8", "surrogatepass") for a, b in itertools.pairwise(stops)]
 
 
 @kernel(borrows=True)
 def merge_terms(source: Any, target: Any, n: Any, numbers: Any) -> Any:
-    """Add the texts of one table to another that has n and room for all; fills their numbers there, returns how many."""
+    """Add the texts of a table to another, which has n and room for all; fills their numbers, returns how many."""
     slots = source.slots
     for i in range(U0, U(slots.shape[0]), U2):
         if slots[i] == U0:
@@ -254,12 +255,12 @@ def write_names(terms: Any, pair_keys: Any, codes: Any, stops: Any, data: Any) -
             code = (pair_keys[code >> U1] - U1) >> U32
 
 
-def names_of(store: Store, codes: np.ndarray) -> Names:
-    """The names of terms."""
+def names_of(terms: Terms, pairs: Pairs, codes: np.ndarray) -> Names:
+    """The names of the terms with these codes."""
     stops: np.ndarray = np.empty(len(codes) + 1, np.uint64)
-    name_lengths(store.terms, store.pairs.keys, codes, stops)
+    name_lengths(terms, pairs.keys, codes, stops)
     data: np.ndarray = np.empty(int(stops[-1]), np.uint8)
-    write_names(store.terms, store.pairs.keys, codes, stops, data)
+    write_names(terms, pairs.keys, codes, stops, data)
     return Names(data, stops.astype(np.int64))
 
 
