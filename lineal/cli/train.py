@@ -232,6 +232,7 @@ def _result(
         "classes": len(model.classes),
         "status": solution.status,
         "message": solution.message,
+        "solver": solution.took,
         "iterations": max(0, len(solution.history) - 1),
         "certificate": solution.certificate.to_json(),
         **({} if measured is None and not solution.is_answered else _measures(rows, measured, on, model)),

@@ -38,9 +38,10 @@ class LinearClassifier(ModelClassifier):
         its weights row-sparse, each look at `coef_` builds one.
     certificate_ : how far the objective can be from its minimum.
     history_ : one dict per iteration: iteration, seconds, objective, gap (running estimate; the last is certified),
-        nonzero_rows.
+        nonzero_rows, and the name of the solver.
     n_iter_ : number of iterations.
     status_ : how the fit ended.
+    solver_ : the solver that found the model; with solver="auto" the ones that ran, and why.
     model_ : the `lineal.Model`, to save or to predict with.
 
     Notes
@@ -123,6 +124,11 @@ class LinearClassifier(ModelClassifier):
         self._keep(model, solution)
         self._warn(solution)
         return self
+
+    def _keep(self, model: Any, solution: Any) -> None:
+        """Set the attributes of a fit."""
+        super()._keep(model, solution)
+        self.solver_ = solution.took
 
     @property
     def coef_(self) -> np.ndarray:

@@ -44,6 +44,7 @@ class Model(Predictor):
     options : what the model was trained with.
     certificate : how far its objective can be from the minimum.
     status : how its training ended.
+    solver : the solver that found it and, if that was chosen automatically, why.
 
     Memory: d·k + k numbers, or k numbers and 8 bytes per used feature with `RowSparse` weights. Predictions add
     CHUNK_ROWS·k numbers, CHUNK_ROWS times the used features with such weights, and CHUNK_ROWS·d where dense rows must

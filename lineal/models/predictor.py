@@ -40,6 +40,7 @@ class TrainingRecord:
     options : what the model was trained with.
     certificate : how far its objective can be from the minimum.
     status : how its training ended.
+    solver : the solver that found it and, if that was chosen automatically, why.
     """
 
     feature_names: list[str] | None = None
@@ -47,6 +48,7 @@ class TrainingRecord:
     options: dict[str, Any] = field(default_factory=dict)
     certificate: Certificate | None = None
     status: str = ""
+    solver: str = ""
 
 
 class Predictor(TrainingRecord, abc.ABC):

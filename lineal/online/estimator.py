@@ -217,6 +217,7 @@ class _Online(BaseEstimator):
         if trainer.kind != kind:
             raise DataError(f"y has {kind} now, but had {trainer.kind} in the first call")
         trainer.go_on_with(options)
+        trainer.rows = 0
         lines = ProgressiveLines(options.verbose, len(trainer.learner.history))
         for block in array_blocks(X, y, weights, kinds):
             trainer.feed(block)
