@@ -64,6 +64,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from lineal.data.terms.text import TextFeatures as TextFeatures
     from lineal.features.chain import Chain as Chain
     from lineal.features.components import PrincipalComponents as PrincipalComponents
     from lineal.features.convolution import PatchConvolution as PatchConvolution
@@ -72,7 +73,6 @@ if TYPE_CHECKING:
     from lineal.features.polynomial import Polynomial as Polynomial
     from lineal.features.subset import FrequencyOrdered as FrequencyOrdered
     from lineal.features.subset import RandomSubset as RandomSubset
-    from lineal.features.text import TextFeatures as TextFeatures
     from lineal.features.tokens import HashedTokens as HashedTokens
     from lineal.online.adaptive_features import AdaptivePolynomial as AdaptivePolynomial
 

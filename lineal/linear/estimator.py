@@ -133,16 +133,12 @@ class LinearClassifier(ModelClassifier):
     @property
     def coef_(self) -> np.ndarray:
         """Weights, one row per class, or one row for two classes. A dense copy if `model_` keeps them row-sparse."""
-        model = self._fitted()
-        W = np.asarray(model.weights)
-        return (W[:, 1:] - W[:, :1]).T if model.is_binary and W.shape[1] == 2 else W.T
+        return self._fitted().coef_
 
     @property
     def intercept_(self) -> np.ndarray:
         """Intercepts, one per class, or one for two classes."""
-        model = self._fitted()
-        b = model.intercept
-        return b[1:] - b[:1] if model.is_binary and len(b) == 2 else b
+        return self._fitted().intercept_
 
     def _why_no_probabilities(self) -> str | None:
         if self.loss in LINKS or self.probability:

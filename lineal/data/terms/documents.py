@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,12 @@ class Documents:
         return len(self.offsets) - 1
 
 
+class Chunks(NamedTuple):
+    """Documents that come one chunk after the other, for example from a file."""
+
+    parts: Iterable[Documents]
+
+
 @runtime_checkable
 class _HasArrow(Protocol):
     """A column that gives its Arrow data, as those of pandas, polars and PyArrow do."""
@@ -53,6 +59,9 @@ def chunks_of(X: Any, decode_error: str = "strict") -> Iterator[Documents]:
     """The documents X, in chunks; an error names the first row that is not a text."""
     if isinstance(X, Documents):
         yield X
+        return
+    if isinstance(X, Chunks):
+        yield from X.parts
         return
     if isinstance(X, str | bytes) or not isinstance(X, Iterable):
         raise DataError(

@@ -18,7 +18,7 @@ from lineal.data.terms.vocabulary import Names
 from lineal.errors import OptionError, unknown_value
 
 if TYPE_CHECKING:
-    from lineal.features.text import TextFeatures
+    from lineal.data.terms.text import TextFeatures
 
 ANALYZERS = ("char", "char_wb", "word")
 ACCENTS = (None, "ascii", "unicode")

@@ -12,15 +12,15 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
 from lineal.core import threads as pool
+from lineal.data.terms import text_options
 from lineal.data.terms.analysis import Analysis
 from lineal.data.terms.applying import Applier, hashing_of
 from lineal.data.terms.documents import Documents, chunks_of
 from lineal.data.terms.learning import count, matrix_of, settle
 from lineal.data.terms.rows import NORMS, Weights
+from lineal.data.terms.text_frames import in_frame
+from lineal.data.terms.text_terms import Terms, stored_idf, stored_names
 from lineal.errors import DataError
-from lineal.features import text_options
-from lineal.features.text_frames import in_frame
-from lineal.features.text_terms import Terms, stored_idf, stored_names
 
 
 class TextFeatures(TransformerMixin, BaseEstimator):
