@@ -10,7 +10,7 @@ from lineal.system.postponed import postponed
 
 with postponed("scipy.stats", "pandas"):
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin, clone
-    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.exceptions import ConvergenceWarning, NotFittedError
     from sklearn.utils import check_random_state
     from sklearn.utils.metaestimators import available_if
     from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -28,6 +28,7 @@ __all__ = [
     "BaseEstimator",
     "ClassifierMixin",
     "ConvergenceWarning",
+    "NotFittedError",
     "RegressorMixin",
     "TransformerMixin",
     "_check_feature_names_in",

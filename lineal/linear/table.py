@@ -7,10 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.metaestimators import available_if
 
+from lineal.core.scikit import BaseEstimator, ClassifierMixin, NotFittedError, available_if, clone
 from lineal.data.tables import frames
 from lineal.data.tables.encode import Encoding
 from lineal.data.tables.table_features import TableFeatures

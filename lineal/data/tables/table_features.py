@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.exceptions import NotFittedError
 
+from lineal.core.scikit import BaseEstimator, NotFittedError, TransformerMixin
 from lineal.data.read import check_options
 from lineal.data.schema import Schema
 from lineal.data.tables import frames

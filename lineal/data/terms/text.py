@@ -7,11 +7,9 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn import get_config
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.exceptions import NotFittedError
 
 from lineal.core import threads as pool
+from lineal.core.scikit import BaseEstimator, NotFittedError, TransformerMixin
 from lineal.data.terms import text_options
 from lineal.data.terms.analysis import Analysis
 from lineal.data.terms.applying import Applier, hashing_of
