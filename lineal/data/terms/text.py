@@ -183,6 +183,8 @@ class TextFeatures(TransformerMixin, BaseEstimator):
 
     def _in_frame(self, rows: Any, X: Any) -> Any:
         """The rows as what `set_output` asks for."""
+        from sklearn import get_config
+
         own = vars(self).get("_sklearn_output_config", {})
         return in_frame(rows, own.get("transform", get_config()["transform_output"]), X)
 
