@@ -54,6 +54,9 @@ ESTIMATORS = (
     "dropin.SGDClassifier",
 )  # fmt: skip
 
+#: Public estimators of tables, which have columns instead of a layout.
+TABLES = ("TableClassifier",)
+
 #: Layouts for which losses and solvers are listed, too, and those of which all estimators are.
 MAIN, ALL = ("dense", "csr"), ("dense", "csr", "dense, by columns")
 
@@ -85,7 +88,7 @@ class Task(NamedTuple):
 
 def tasks(folder: str) -> list[Task]:
     """All of them; files go to the folder."""
-    return [*_readers(folder), *_defaults(), *_linear(), *_others(), *_online(folder)]
+    return [*_readers(folder), *_text(), *_defaults(), *_linear(), *_others(), *_online(folder)]
 
 
 def run(task: Task) -> None:
@@ -131,6 +134,45 @@ def _convert(folder: str, precision: str) -> None:
     path = os.path.join(folder, f"{precision}.arrow")
     found = open_layout(convert(data.file(folder, "rows.svmlight"), path, dtype=precision))
     _use(lineal.LinearClassifier().fit(found.X, found.y), found.X)
+
+
+def _text() -> Iterator[Task]:
+    for precision in PRECISIONS:
+        for name, options in TEXT.items():
+            yield Task(f"text, {name}, {precision}", partial(_features_of_text, precision, options))
+        yield Task(f"TableClassifier, {precision}", partial(_table, precision))
+
+
+#: Ways to turn text into features.
+TEXT: dict[str, dict[str, Any]] = {
+    "words": {},
+    "n-grams": {"ngram_range": (1, 2), "sublinear_tf": True},
+    "characters": {"analyzer": "char", "ngram_range": (2, 3)},
+    "characters of words": {"analyzer": "char_wb", "ngram_range": (3, 3)},
+    "hashed words": {"hashing": 10, "ngram_range": (1, 2)},
+    "hashed characters": {"hashing": 10, "analyzer": "char_wb", "ngram_range": (2, 3)},
+}
+
+
+def _features_of_text(precision: str, options: dict[str, Any]) -> None:
+    import lineal
+
+    for documents in (data.documents(), [*data.documents(), "Ärger mit É und Ω"]):
+        features = lineal.TextFeatures(**options, dtype=precision).fit(documents)
+        features.transform(documents)
+        features.fit_transform(documents)
+
+
+def _table(precision: str) -> None:
+    import pyarrow as pa
+
+    import lineal
+
+    documents = data.documents()
+    table = pa.table({"text": documents, "size": np.arange(len(documents)), "kind": ["a", "b"] * (len(documents) // 2)})
+    for ngram in (1, 2):
+        features = lineal.TableFeatures(text="text", ngram=ngram, dtype=precision)
+        _use(lineal.TableClassifier(features=features).fit(table, data.labels(len(documents), 3)), table)
 
 
 def _tokens() -> None:

@@ -48,6 +48,11 @@ def rows(layout: str, precision: str, size: Size) -> Any:
     return sparse.csr_array((X.data, X.indices.astype(index), X.indptr.astype(index)), shape=X.shape)
 
 
+def documents() -> list[str]:
+    """Short texts."""
+    return [f"word{i % 7} and text{i % 11}, the {i}th of them: isn't it?" for i in range(NARROW.n)]
+
+
 def labels(n: int, n_classes: int) -> np.ndarray:
     """Labels in turn."""
     return np.arange(n) % n_classes

@@ -294,8 +294,8 @@ def _refuse(name: str, what: str) -> NoReturn:
 
 
 def is_frame(X: Any) -> bool:
-    """Whether X is a table with named columns, for example from pandas or polars."""
-    return hasattr(X, "columns") and hasattr(X, "to_numpy")
+    """Whether X is a table with named columns, for example from pandas, polars or PyArrow."""
+    return hasattr(X, "columns") and (hasattr(X, "to_numpy") or hasattr(X, "__arrow_c_stream__"))
 
 
 def is_missing(value: Any) -> bool:

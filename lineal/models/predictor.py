@@ -214,6 +214,10 @@ class Predictor(TrainingRecord, abc.ABC):
             from lineal.data.tables.reader import encode_frame
 
             return _needed(encode_frame(frame, self.schema), self.schema)
+        if not hasattr(frame, "to_numpy"):  # an Arrow table, which NumPy does not understand
+            import narwhals
+
+            frame = narwhals.from_native(frame, eager_only=True)
         names = self.feature_names
         if names is None:
             return self._numbers(frame)
