@@ -151,14 +151,23 @@ class _BlasLimits:
                     self.limit.__exit__(None, None, None)
 
 
-_LIMITS = _BlasLimits()
+_LIMITS, _SERIAL = _BlasLimits(), _BlasLimits()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_LIMITS.renew_lock)
+    os.register_at_fork(after_in_child=_SERIAL.renew_lock)
 
 
 def blas_limit(threads: int) -> AbstractContextManager[None]:
     """Context in which BLAS uses at most this number of its own threads."""
     return _LIMITS.hold(threads)
+
+
+def serial_blas() -> AbstractContextManager[None]:
+    """Context in which BLAS uses one thread, for products that several of our threads compute side by side.
+
+    Threads of BLAS wait for each other in every product. Where other processes run, that takes many times as long.
+    """
+    return _SERIAL.hold(1)
 
 
 @cache

@@ -33,6 +33,7 @@ from lineal.problem.monitor import Monitor
 from lineal.problem.objective import Objective, check_finite
 from lineal.problem.solution import Solution
 from lineal.problem.solver import Start, solver
+from lineal.solvers.newton import sampled
 from lineal.solvers.newton.globalise import GLOBALISATIONS, Line
 from lineal.solvers.newton.small_hessian import MAX_SIZE, SmallHessian, is_worthwhile
 from lineal.solvers.options import NewtonOptions
@@ -65,6 +66,8 @@ def solve(objective: Objective, budget: Budget, start: Start, options: NewtonOpt
     The seed chooses the random signs that estimate the curvature of coupled columns, for the preconditioner.
     """
     tol, globalisation, seed = budget.tol, options.globalisation, budget.seed
+    if globalisation == "line_search" and sampled.is_worthwhile(objective):
+        return sampled.minimise(objective.with_threads(budget.threads), budget, objective.theta_of(start))
     with Monitor(budget) as monitor:
         threads = useful_threads(objective.engine, budget.threads)
         centred = Centred(objective.with_threads(threads))
