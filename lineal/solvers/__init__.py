@@ -70,6 +70,10 @@ def _by_speed(objective: Any, tol: float) -> list[str]:
         return ["dual_cd", "multipliers", "admm"] if regulariser.penalty.is_smooth else ["multipliers", "admm"]
     if not regulariser.penalty.is_smooth:
         return ["block_cd", "sparsa", "fista"]
+    from lineal.solvers.newton import sampled
+
+    if sampled.is_worthwhile(objective):
+        return ["newton", "lbfgs"]
     (n, d), is_sparse = engine.shape, not engine.is_dense
     few = d <= FEW_FEATURES if is_sparse else d <= FEW_FEATURES // 4
     if few and not loss.is_direct and engine.n_columns * d <= 64 * FEW_FEATURES:

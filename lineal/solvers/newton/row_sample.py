@@ -37,7 +37,7 @@ N_SIGNS = 16
 UNIFORM = 0.1
 
 #: Smallest eigenvalue of the correlations of the features that leverages take into account.
-FLOOR = 1e-6
+FLOOR = 1e-5
 
 #: Rows per range of a pass over scores.
 RANGE_ROWS = 8192
@@ -57,10 +57,9 @@ class Leverages(NamedTuple):
         diagonal = np.diag(moment)
         scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
         correlations = moment * scale[:, None] * scale
-        correlations[np.diag_indices_from(correlations)] += np.where(diagonal > 0.0, FLOOR, 1.0)
-        lower = linalg.cholesky(correlations, lower=True, check_finite=False)
+        values, vectors = linalg.eigh(correlations, check_finite=False)
         signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(len(moment), N_SIGNS))
-        S = scale[:, None] * linalg.solve_triangular(lower, signs, lower=True, trans="T", check_finite=False)
+        S = scale[:, None] * (vectors @ (signs / np.sqrt(np.maximum(values, FLOOR))[:, None]))
         S *= (diagonal > 0.0)[:, None] / np.sqrt(N_SIGNS)
         if centred.means is None:
             return Leverages(S, np.zeros(N_SIGNS))
@@ -96,10 +95,12 @@ class Drawn(NamedTuple):
     """Rows of a sample, centred and with a constant feature for the intercept, and s·C divided by the probability.
 
     The C of a row are the upper triangle of its k × k curvature by rows, or only the diagonal if columns are separate.
+    `sums` are `CurvatureSums` of all rows of the block.
     """
 
     X: np.ndarray
     C: np.ndarray
+    sums: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ class DrawRows:
         k = Z.shape[1]
         given = (self.loss, block.targets, block.weights, Z.reshape(-1), k, leverages["h"], factors)
         chances = np.empty(block.n)
-        _by_ranges(block, partial(_chances, *given, self.size, chances))
+        sums = _by_ranges(block, partial(_chances, *given, self.size, chances))
         rows = np.flatnonzero(_uniform(self.seed, block.first, block.n) < chances)
         dtype = np.result_type(block.X.dtype, np.float32)
         X = np.ones((len(rows), block.X.shape[1] + (means is not None)), dtype)
@@ -127,7 +128,7 @@ class DrawRows:
         C = np.empty((len(rows), k * (k + 1) // 2 if self.loss.is_direct else k))
         weights = block.weights[rows] / chances[rows]
         _curvatures(self.loss, block.targets, rows, weights, Z, self.loss.is_direct, C)
-        return Drawn(X, C)
+        return Drawn(X, C, np.sum(sums, axis=0) if sums else np.zeros((2, k)))
 
 
 def _by_ranges(block: Block, task: Any) -> list[Any]:
@@ -159,22 +160,25 @@ def _curvature_sums(loss, targets, weights, Z, k, h, start, stop):
 
 @kernel
 def _chances(loss, targets, weights, Z, k, h, factors, size, out, start, stop):
-    """Write the probability of each row: size·(Σ_r factors_r·h·s·C_rr + UNIFORM·s), at most one."""
-    diagonal = np.empty(k)
+    """Write the probability of each row: size·(Σ_r factors_r·h·s·C_rr + UNIFORM·s), at most one; returns the sums."""
+    sums, diagonal = np.zeros((2, k)), np.empty(k)
     for i in range(_U(start), _U(stop)):
         diagonal[:] = 0.0
         loss.add_diagonal(targets.labels(i), Z[i * _U(k) : (i + _U(1)) * _U(k)], _U(0), _U(k), weights[i], diagonal)
         share = 0.0
         for r in range(k):
             share += factors[r] * diagonal[r]
+            sums[0, r] += diagonal[r]
+            sums[1, r] += wide(h[i]) * diagonal[r]
         out[i] = min(size * (wide(h[i]) * share + UNIFORM * weights[i]), 1.0)
+    return sums
 
 
 @kernel
 def _curvatures(loss, targets, rows, weights, Z, is_direct, C):
     """Write weight·C of some rows: upper triangles, or diagonals if the loss treats columns separately."""
     k = Z.shape[1]
-    unit, out, work = np.zeros(k), np.empty(k), np.empty(k)
+    unit, out, work, flat = np.zeros(k, Z.dtype), np.empty(k, Z.dtype), np.empty(k), Z.reshape(-1)
     if not is_direct:
         unit[:] = 1.0
     for p in range(rows.shape[0]):
@@ -183,7 +187,7 @@ def _curvatures(loss, targets, rows, weights, Z, is_direct, C):
             if is_direct:
                 unit[:] = 0.0
                 unit[r] = 1.0
-            loss.row_curvature(targets.labels(i), Z[i], unit, work, out)
+            loss.curvature_at(targets.labels(i), flat, _U(i) * _U(k), _U(k), 1.0, unit, _U(0), work, out)
             for q in range(r if is_direct else 0, k):
-                C[p, place] = weights[p] * out[q]
+                C[p, place] = weights[p] * wide(out[q])
                 place += 1

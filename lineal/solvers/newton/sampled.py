@@ -50,7 +50,7 @@ MIN_ROWS, MIN_WORK = 8, 1 << 21
 FEW_PRODUCTS = 4e9
 
 #: Rows of a sample: this number times n over the parameters of a matrix, but at least so many per parameter.
-SAMPLE_SHARE, SAMPLE_ROWS = 30.0, 6.0
+SAMPLE_SHARE, SAMPLE_ROWS = 15.0, 6.0
 
 #: γ at the start; below TRUSTED, the direction is improved by conjugate gradients; the smallest γ of M.
 FIRST_DAMPING, TRUSTED, LEAST_DAMPING = 1.0, 1e-2, 1e-12
@@ -65,7 +65,8 @@ FORCING, MAX_PRODUCTS = 0.2, 30
 RESIDUAL_SHARE = 0.25
 
 #: Error of the quadratic model in the last iteration, relative to the tolerance, below which that residual is aimed at.
-NEARLY = 20.0
+#: The dual point of a direction is tried below the other one.
+NEARLY, CLOSE = 20.0, 0.02
 
 #: Iterations without progress after which the fit has stalled.
 PATIENCE = 4
@@ -127,7 +128,7 @@ class _Run(LoopState):
     """State of the fit: parameters, objective, gradient, damping, and the sample of the Hessian."""
 
     state_names = (
-        "rows", "value", "gradient", "damping", "model_error", "size", "draws", "idle", "best", "lower", "newton_estimate",
+        "rows", "value", "gradient", "damping", "model_error", "size", "draws", "sums", "idle", "best", "lower", "newton_estimate",
         "newton_wait", "is_last_newton", "gap",
     )  # fmt: skip
 
@@ -152,6 +153,7 @@ class _Run(LoopState):
         self.wanted = math.inf if self.is_exact or wanted >= 0.5 * n else wanted
         self.is_exact = math.isinf(self.wanted)
         self.size, self.draws = self.wanted, 0
+        self.sums: np.ndarray | None = None
         self.leverages = self._leverages()
         self.damping, self.model_error = FIRST_DAMPING, math.inf
         self.idle, self.best = 0, math.inf
@@ -210,12 +212,14 @@ class _Run(LoopState):
 
     def is_reached(self) -> bool:
         """Whether a certificate meets the tolerance; it is computed only if an estimate is small enough."""
-        if self.is_last_newton and self.newton_estimate <= min(self.tol, self.newton_wait):
+        gap = self.gap.estimate(self.value, self.gradient)
+        is_near = self.newton_estimate <= self.tol and self.model_error <= min(CLOSE * self.tol, self.newton_wait)
+        if self.is_last_newton and gap > self.tol and is_near:
             if self._newton_certificate().meets(self.tol):
                 return True
             if DEBUG: print('      newton cert', self._certificate, 'estimate', self.newton_estimate)
-            self.newton_wait = 0.3 * self.newton_estimate
-        return self.gap.is_reached(self.theta, self.gap.estimate(self.value, self.gradient))
+            self.newton_wait = 0.1 * self.model_error
+        return self.gap.is_reached(self.theta, gap)
 
     def certificate(self) -> Certificate:
         """The best certificate of the parameters."""
@@ -327,21 +331,28 @@ class _Run(LoopState):
         engine, loss = self.objective.engine, self.objective.loss
         states = (self.rows.state, self.leverages)
         means = None if self.centred.means is None else self.centred.means[:, 0]
-        factors = np.zeros(self.k)
-        if not self.is_exact:
-            (sums,) = engine.sum(CurvatureSums(loss), states=states)
-            with np.errstate(all="ignore"):
-                shares = np.where(sums[0] > 0.0, sums[1] / sums[0], 0.0)
-                total = float(shares.sum())
-                factors = np.where(sums[0] > 0.0, (1.0 - UNIFORM) / (sums[0] * total), 0.0) if total > 0.0 else factors
-        drawn = engine.gather(DrawRows(loss, self.seed + self.draws, self.size), factors, means, states=states)
+        if not self.is_exact and self.sums is None:
+            (self.sums,) = engine.sum(CurvatureSums(loss), states=states)
+        step = DrawRows(loss, self.seed + self.draws, self.size)
+        drawn = engine.gather(step, self._factors(), means, states=states)
         self.draws += 1
         if not self.is_exact:
             count = sum(len(part.X) for part in drawn)
             self.size = min(max(self.size * min(self.wanted / max(count, 1), 8.0), self.wanted), 1e6 * self.wanted)
+            self.sums = np.sum([part.sums for part in drawn], axis=0)  # for the next sample
         for part in drawn:
             part.X[:, self.centred.constant] = 0.0
         return of_sample(drawn, self.k, loss.is_direct, engine.threads)
+
+    def _factors(self) -> np.ndarray:
+        """What the curvatures of each column count in the probabilities of rows."""
+        if self.sums is None:
+            return np.zeros(self.k)
+        totals, leverages = self.sums
+        is_curved = totals > 0.0
+        shares = np.divide(leverages, totals, out=np.zeros(self.k), where=is_curved)
+        size = float(shares.sum()) or 1.0
+        return np.divide((1.0 - UNIFORM) / size, totals, out=np.zeros(self.k), where=is_curved)
 
     def _direction(self, hessians: np.ndarray, must_end: Any) -> _Direction | None:
         """Newton direction; None if no matrix can be factorised."""
