@@ -38,8 +38,6 @@ from lineal.solvers.newton import newton_dual
 from lineal.solvers.newton.row_sample import UNIFORM, CurvatureSums, DrawRows, LeveragePieces, Leverages
 from lineal.solvers.newton.sampled_hessian import Factors, of_sample
 
-import os
-DEBUG=bool(os.environ.get('TALLDEBUG'))
 #: Largest number of parameters of one matrix, and of all matrices together.
 MAX_PARAMETERS, MAX_ENTRIES = 2400, 6_000_000
 
@@ -58,15 +56,21 @@ FIRST_DAMPING, TRUSTED, LEAST_DAMPING = 1.0, 1e-2, 1e-12
 #: Ratios of the decrease of the objective to that of the model: it is good, fair, or bad.
 GOOD, FAIR, BAD = 0.75, 0.4, 0.1
 
+#: Largest factor by which γ is divided after a good step; after a bad one it begins at 2, and doubles.
+MOST_RELIEF = 8.0
+
 #: Largest relative residual of conjugate gradients, and their largest number of products with the Hessian.
-FORCING, MAX_PRODUCTS = 0.2, 30
+FORCING, MAX_PRODUCTS = 0.2, 20
 
 #: Share of the tolerance that the residual may take.
 RESIDUAL_SHARE = 0.25
 
 #: Error of the quadratic model in the last iteration, relative to the tolerance, below which that residual is aimed at.
 #: The dual point of a direction is tried below the other one.
-NEARLY, CLOSE = 20.0, 0.02
+NEARLY, CLOSE = 2.0, 0.02
+
+#: Largest γ with which that residual is aimed at; γ is then zero for conjugate gradients.
+NEARLY_UNDAMPED = 1e-4
 
 #: Iterations without progress after which the fit has stalled.
 PATIENCE = 4
@@ -128,7 +132,7 @@ class _Run(LoopState):
     """State of the fit: parameters, objective, gradient, damping, and the sample of the Hessian."""
 
     state_names = (
-        "rows", "value", "gradient", "damping", "model_error", "size", "draws", "sums", "idle", "best", "lower", "newton_estimate",
+        "rows", "value", "gradient", "damping", "relief", "model_error", "size", "draws", "sums", "idle", "best", "lower", "newton_estimate",
         "newton_wait", "is_last_newton", "gap",
     )  # fmt: skip
 
@@ -155,7 +159,7 @@ class _Run(LoopState):
         self.size, self.draws = self.wanted, 0
         self.sums: np.ndarray | None = None
         self.leverages = self._leverages()
-        self.damping, self.model_error = FIRST_DAMPING, math.inf
+        self.damping, self.relief, self.model_error = FIRST_DAMPING, MOST_RELIEF, math.inf
         self.idle, self.best = 0, math.inf
         self.lower = -math.inf
         self.newton_estimate = self.newton_wait = math.inf
@@ -217,7 +221,6 @@ class _Run(LoopState):
         if self.is_last_newton and gap > self.tol and is_near:
             if self._newton_certificate().meets(self.tol):
                 return True
-            if DEBUG: print('      newton cert', self._certificate, 'estimate', self.newton_estimate)
             self.newton_wait = 0.1 * self.model_error
         return self.gap.is_reached(self.theta, gap)
 
@@ -277,7 +280,6 @@ class _Run(LoopState):
         self.value = value
         self._certificate = None
         self._note_newton(theta, direction, change, value, before, step)
-        if DEBUG: print('    damping %.2e ratio %.3f step %.3g value %.8f gradgap %.2e newton %s model %.2e size %.3g'%(self.damping,ratio,step,value,self.gap.estimate(value,self.gradient),self.newton_estimate if self.is_last_newton else None,self.model_error,self.size))
         self._adapt(ratio, step, direction, line, slope, derivative)
         return self._progress(before)
 
@@ -305,13 +307,13 @@ class _Run(LoopState):
             change = direction.change
             size = self.bound * float(np.vdot(change, self.moment @ change))
             needed = -slope * (1.0 / max(step, 1e-3) - 1.0) / size if size > 0.0 else 0.0
-            self.damping = min(max(4.0 * self.damping, needed), 10.0)
+            self.damping, self.relief = min(max(4.0 * self.damping, needed), 10.0), 2.0
         elif ratio > GOOD:
-            self.damping /= 8.0
+            self.damping, self.relief = self.damping / self.relief, min(2.0 * self.relief, MOST_RELIEF)
         elif ratio > FAIR:
             self.damping /= 2.0
         elif ratio < BAD:
-            self.damping *= 4.0
+            self.damping, self.relief = 4.0 * self.damping, 2.0
         self.damping = max(self.damping, LEAST_DAMPING)
 
     def _progress(self, before: float) -> str | None:
@@ -363,7 +365,8 @@ class _Run(LoopState):
         if not factors.is_complete:
             return None
         solved = factors.solve(self.gradient)
-        target = RESIDUAL_SHARE * self.tol if self.model_error <= NEARLY * self.tol else math.inf
+        is_near = self.model_error <= NEARLY * self.tol and self.damping <= NEARLY_UNDAMPED
+        target = RESIDUAL_SHARE * self.tol if is_near else math.inf
         if is_rough or (self.is_exact and math.isinf(target)):
             change = self._without_shift(-solved)
             return _Direction(change, None, -0.5 * float(np.vdot(self.gradient, change)))
@@ -393,7 +396,6 @@ class _Run(LoopState):
                 break
             p = z + (rz / before) * p
         decrease = -0.5 * float(np.vdot(self.gradient, change)) + 0.5 * float(np.vdot(change, residual))
-        if DEBUG: print('      cg', _+1, 'rz %.2e enough %.2e gap part %.2e target %.2e'%(rz,enough,self._gap_of(change,residual,damping),target))
         return _Direction(self._without_shift(change), -residual - damping * (self.moment @ change), decrease)
 
     def _gap_of(self, change: np.ndarray, residual: np.ndarray, damping: float) -> float:
