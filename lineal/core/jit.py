@@ -15,8 +15,9 @@ import numba
 import numpy as np
 
 from lineal.core import shipped, threads
-from lineal.core.kernel_files import KernelFiles, cache_folders, name_of
+from lineal.core.kernel_files import KernelFiles, Key, cache_folders, name_of
 from lineal.core.numba_internals import CacheInterface, event, index_key, rebuild_result, settings
+from lineal.core.sources import digest
 
 #: Only the flags that keep NaN and infinity meaningful.
 SAFE_FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})
@@ -62,8 +63,7 @@ class _KernelCache(CacheInterface):
     def __init__(self, function: Callable[..., Any]) -> None:
         self._py_func = function
         plain = function.__qualname__.replace("<", "").replace(">", "")  # Windows has no such file names
-        base = f"{function.__module__}.{plain}-{function.__code__.co_firstlineno}"
-        self.files = KernelFiles(base, *cache_folders())
+        self.files = KernelFiles(f"{function.__module__}.{plain}", *cache_folders())
 
     @property
     def cache_path(self) -> str:
@@ -74,22 +74,31 @@ class _KernelCache(CacheInterface):
         """Compiled code for a signature; None if Numba must compile it."""
         threads.raise_if_cancelled()
         target_context.refresh()
-        key = self._index_key(sig, target_context.codegen())
-        found = self._rebuilt(self._shipped(key), sig, target_context)
-        if found is None:
-            found = self._rebuilt(self.files.load(key), sig, target_context)
+        key = self.key(sig, target_context.codegen())
+        found = None
+        if key is not None:
+            found = self._rebuilt(self._shipped(key), sig, target_context)
+            if found is None:
+                found = self._rebuilt(self.files.load(key), sig, target_context)
         if found is None:
             compiled.append(self._py_func.__name__)
             _announce(self._py_func.__name__)
         return found
 
-    def _shipped(self, key: Any) -> Any:
+    def key(self, sig: Any, codegen: Any) -> Key | None:
+        """Key of the kernel for a signature; None if it cannot be cached."""
+        sources = digest(self._py_func.__module__, getattr(sig, "args", sig))
+        if sources is None:
+            return None
+        signature, target, code = self._index_key(sig, codegen)
+        return Key(signature, target, (*code, self._py_func.__code__.co_firstlineno), sources)
+
+    def _shipped(self, key: Key) -> Any:
         """Data of the kernel in the archive for this processor, where keys name the level and no other features."""
         archive = shipped.find().archive
         if archive is None:
             return None
-        signature, (triple, _, _), code = key
-        return archive.load(name_of(self.files.base, (signature, (triple, archive.level, ""), code)))
+        return archive.load(name_of(self.files.base, key._replace(target=(key.target[0], archive.level, ""))))
 
     def _rebuilt(self, data: Any, sig: Any, target_context: Any) -> Any:
         """Compiled code from data; None if they are of another version, say, or somebody else's under our name."""
@@ -103,8 +112,9 @@ class _KernelCache(CacheInterface):
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Save compiled code, unless it contains addresses of this process."""
-        if not data.library.has_dynamic_globals and all(part.can_cache for part in data.lifted):
-            self.files.save(self._index_key(sig, data.codegen), data._reduce())
+        key = self.key(sig, data.codegen)
+        if key is not None and not data.library.has_dynamic_globals and all(part.can_cache for part in data.lifted):
+            self.files.save(key, data._reduce())
         _announce(None)
 
     def enable(self) -> None:

@@ -1,8 +1,8 @@
 """Compiled kernels on disk: their names, their checksums, and the folders that they are in.
 
 Numba stores a time stamp of the kernel's own file only, so a cached kernel would survive an edit of the loss that it
-calls. Here the cache folder is named after a hash of all sources that kernels can be made of, and of the versions of
-the compiler: any change starts an empty folder.
+calls. Here a kernel's name has a hash of all sources that it depends on (`lineal.core.sources`), and the cache folder
+is named after the versions of the compiler.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import pickle
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import llvmlite
 import numba
@@ -28,23 +28,16 @@ from lineal.system.files import whole_file
 
 PACKAGE = Path(__file__).resolve().parent.parent
 
-#: Folders whose code never runs inside a kernel: editing them keeps the compiled kernels.
-NOT_KERNELS = ("cli", "report")
-
-#: Folders of older sources that are kept, so that switching between two versions does not compile each time.
-KEPT_CACHES = 4
+#: Folders for older compilers, and kernels of older sources, that are kept: switching between two versions of lineal
+#: that share a cache does not compile each time.
+KEPT_CACHES, KEPT_VERSIONS = 4, 6
 
 #: Bytes of a kernel file before its contents.
 CHECKSUM_BYTES = 16
 
 
-def source_hash(package: Path = PACKAGE) -> str:
-    """Hash of all source files that kernels can depend on, and of the settings that change their machine code."""
-    digest = hashlib.blake2b(digest_size=8)
-    for path in sorted(package.rglob("*.py")):
-        relative = path.relative_to(package)
-        if relative.parts[0] not in NOT_KERNELS:
-            digest.update(relative.as_posix().encode() + b"\0" + path.read_bytes())
+def compiler_hash() -> str:
+    """Hash of the versions and settings of the compiler, which change the machine code of all kernels."""
     compiler = (
         numba.__version__,
         llvmlite.__version__,
@@ -52,14 +45,7 @@ def source_hash(package: Path = PACKAGE) -> str:
         settings.OPT,
         sys.version_info[:2],
     )
-    digest.update(repr(compiler).encode())
-    return digest.hexdigest()
-
-
-@functools.cache
-def own_hash() -> str:
-    """`source_hash` of this installation."""
-    return source_hash()
+    return hashlib.blake2b(repr(compiler).encode(), digest_size=8).hexdigest()
 
 
 def _candidate_folders() -> list[Path]:
@@ -87,14 +73,14 @@ def cache_folders() -> tuple[tuple[Path, ...], Path | None]:
     These are the candidates up to the first one that can be written to. Those before it are read-only, as in a
     container image that was warmed up when it was built; they count if they exist.
     """
-    name = f"kernels-{own_hash()}"
+    name = f"kernels-{compiler_hash()}"
     found: list[Path] = []
     for parent in _candidate_folders():
         folder = parent / name
         is_new = not folder.exists()
         if _is_writable(folder):
             if is_new:
-                _drop_old_caches(parent)
+                _keep_newest(parent.glob("kernels-*"), KEPT_CACHES)
             return (*found, folder), folder
         if os.access(folder, os.R_OK | os.X_OK):
             found.append(folder)
@@ -109,20 +95,38 @@ def cache_folder() -> Path | None:
     return cache_folders()[1]
 
 
-def _drop_old_caches(parent: Path) -> None:
-    def age(folder: Path) -> float:
+def _keep_newest(paths: Iterable[Path], number: int) -> None:
+    """Remove all files and folders but the newest ones."""
+
+    def age(path: Path) -> float:
         try:
-            return -folder.stat().st_mtime
+            return -path.stat().st_mtime
         except OSError:
             return 0.0
 
-    for folder in sorted(parent.glob("kernels-*"), key=age)[KEPT_CACHES:]:
-        shutil.rmtree(folder, ignore_errors=True)
+    for path in sorted(paths, key=age)[number:]:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
-def name_of(base: str, key: Any) -> str:
-    """Name of the file of a kernel: a hash of what was compiled."""
-    return f"{base}.{hashlib.blake2b(repr(key).encode(), digest_size=16).hexdigest()}.kernel"
+class Key(NamedTuple):
+    """What the machine code of a function depends on: for whom it was compiled, and from what."""
+
+    signature: Any
+    target: Any
+    code: Any
+    sources: str
+
+
+def name_of(base: str, key: Key) -> str:
+    """Name of the file of a kernel: hashes of the two halves of its key."""
+    return f"{base}.{_hash(key[:2])}.{_hash(key[2:])}.kernel"
+
+
+def _hash(part: Any) -> str:
+    return hashlib.blake2b(repr(part).encode(), digest_size=16).hexdigest()
 
 
 def packed(name: str, data: Any) -> bytes:
@@ -155,7 +159,7 @@ class KernelFiles:
     def __init__(self, base: str, sources: Sequence[Path], destination: Path | None) -> None:
         self.base, self.sources, self.destination = base, sources, destination
 
-    def load(self, key: Any) -> Any:
+    def load(self, key: Key) -> Any:
         """Data that was saved under `key`, from the first folder that has it undamaged; None if there is none."""
         name = name_of(self.base, key)
         for folder in self.sources:
@@ -166,7 +170,7 @@ class KernelFiles:
                 continue
         return None
 
-    def save(self, key: Any, data: Any) -> None:
+    def save(self, key: Key, data: Any) -> None:
         """Save `data` for later processes; if the disk is full or read-only, they compile the kernel again."""
         if self.destination is None:
             return
@@ -178,3 +182,4 @@ class KernelFiles:
             path.unlink(missing_ok=True)  # it was of no use, and may be read-only
             with whole_file(path, durable=False) as file:
                 file.write(content)
+            _keep_newest(self.destination.glob(f"{self.base}.{_hash(key[:2])}.*"), KEPT_VERSIONS)

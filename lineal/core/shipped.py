@@ -1,9 +1,9 @@
 """Kernels that came with lineal, compiled when its wheel was built: one archive per level of instruction sets.
 
 An archive is one file: a magic line, the length and the checksum of an index, the index as JSON, and the kernels,
-compressed one by one. The index says where each kernel is, and for which sources and versions of Python, Numba and
-llvmlite all of them were compiled. An archive for others is not used, and neither is a damaged one: kernels are then
-compiled as in a source checkout, and the first compilation says why.
+compressed one by one. The index says where each kernel is, and for which versions of Python, Numba and llvmlite all of
+them were compiled. An archive for others is not used, and neither is a damaged one: kernels are then compiled as in a
+source checkout, and the first compilation says why. A kernel whose sources have changed since has another name.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def write(path: Path, kernels: Mapping[str, bytes]) -> None:
         places[name] = (start, len(blob))
         blobs.append(blob)
         start += len(blob)
-    index = json.dumps({"sources": kernel_files.own_hash(), "versions": versions(), "places": places}).encode()
+    index = json.dumps({"versions": versions(), "places": places}).encode()
     with whole_file(path) as file:
         file.write(MAGIC + len(index).to_bytes(LENGTH_BYTES, "little") + _checksum(index) + index)
         for blob in blobs:
@@ -145,8 +145,6 @@ def _difference(about: dict[str, Any]) -> str | None:
         if there != here:
             advice = f"; pip install {package}=={there} avoids it" if package == "numba" else ""
             return f"they were made for {package} {there}, and {here} is installed{advice}"
-    if about["sources"] != kernel_files.own_hash():
-        return "the sources of lineal or settings of Numba have changed since; installing lineal again avoids it"
     return None
 
 

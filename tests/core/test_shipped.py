@@ -97,13 +97,6 @@ def test_other_versions_are_named(tmp_path, monkeypatch, package, advice):
     assert advice in found.why_not
 
 
-def test_other_sources_are_named(tmp_path, monkeypatch):
-    archive(tmp_path, "x86-64-v3", one="code")
-    monkeypatch.setattr(shipped.kernel_files, "own_hash", lambda: "another")
-    why_not = shipped.find_in(tmp_path, ("x86-64-v3",)).why_not
-    assert "the sources of lineal or settings of Numba have changed" in why_not
-
-
 # --- whole processes
 
 #: Uses one kernel, with the archives of a folder.
