@@ -37,15 +37,19 @@ from lineal.problem.solution import Certificate, Solution
 from lineal.solvers.newton import newton_dual
 from lineal.solvers.newton.row_sample import UNIFORM, CurvatureSums, DrawRows, LeveragePieces, Leverages
 from lineal.solvers.newton.sampled_hessian import Factors, of_sample
+from lineal.solvers.newton.small_hessian import MAX_DENSE
 
 #: Largest number of parameters of one matrix, and of all matrices together.
 MAX_PARAMETERS, MAX_ENTRIES = 2400, 6_000_000
 
+#: Number of separate columns from which they share passes and samples, whatever the number of features.
+MANY_COLUMNS = 4
+
 #: Smallest number of rows per parameter of a matrix, and of entries of X times columns.
 MIN_ROWS, MIN_WORK = 8, 1 << 21
 
-#: Number of multiplications up to which the Hessian is that of all rows.
-FEW_PRODUCTS = 4e9
+#: Number of multiplications, and of entries of X, up to which the Hessian is that of all rows.
+FEW_PRODUCTS, FEW_ENTRIES = 4e9, 4_000_000
 
 #: Rows of a sample: this number times n over the parameters of a matrix, but at least so many per parameter.
 SAMPLE_SHARE, SAMPLE_ROWS = 15.0, 6.0
@@ -85,6 +89,8 @@ def is_worthwhile(objective: Objective) -> bool:
     (n, d), k = engine.shape, engine.n_columns
     if not engine.is_dense or not loss.is_smooth or loss.lipschitz(k) is None or d == 0:
         return False
+    if not loss.is_direct and k < MANY_COLUMNS and d <= MAX_DENSE:
+        return False  # exact Hessians of separate columns cost less
     size = (d + 1) * k if loss.is_direct else d + 1
     matrices = 1 if loss.is_direct else k
     return (
@@ -152,7 +158,7 @@ class _Run(LoopState):
         centre = self.objective.regulariser.centre
         self.centre = None if centre is None else centre.astype(np.float64)
         products = n * self.n_parameters**2 * (1.0 if loss.is_direct else self.k)
-        self.is_exact = products <= FEW_PRODUCTS
+        self.is_exact = products <= FEW_PRODUCTS and engine.stored <= FEW_ENTRIES
         wanted = max(SAMPLE_SHARE * n / self.n_parameters, SAMPLE_ROWS * self.n_parameters)
         self.wanted = math.inf if self.is_exact or wanted >= 0.5 * n else wanted
         self.is_exact = math.isinf(self.wanted)
