@@ -78,8 +78,8 @@ def gram(
     n, d = X.shape
     total = np.zeros((d, d))
     if X.is_dense:
-        pieces = min(GRAM_PIECES, GRAM_BYTES // max(total.nbytes, 1), n // max(4 * CONVERTED_ROWS, 4 * d))
-        tasks = [partial(_dense_gram, X, weights, centre, *piece) for piece in pool.ranges(n, pieces)]
+        count = min(GRAM_PIECES, GRAM_BYTES // max(total.nbytes, 1), n // max(4 * CONVERTED_ROWS, 4 * d))
+        tasks = [partial(_dense_gram, X, weights, centre, *piece) for piece in pool.ranges(n, count)]
         if len(tasks) <= 1:
             return tasks[0]() if tasks else total
         with pool.serial_blas():

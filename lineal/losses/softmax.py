@@ -61,7 +61,7 @@ class Softmax(SimplexLoss, Fieldless):
         return math.log1p(wide(others)) if below == 0.0 else math.log(wide(total)) + below
 
     def curvature_at(self, labels, Z, at, k, weight, V, place, work, R):
-        """Write weight·(diag(p) − pp') times V[place : place+k] to R[place : place+k], for p = softmax(Z[at : at+k])."""
+        """Write weight·(diag(p) − pp') times V[place : place+k] to R[place : place+k], with p at Z[at : at+k]."""
         top = Z[at]
         for r in range(k):
             top = max(top, Z[at + r])

@@ -37,6 +37,7 @@ from lineal.problem.solution import Certificate, Solution
 from lineal.solvers.newton import newton_dual
 from lineal.solvers.newton.row_sample import UNIFORM, CurvatureSums, DrawRows, LeveragePieces, Leverages
 from lineal.solvers.newton.sampled_hessian import Factors, of_sample
+from lineal.solvers.newton.shorter import JointLine, shorter
 from lineal.solvers.newton.small_hessian import MAX_DENSE
 
 #: Largest number of parameters of one matrix, and of all matrices together.
@@ -101,6 +102,15 @@ def is_worthwhile(objective: Objective) -> bool:
     )
 
 
+def matrix_bytes(n: int, d: int, k: int) -> int:
+    """Number of bytes of the matrices of all columns and of the rows of a sample; zero if there can be none."""
+    size = (d + 1) * k
+    if size > MAX_PARAMETERS or n < MIN_ROWS * size:
+        return 0
+    rows = max(SAMPLE_SHARE * n / size, SAMPLE_ROWS * size)
+    return int(24 * size**2 + 16 * min(n, rows) * (d + 1 + k * (k + 1) / 2))
+
+
 def minimise(objective: Objective, budget: Budget, start: np.ndarray) -> Solution:
     """Minimise the objective to a relative duality gap of `tol` (a relative violation where α = 0)."""
     with Monitor(budget) as monitor:
@@ -138,8 +148,8 @@ class _Run(LoopState):
     """State of the fit: parameters, objective, gradient, damping, and the sample of the Hessian."""
 
     state_names = (
-        "rows", "value", "gradient", "damping", "relief", "model_error", "size", "draws", "sums", "idle", "best", "lower", "newton_estimate",
-        "newton_wait", "is_last_newton", "gap",
+        "rows", "value", "gradient", "damping", "relief", "model_error", "size", "draws", "sums", "idle", "best",
+        "lower", "newton_estimate", "newton_wait", "is_last_newton", "gap",
     )  # fmt: skip
 
     def __init__(self, centred: Centred, theta: np.ndarray, tol: float, seed: int) -> None:
@@ -248,7 +258,9 @@ class _Run(LoopState):
         primal, dual = primal_and_dual(self.objective, duals, W, b.astype(np.float64))
         if math.isfinite(dual):
             self.lower = max(self.lower, dual)
-        self._certificate = Certificate.of_gap(primal, max(self.lower, -math.inf)) if math.isfinite(self.lower) else None
+        self._certificate = (
+            Certificate.of_gap(primal, max(self.lower, -math.inf)) if math.isfinite(self.lower) else None
+        )
         return self._certificate or self.gap.certificate(self.theta)
 
     # --- one iteration
@@ -267,7 +279,7 @@ class _Run(LoopState):
         slope = float(np.vdot(self.gradient, direction.change))
         sums, gradient = self.rows.advance(change)
         W, V = self._weights(self.theta), direction.change[: len(self.strengths)]
-        line = _Line(
+        line = JointLine(
             self.value, slope, self._penalty(self.theta), float(np.sum(self.strengths * W * V)),
             float(np.sum(self.strengths * V * V)), 4.0 * float(np.finfo(dtype).eps) * abs(self.value),
         )  # fmt: skip
@@ -276,7 +288,7 @@ class _Run(LoopState):
         before, step = self.value, 1.0
         is_flat = abs(derivative) <= 0.5 * abs(slope) and value <= self.value + line.noise
         if ratio < BAD and not is_flat:
-            step, value = _shorter(self.rows, line, value, derivative)
+            step, value = shorter(self.rows, line, value, derivative)
         theta = self.theta
         self.rows.accept(np.full(1, step), theta + dtype.type(step) * change)
         if step == 1.0:
@@ -305,7 +317,7 @@ class _Run(LoopState):
         self._direction_of_dual = (theta, change)
 
     def _adapt(
-        self, ratio: float, step: float, direction: _Direction, line: _Line, slope: float, derivative: float
+        self, ratio: float, step: float, direction: _Direction, line: JointLine, slope: float, derivative: float
     ) -> None:
         """Choose the damping of the next iteration."""
         if step < 1.0:
@@ -420,45 +432,3 @@ class _Run(LoopState):
         if self.objective.loss.is_direct and self.centred.means is not None:
             change[-1] -= change[-1].mean()
         return change
-
-
-class _Line(NamedTuple):
-    """Objective along a direction: at zero, its derivative, the penalty and its derivatives, and rounding errors."""
-
-    value: float
-    slope: float
-    penalty: float
-    penalty_slope: float
-    penalty_curvature: float
-    noise: float
-
-    def at(self, sums: np.ndarray, step: float) -> tuple[float, float]:
-        """Objective and its derivative, from the loss and its derivative at a step size."""
-        value = float(sums[0]) + self.penalty + step * (self.penalty_slope + 0.5 * step * self.penalty_curvature)
-        derivative = float(sums[1]) + self.penalty_slope + step * self.penalty_curvature
-        return (value if math.isfinite(value) else math.inf), derivative
-
-
-def _shorter(rows: ScoreRows, line: _Line, value: float, derivative: float) -> tuple[float, float]:
-    """Step size below one and its objective; zero if none decreases the objective. R of the rows is at this point."""
-    low, high, low_slope, high_slope = 0.0, 1.0, line.slope, derivative
-    step, best = 0.0, line.value
-    for trial in range(24):
-        fraction = 0.1 if not (math.isfinite(high_slope) and high_slope > 0.0) else low_slope / (low_slope - high_slope)
-        fraction = 0.5 if trial % 3 == 2 else min(max(fraction, 0.05), 0.95)
-        step = low + fraction * (high - low)
-        value, slope = line.at(_scalar(rows.trial(np.full(1, step))), step)
-        if value > line.value + 1e-4 * step * line.slope + line.noise:
-            high, high_slope = step, slope
-        elif abs(slope) <= 0.5 * abs(line.slope):
-            return step, value
-        elif slope > 0.0:
-            high, high_slope = step, slope
-        else:
-            low, low_slope, best = step, slope, value
-    value, _ = line.at(_scalar(rows.trial(np.full(1, low))), low)
-    return low, best if low == 0.0 else value
-
-
-def _scalar(sums: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    return np.array([sums[0][0], sums[1][0]])

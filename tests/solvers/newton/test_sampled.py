@@ -60,7 +60,9 @@ def fitted(X, y, sample_weight=None, **options):
     return LinearClassifier(**options).fit(X, y, sample_weight=sample_weight)
 
 
-@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=[] if one in ("softmax", "logistic") else [pytest.mark.slow]) for one in SMOOTH]
+)
 def test_reaches_the_minimum_of_an_independent_solver(name, samples):
     objective, facts = build(name, 3, n=200, alpha=1e-2, offset=True)
     objective = replace(objective, engine=replace(objective.engine, X=wrap(np.ascontiguousarray(facts["X"]))))
@@ -253,8 +255,13 @@ def test_a_fit_continues_from_a_checkpoint(tmp_path, samples):
 # --- the fused pass
 
 
-@pytest.mark.parametrize("name", SMOOTH)
-@pytest.mark.parametrize(("given", "wanted"), [("f4", "f4"), ("f8", "f8"), ("f4", "f8")])
+QUICK = [("softmax", "f4", "f4"), ("softmax", "f8", "f8"), ("logistic", "f8", "f8")]
+ALL = [(name, *kinds) for name in SMOOTH for kinds in (("f4", "f4"), ("f8", "f8"), ("f4", "f8"))]
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "wanted"), [pytest.param(*one, marks=[] if one in QUICK else [pytest.mark.slow]) for one in ALL]
+)
 @pytest.mark.parametrize("k", [1, 3, 20])
 def test_a_fused_pass_is_the_same_as_separate_products(name, given, wanted, k, monkeypatch):
     loss = losses.get(name)
