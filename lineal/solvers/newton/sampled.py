@@ -203,9 +203,8 @@ class _Run(LoopState):
 
     @property
     def estimate(self) -> float:
-        """Estimate of the relative gap."""
-        found = self.gap.estimate(self.value, self.gradient)
-        return min(found, self.newton_estimate) if self.is_last_newton else found
+        """Estimate of the relative gap of the dual point ∇ℓ; that of the last direction may have a smaller one."""
+        return self.gap.estimate(self.value, self.gradient)
 
     def restart(self) -> None:
         """Compute the scores of the parameters again, and what follows from them."""
