@@ -7,7 +7,7 @@ JOBS   ?= 2
 .PHONY: demo test test-all lint docs bench wheel clean
 
 $(BIN)/python:
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV)
 
 # One stamp per set of extras, so that nobody waits for what they do not use.
 $(VENV)/.has-%: pyproject.toml | $(BIN)/python
@@ -15,8 +15,18 @@ $(VENV)/.has-%: pyproject.toml | $(BIN)/python
 	@touch $@
 comma := ,
 
-demo: $(VENV)/.has-report
-	$(BIN)/lineal demo
+# Each part says what it does before it does it, and pip shows what it downloads.
+demo:
+	@test -x $(BIN)/python || echo "1/3 Making a Python environment in $(VENV), which everything goes to. A few seconds …"
+	@$(MAKE) --no-print-directory $(BIN)/python
+	@test -e $(VENV)/.installed || echo "2/3 Installing lineal, NumPy, SciPy, scikit-learn, Numba and others: about 150 MB …"
+	@$(MAKE) --no-print-directory $(VENV)/.installed
+	@echo "3/3 lineal demo"
+	@$(BIN)/lineal demo
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	@$(BIN)/python -m pip install --disable-pip-version-check -e .
+	@touch $@
 
 test: $(VENV)/.has-dev+report
 	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) --dist worksteal -q

@@ -4,12 +4,14 @@
 
 Each fit is a whole process. "Cold" starts from an empty kernel cache, "cached" from the one that the cold process has
 filled. `--wheel` names an interpreter in whose environment the wheel is installed, which has its kernels with it;
-`--before` a checkout of another version, for which everything is measured as well.
+`--before` a checkout of another version, for which everything is measured as well, in turn. What an older version
+cannot do is left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -18,7 +20,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -67,34 +69,46 @@ COLUMNS = ("first fit", "kernels", "cold s", "cached s")
 REPEATS = 3
 
 
-def process(code: str, cache: str, python: str, path: Path | None, argument: str) -> tuple[float, int, float]:
-    """Seconds of a process, number of kernels that it compiled, and seconds of importing lineal and fitting."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    environment |= {"LINEAL_CACHE_DIR": cache} | ({} if path is None else {"PYTHONPATH": str(path)})
-    start = time.perf_counter()
-    done = subprocess.run(
-        [python, "-c", code, argument], env=environment, check=True, capture_output=True, text=True, cwd="/"
-    )
+class Place(NamedTuple):
+    """An installation: its name, its interpreter, and the checkout that the interpreter imports lineal from, if any."""
+
+    name: str
+    python: str
+    path: Path | None
+
+    def environment(self, cache: str) -> dict[str, str]:
+        """The environment of processes."""
+        given = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        return given | {"LINEAL_CACHE_DIR": cache} | ({} if self.path is None else {"PYTHONPATH": str(self.path)})
+
+
+def process(code: str, cache: str, place: Place, argument: str) -> tuple[int, float]:
+    """Number of kernels that a process compiles, and its seconds of importing lineal and fitting."""
+    command = [place.python, "-c", code, argument]
+    done = subprocess.run(command, env=place.environment(cache), check=True, capture_output=True, text=True, cwd="/")
     compiled, seconds = done.stdout.split()
-    return time.perf_counter() - start, int(compiled), float(seconds)
+    return int(compiled), float(seconds)
 
 
-def first_fits(name: str, python: str, path: Path | None, tasks: list[str], text: str) -> list[dict[str, Any]]:
-    """Cold and cached first fits of one installation."""
+def first_fits(places: list[Place], tasks: list[str], text: str) -> list[dict[str, Any]]:
+    """Cold and cached first fits of the installations, in turn."""
     found = []
-    for task in tasks:
-        with tempfile.TemporaryDirectory() as cache:
-            code = ROWS + TASKS[task] + END
-            _, compiled, cold = process(code, cache, python, path, text)
-            cached = [process(code, cache, python, path, text)[2] for _ in range(REPEATS)]
-        found.append({"from": name, "task": task, "compiled": compiled, "cold": cold, "cached": min(cached)})
+    for task, place in itertools.product(tasks, places):
+        code = ROWS + TASKS[task] + END
+        try:
+            with tempfile.TemporaryDirectory() as cache:
+                compiled, cold = process(code, cache, place, text)
+                cached = [process(code, cache, place, text)[1] for _ in range(REPEATS)]
+        except subprocess.CalledProcessError as error:
+            print(f"{place.name} cannot do {task}: {error.stderr.splitlines()[-1]}", flush=True)
+            continue
+        found.append({"from": place.name, "task": task, "compiled": compiled, "cold": cold, "cached": min(cached)})
         print(found[-1], flush=True)
     return found
 
 
-def commands(folder: str) -> list[list[Any]]:
-    """Seconds of whole processes, once everything is cached."""
-    lineal = str(Path(sys.executable).with_name("lineal"))
+def commands(folder: str, places: list[Place]) -> list[list[Any]]:
+    """Seconds of whole processes, once everything is cached; the commands of the installations in turn."""
     svm, model = os.path.join(folder, "small.svm"), os.path.join(folder, "model")
     rng = np.random.default_rng(0)
     with open(svm, "w") as file:
@@ -102,23 +116,30 @@ def commands(folder: str) -> list[list[Any]]:
             columns = np.unique(rng.integers(1, 500, 10))
             file.write(f"{i % 2} " + " ".join(f"{j}:{rng.random():.3f}" for j in columns) + "\n")
 
-    def run(*command: str) -> float:
-        def once() -> None:
-            subprocess.run(command, check=True, capture_output=True)
+    def run(place: Place, *arguments: str) -> float:
+        start = time.perf_counter()
+        environment = place.environment(os.path.join(folder, place.name))
+        subprocess.run([place.python, *arguments], check=True, capture_output=True, cwd="/", env=environment)
+        return time.perf_counter() - start
 
-        once()
-        return statistics.median(measure(once, 1) for _ in range(5))
-
-    python = sys.executable
-    return [
-        ["python -c pass", run(python, "-c", "pass")],
-        ["import numpy, scipy.sparse", run(python, "-c", "import numpy, scipy.sparse")],
-        ["import sklearn.linear_model", run(python, "-c", "import sklearn.linear_model")],
-        ["import lineal", run(python, "-c", "import lineal")],
-        ["lineal --help", run(lineal, "--help")],
-        ["lineal train, 1000 lines of svmlight", run(lineal, "train", svm, "--model", model)],
-        ["lineal predict, the same", run(lineal, "predict", model, svm)],
+    here = places[-1]
+    wanted = [
+        ("python -c pass", [here], ["-c", "pass"]),
+        ("import numpy, scipy.sparse", [here], ["-c", "import numpy, scipy.sparse"]),
+        ("import sklearn.linear_model", [here], ["-c", "import sklearn.linear_model"]),
+        ("import lineal", places, ["-c", "import lineal"]),
+        ("lineal --help", places, ["-m", "lineal", "--help"]),
+        ("lineal train, 1000 lines of svmlight", places, ["-m", "lineal", "train", svm, "--model", model]),
+        ("lineal predict, the same", places, ["-m", "lineal", "predict", model, svm]),
     ]
+    table: list[list[Any]] = []
+    for what, compared, arguments in wanted:
+        for place in compared:
+            run(place, *arguments)
+        seconds = [[run(place, *arguments) for place in compared] for _ in range(5)]
+        for place, times in zip(compared, zip(*seconds)):
+            table.append([what if len(compared) == 1 else f"{what} ({place.name})", statistics.median(times)])
+    return table
 
 
 def one_row() -> float:
@@ -138,20 +159,20 @@ def main() -> None:
     parser.add_argument("--only", type=lambda text: text.split(";"), default=list(TASKS), help="tasks, with ; between")
     parser.add_argument("--json", default=RESULTS / "startup.json")
     arguments = parser.parse_args()
-    installations = [("checkout", sys.executable, ROOT)]
+    places = [Place("checkout", sys.executable, ROOT)]
     if arguments.before is not None:
-        installations.insert(0, ("before", sys.executable, arguments.before.resolve()))
+        places.insert(0, Place("before", sys.executable, arguments.before.resolve()))
     if arguments.wheel is not None:
-        installations.append(("wheel", arguments.wheel, None))
+        places.append(Place("wheel", arguments.wheel, None))
     with tempfile.TemporaryDirectory() as folder:
         text = os.path.join(folder, "rows.vw")
         Path(text).write_text("".join(f"{1 - 2 * (i % 2)} |a w{i % 7} x:{i % 5} |b v{i % 11}\n" for i in range(2000)))
-        fits = [one for place in installations for one in first_fits(*place, arguments.only, text)]
-        table = commands(folder)
+        fits = first_fits(places, arguments.only, text)
+        table = commands(folder, places)
     table.append(["predict one row, in a running process", one_row()])
-    for name, *_ in installations:
-        rows = [[one["task"], one["compiled"], one["cold"], one["cached"]] for one in fits if one["from"] == name]
-        print_table(f"first fit, {name}", COLUMNS, rows)
+    for place in places:
+        rows = [[one["task"], one["compiled"], one["cold"], one["cached"]] for one in fits if one["from"] == place.name]
+        print_table(f"first fit, {place.name}", COLUMNS, rows)
     print_table("whole processes", ("what", "seconds"), table)
     write_json(arguments.json, {"fits": fits, "columns": ("what", "seconds"), "rows": table})
     print(json.dumps({"cores": os.cpu_count()}))

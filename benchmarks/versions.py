@@ -72,7 +72,8 @@ def fits(data: Path) -> dict[str, Callable[[], Any]]:
     calibrated = LeastSquaresClassifier(calibration="polynomial", alpha=1e-3, max_iter=10)
     named["mnist, calibrated"] = partial(fit, calibrated, "mnist")
     for update in ("linear", "calibrated", "softmax"):
-        model = StagewiseClassifier(update=update, n_blocks=3, block_size=512, random_state=0)
+        fixed = {"n_blocks": 3, "block_size": 512, "alpha": 1e-7, "validation_fraction": None, "random_state": 0}
+        model = StagewiseClassifier(update=update, **fixed)
         named[f"mnist, stagewise {update}"] = partial(fit, model, "mnist")
     for loss in ("logistic", "squared", "hinge"):
         named[f"newsgroups, online {loss}"] = partial(fit, OnlineClassifier(loss=loss, bits=18), "newsgroups")

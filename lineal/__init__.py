@@ -21,6 +21,9 @@ _HOME = {
     "OnlineModel": "lineal.online.model",
     "OnlineRegressor": "lineal.online.estimator",
     "StagewiseClassifier": "lineal.stagewise.estimator",
+    "TextFeatures": "lineal.data.terms.text",
+    "TableClassifier": "lineal.linear.table",
+    "TableFeatures": "lineal.data.tables.table_features",
     "load": "lineal.models.file",
     "read": "lineal.data.read",
     "read_blocks": "lineal.data.read",
@@ -40,11 +43,14 @@ if TYPE_CHECKING:
     from lineal.data.dataset import Dataset as Dataset
     from lineal.data.read import read as read
     from lineal.data.read import read_blocks as read_blocks
+    from lineal.data.tables.table_features import TableFeatures as TableFeatures
+    from lineal.data.terms.text import TextFeatures as TextFeatures
     from lineal.least_squares.estimator import LeastSquaresClassifier as LeastSquaresClassifier
     from lineal.least_squares.links import Link as Link
     from lineal.linear.estimator import LinearClassifier as LinearClassifier
     from lineal.linear.model import Model as Model
     from lineal.linear.search.estimator import LinearClassifierCV as LinearClassifierCV
+    from lineal.linear.table import TableClassifier as TableClassifier
     from lineal.models.file import load as load
     from lineal.online.estimator import OnlineClassifier as OnlineClassifier
     from lineal.online.estimator import OnlineRegressor as OnlineRegressor

@@ -310,7 +310,8 @@ class Judge:
                 )
             # What is within tol of the best is as good as zero weights that are nearer to it.
             is_within = fit.classifier.status_ == "converged" and certificate.kind == "gap"
-            if fit.objective > zero * (1 + max(1e-6, tol * is_within)) + rounding:
+            seeks_minimum = not name.startswith("averaging")
+            if seeks_minimum and fit.objective > zero * (1 + max(1e-6, tol * is_within)) + rounding:
                 self.found(name, "worse than zero weights", f"{fit.objective!r}, zero weights have {zero!r}")
             if self.has_minimum_at_infinity and "infinity" not in fit.message and separates(self.stated, fit.W, fit.b):
                 self.found(name, "message without infinity", fit.message)

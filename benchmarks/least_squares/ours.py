@@ -53,7 +53,7 @@ def timed(fit: Callable[[], Any]) -> tuple[float, Any]:
 
 def least_squares(sets: Sets, **options: Any) -> tuple[float, LeastSquaresClassifier]:
     """A timed fit."""
-    return timed(lambda: LeastSquaresClassifier(**options).fit(sets.X, sets.y))
+    return timed(lambda: LeastSquaresClassifier(**{"validation_fraction": None, **options}).fit(sets.X, sets.y))
 
 
 def early(iterations: int) -> dict[str, Any]:
@@ -76,7 +76,8 @@ def errors_by_iteration(sets: Sets, alpha: float, iterations: tuple[int, ...]) -
 
 def stagewise(sets: Sets, **options: Any) -> tuple[float, StagewiseClassifier]:
     """A timed fit of one model after the other, without limit of blocks unless it is given."""
-    return timed(lambda: StagewiseClassifier(**{"n_blocks": 100_000, **options}).fit(sets.X, sets.y))
+    fixed = {"n_blocks": 100_000, "block_size": 2048, "alpha": 1e-7, "validation_fraction": None}
+    return timed(lambda: StagewiseClassifier(**{**fixed, **options}).fit(sets.X, sets.y))
 
 
 def curve_of(seconds: float, model: StagewiseClassifier, sets: Sets) -> Curve:

@@ -1,7 +1,8 @@
 """Small fits that together use the common kernels: `lineal warmup` runs them, and wheels carry the kernels of them.
 
-Which loss with which layout, precision and kind of index is common is said here and nowhere else. A kernel that some
-fit needs and none of these uses is compiled when it is first called.
+Which loss, penalty, layout and so on is common is said in `CHOICES` and nowhere else. A kernel that some fit needs and
+none of these uses is compiled when it is first called. Every estimator is fitted with its defaults, whatever they are,
+on rows of each layout and precision and of several sizes.
 """
 
 from __future__ import annotations
@@ -14,19 +15,65 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-#: Losses of linear models, and the smooth ones whose penalties may set weights to zero.
-LOSSES = ("squared_hinge", "logistic", "softmax", "hinge")
-SMOOTH = ("squared_hinge", "logistic", "softmax")
+from lineal.cli import common_rows as data
+from lineal.cli.common_rows import NARROW, PRECISIONS, WIDE, Size
 
-#: Solvers that `auto` chooses among, for rows of which each is the quickest somewhere.
-SOLVERS = ("auto", "dual_cd", "lbfgs", "newton")
 
-PENALTIES = ("l1", "elastic_net", "l1/l2")
-PRECISIONS = ("float32", "float64")
-CLASSES = 3
+class Choice(NamedTuple):
+    """Values of an option whose kernels are compiled in advance, and those that are compiled when they are first used.
 
-#: Rows and columns: `auto` chooses other solvers for many columns, and short rows have kernels of their own.
-N_ROWS, NARROW, WIDE = 240, 12, 700
+    A new value must be put into one of them.
+    """
+
+    common: tuple[str, ...]
+    later: tuple[str, ...] = ()
+
+
+CHOICES = {
+    "loss": Choice(
+        ("squared_hinge", "logistic", "softmax", "hinge"),
+        ("squared", "crammer_singer", "multiclass_squared_hinge", "label_ranking"),
+    ),
+    "penalty": Choice(("l2", "l1", "elastic_net", "l1/l2"), ("l1/linf", "sparse_group")),
+    "solver": Choice(
+        ("dual_cd", "lbfgs", "newton", "block_cd", "multipliers"),
+        ("admm", "averaging", "fista", "fobos", "hybrid", "least_squares", "sparsa"),
+    ),
+    "layout": Choice(data.LAYOUTS),
+    "format": Choice(("svmlight", "vw", "csv", "tsv", "jsonl", "layout"), ("arrow", "parquet", "npy", "npz")),
+    "link": Choice(("softmax", "sigmoid", "identity")),
+    "update": Choice(("linear", "softmax", "calibrated")),
+    "online loss": Choice(("logistic", "squared", "hinge"), ("quantile",)),
+    "expansion": Choice(("quadratic", "adaptive"), ("cubic",)),
+}
+
+#: Public estimators, by name; those of `lineal.dropin` with its name before theirs.
+ESTIMATORS = (
+    "LinearClassifier", "LinearClassifierCV", "LeastSquaresClassifier", "StagewiseClassifier", "OnlineClassifier",
+    "OnlineRegressor", "dropin.LinearSVC", "dropin.LogisticRegression", "dropin.RidgeClassifier",
+    "dropin.SGDClassifier",
+)  # fmt: skip
+
+#: Layouts for which losses and solvers are listed, too, and those of which all estimators are.
+MAIN, ALL = ("dense", "csr"), ("dense", "csr", "dense, by columns")
+
+#: Estimators for the other layouts.
+ANY_LAYOUT = ("LinearClassifier", "LinearClassifierCV", "dropin.LinearSVC", "dropin.LogisticRegression")
+
+#: Estimators whose fits to large data take long (least squares has a d × d matrix) and need no other kernels.
+ONLY_SMALL = ("LinearClassifierCV", "LeastSquaresClassifier", "StagewiseClassifier")
+
+#: Parameters that make a fit shorter, which needs the same kernels as a long one.
+SHORTER: dict[str, dict[str, Any]] = {
+    "LinearClassifierCV": {"n_alphas": 3, "cv": 2},
+    "StagewiseClassifier": {"max_time": 1.0},
+}
+
+#: Numbers of classes, and that for many rows.
+CLASSES, MORE_CLASSES = (2, 3), 7
+
+#: Numbers of iterations: a fit that stops early runs kernels that a converged one does not.
+ITERATIONS = (1, 30)
 
 
 class Task(NamedTuple):
@@ -38,7 +85,7 @@ class Task(NamedTuple):
 
 def tasks(folder: str) -> list[Task]:
     """All of them; files go to the folder."""
-    return [*_linear(folder), *_penalised(), *_searched(), *_dropins(), *_others(), *_online(folder), *_products()]
+    return [*_readers(folder), *_defaults(), *_linear(), *_others(), *_online(folder)]
 
 
 def run(task: Task) -> None:
@@ -48,207 +95,197 @@ def run(task: Task) -> None:
         task.run()
 
 
-# --- rows
+def _use(model: Any, X: Any) -> None:
+    """Predict with a model, as its users do."""
+    for some in (X, X[:1]):
+        model.predict(some)
+        if hasattr(model, "predict_proba"):
+            model.predict_proba(some)
 
 
-def _rows(layout: str, precision: str, d: int) -> Any:
-    """Random rows: dense, or sparse with 32-bit or 64-bit indices."""
-    from scipy import sparse
-
-    rng = np.random.default_rng(0)
-    if layout == "dense":
-        return rng.standard_normal((N_ROWS, d)).astype(precision)
-    X = sparse.random_array((N_ROWS, d), density=min(0.5, 20.0 / d), rng=rng, format="csr", dtype=precision)
-    index = np.int64 if layout == "csr, 64-bit" else np.int32
-    return sparse.csr_array((X.data, X.indices.astype(index), X.indptr.astype(index)), shape=X.shape)
+# --- files
 
 
-def _labels(n_classes: int) -> np.ndarray:
-    return np.arange(N_ROWS) % n_classes
+def _readers(folder: str) -> Iterator[Task]:
+    for precision in PRECISIONS:
+        for name in data.LINES:
+            yield Task(f"reading {name}, {precision}", partial(_read, data.file(folder, name), precision))
+        yield Task(f"reading the binary layout, {precision}", partial(_convert, folder, precision))
+    yield Task("reading tokens", _tokens)
 
 
-def _read(folder: str, name: str, precision: str) -> Any:
+def _read(path: str, precision: str) -> None:
+    import lineal
+    from lineal.data.holdout import split
     from lineal.data.read import read
 
-    path = os.path.join(folder, name)
-    if not os.path.exists(path):
-        with open(path, "w") as file:
-            file.writelines(_LINES[name](i) for i in range(N_ROWS))
-    return read(path, dtype=precision)
+    found = read(path, dtype=precision)
+    part, _ = split(found, 0.2, 0)
+    _use(lineal.LinearClassifier().fit(part.X, part.y), part.X)
 
 
-#: Lines of files, by their names.
-_LINES: dict[str, Callable[[int], str]] = {
-    "rows.svm": lambda i: f"{i % CLASSES} {1 + i % 5}:{i + 1} {6 + i % 4}:0.5\n",
-    "rows.vw": lambda i: f"{i % CLASSES + 1} |a w{i % 7} x:{i % 5}.5 |b v{i % 11}\n",
-    "binary.vw": lambda i: f"{2 * (i % 2) - 1} |a w{i % 7} x:{i % 5}.5 |b v{i % 11}\n",
-    "rows.csv": lambda i: f"{i % CLASSES},{i * 0.5},{i % 7}\n" if i else "label,x,z\n",
-}
+def _convert(folder: str, precision: str) -> None:
+    import lineal
+    from lineal.data.binary.layout import convert, open_layout
+
+    path = os.path.join(folder, f"{precision}.arrow")
+    found = open_layout(convert(data.file(folder, "rows.svmlight"), path, dtype=precision))
+    _use(lineal.LinearClassifier().fit(found.X, found.y), found.X)
+
+
+def _tokens() -> None:
+    from lineal.features import HashedTokens
+
+    for ngram in (1, 2):
+        HashedTokens(bits=10, ngram=ngram).transform(["some words and other words", ""])
+
+
+# --- every estimator with its defaults
+
+
+def _defaults() -> Iterator[Task]:
+    for layout in CHOICES["layout"].common:
+        for precision in PRECISIONS:
+            for name in ESTIMATORS if layout in ALL else ANY_LAYOUT:
+                yield Task(f"{name}, {layout}, {precision}", partial(_default, name, layout, precision))
+
+
+def estimator(name: str) -> Any:
+    """The class that `ESTIMATORS` calls so."""
+    import lineal
+    from lineal import dropin
+
+    return getattr(dropin if name.startswith("dropin.") else lineal, name.removeprefix("dropin."))
+
+
+def _default(name: str, layout: str, precision: str) -> None:
+    for size in (NARROW, WIDE):
+        for n_classes in CLASSES:
+            _fit_default(name, layout, precision, size, n_classes)
+    if layout in MAIN and name not in ONLY_SMALL:
+        _fit_default(name, layout, precision, data.TALL if layout == "dense" else data.LONG, MORE_CLASSES)
+
+
+def _fit_default(name: str, layout: str, precision: str, size: Size, n_classes: int) -> None:
+    X, y = data.rows(layout, precision, size), data.labels(size.n, n_classes)
+    model = estimator(name)().set_params(**SHORTER.get(name, {}))
+    _use(model.fit(X, y.astype(np.float64) if name.endswith("Regressor") else y), X)
 
 
 # --- linear models
 
 
-def _linear(folder: str) -> Iterator[Task]:
+def _linear() -> Iterator[Task]:
+    losses, penalties, solvers = (CHOICES[option].common for option in ("loss", "penalty", "solver"))
     for precision in PRECISIONS:
-        yield Task(f"reading files, {precision}", partial(_read_all, folder, precision))
-        for layout in ("dense", "csr", "csr, 64-bit"):
-            for loss in LOSSES:
-                solvers = SOLVERS[:1] if layout == "csr, 64-bit" else SOLVERS
-                yield Task(f"{loss}, {layout}, {precision}", partial(_fit, layout, precision, loss, "l2", solvers))
+        for layout in MAIN:
+            for loss in losses:
+                for penalty in penalties:
+                    name = f"{loss}, {penalty}, {layout}, {precision}"
+                    yield Task(name, partial(_fit_linear, layout, precision, loss, penalty, ("auto",)))
+                name = f"{loss}, {', '.join(solvers)}, {layout}, {precision}"
+                yield Task(name, partial(_fit_linear, layout, precision, loss, "l2", solvers))
+            yield Task(f"label sets, {layout}, {precision}", partial(_fit_label_sets, layout, precision))
 
 
-def _read_all(folder: str, precision: str) -> None:
-    from lineal.data.binary.layout import convert, open_layout
-    from lineal.data.holdout import split
-
-    for name in _LINES:
-        data = _read(folder, name, precision)
-    split(data, 0.2, 0)
-    path = os.path.join(folder, f"{precision}.arrow")
-    open_layout(convert(os.path.join(folder, "rows.svm"), path, dtype=precision))
-
-
-def _fit(layout: str, precision: str, loss: str, penalty: str, solvers: tuple[str, ...]) -> None:
+def _fit_linear(layout: str, precision: str, loss: str, penalty: str, solvers: tuple[str, ...]) -> None:
     import lineal
     from lineal.errors import OptionError
 
-    for d in (NARROW, WIDE):
-        X = _rows(layout, precision, d)
-        for n_classes in (2, CLASSES):
+    for size in (NARROW, WIDE):
+        X = data.rows(layout, precision, size)
+        for n_classes in CLASSES:
+            y = data.labels(size.n, n_classes)
             for solver in solvers:
-                for max_iter in (1, 30):  # a fit that stops early runs kernels that a converged one does not
-                    model = lineal.LinearClassifier(
-                        loss, penalty, alpha=1e-3, solver=solver, max_iter=max_iter, max_time=20.0
-                    )
+                for max_iter in ITERATIONS:
+                    model = lineal.LinearClassifier(loss, penalty, alpha=1e-3, solver=solver, max_iter=max_iter)
                     try:
-                        model.fit(X, _labels(n_classes))
-                    except OptionError:  # the solver cannot minimise this loss
-                        continue
-            _use(model, X)
-        if loss in ("squared_hinge", "logistic") and penalty == "l2":
-            several = np.stack([_labels(2), _labels(3) == 0], axis=1).astype(np.int64)
-            _use(lineal.LinearClassifier(loss, alpha=1e-3, max_iter=30).fit(X, several), X)
+                        _use(model.fit(X, y), X)
+                    except OptionError:  # the solver cannot minimise this
+                        break
 
 
-def _use(model: Any, X: Any) -> None:
-    """Predict with a model, as its users do."""
-    for rows in (X, X[:1]):
-        model.predict(rows)
-        if hasattr(model, "predict_proba"):
-            model.predict_proba(rows)
-
-
-def _penalised() -> Iterator[Task]:
-    for precision in PRECISIONS:
-        for layout in ("dense", "csr"):
-            for penalty in PENALTIES:
-                for loss in SMOOTH:
-                    name = f"{loss}, {penalty}, {layout}, {precision}"
-                    yield Task(name, partial(_fit, layout, precision, loss, penalty, ("auto",)))
-
-
-def _searched() -> Iterator[Task]:
-    for precision in PRECISIONS:
-        for layout in ("dense", "csr"):
-            yield Task(f"cross-validation, {layout}, {precision}", partial(_search, layout, precision))
-
-
-def _search(layout: str, precision: str) -> None:
+def _fit_label_sets(layout: str, precision: str) -> None:
     import lineal
 
-    for d in (NARROW, WIDE):
-        X = _rows(layout, precision, d)
-        for n_classes in (2, CLASSES):
-            _use(lineal.LinearClassifierCV(n_alphas=3, cv=2, random_state=0).fit(X, _labels(n_classes)), X)
+    for size in (NARROW, WIDE):
+        X, Y = data.rows(layout, precision, size), data.label_sets(size.n)
+        for loss in ("squared_hinge", "logistic"):
+            _use(lineal.LinearClassifier(loss, alpha=1e-3).fit(X, Y), X)
+        y = data.labels(size.n, 3)
+        _use(lineal.LinearClassifier(probability=True).fit(X, y), X)
+        _use(lineal.LinearClassifier(class_weight="balanced").fit(X, y), X)
 
 
 # --- the others
 
 
-def _dropins() -> Iterator[Task]:
-    for precision in PRECISIONS:
-        for layout in ("dense", "csr"):
-            for name in ("LinearSVC", "LogisticRegression", "RidgeClassifier", "SGDClassifier"):
-                yield Task(f"dropin.{name}, {layout}, {precision}", partial(_drop_in, name, layout, precision))
-
-
-def _drop_in(name: str, layout: str, precision: str) -> None:
-    from lineal import dropin
-
-    for d in (NARROW, WIDE):
-        X = _rows(layout, precision, d)
-        for n_classes in (2, CLASSES):
-            _use(getattr(dropin, name)().fit(X, _labels(n_classes)), X)
-
-
 def _others() -> Iterator[Task]:
     for precision in PRECISIONS:
-        for layout in ("dense", "csr"):
-            yield Task(f"least squares, {layout}, {precision}", partial(_least_squares, layout, precision))
-    yield Task("stagewise, dense", _stagewise)
+        for layout in MAIN:
+            for link in CHOICES["link"].common:
+                yield Task(f"link {link}, {layout}, {precision}", partial(_fit_link, layout, precision, link))
+        for update in CHOICES["update"].common:
+            yield Task(f"update {update}, {precision}", partial(_fit_stages, precision, update))
 
 
-def _least_squares(layout: str, precision: str) -> None:
+def _fit_link(layout: str, precision: str, link: str) -> None:
     import lineal
 
-    for d in (NARROW, WIDE):
-        X = _rows(layout, precision, d)
-        for n_classes in (2, CLASSES):
-            for link, calibration in ((None, None), ("softmax", None), (None, "polynomial")):
-                model = lineal.LeastSquaresClassifier(link, calibration, max_iter=3)
-                _use(model.fit(X, _labels(n_classes)), X)
+    for size in (NARROW, WIDE):
+        X = data.rows(layout, precision, size)
+        for n_classes in CLASSES:
+            y = data.labels(size.n, n_classes)
+            for accelerated in (False, True, "quasi_newton"):
+                _use(lineal.LeastSquaresClassifier(link, accelerated=accelerated, max_iter=3).fit(X, y), X)
+            _use(lineal.LeastSquaresClassifier(calibration="polynomial", max_iter=3).fit(X, y), X)
+            held_out = lineal.LeastSquaresClassifier(link, validation_fraction=0.2)  # which chooses its iterations
+            _use(held_out.fit(X, y), X)
 
 
-def _stagewise() -> None:
+def _fit_stages(precision: str, update: str) -> None:
     import lineal
 
-    for precision in PRECISIONS:
-        X = _rows("dense", precision, NARROW)
-        for update in ("linear", "softmax", "calibrated"):
-            model = lineal.StagewiseClassifier(update=update, block_size=64, n_blocks=2, validation_fraction=0.2)
-            _use(model.fit(X, _labels(CLASSES)), X)
+    for size in (NARROW, WIDE):
+        X = data.rows("dense", precision, size)
+        for fraction in (None, 0.2):
+            model = lineal.StagewiseClassifier(
+                update=update, block_size=64, n_blocks=2, validation_fraction=fraction, precision=precision
+            )
+            _use(model.fit(X, data.labels(size.n, 3)), X)
 
 
 def _online(folder: str) -> Iterator[Task]:
-    for precision in PRECISIONS:
-        for layout in ("dense", "csr"):
-            yield Task(f"online, {layout}, {precision}", partial(_learn, layout, precision))
-    yield Task("online, files", partial(_learn_files, folder))
+    for loss in CHOICES["online loss"].common:
+        for precision in PRECISIONS:
+            for layout in MAIN:
+                yield Task(f"online {loss}, {layout}, {precision}", partial(_learn, layout, precision, loss))
+        yield Task(f"online {loss}, files", partial(_learn_files, folder, loss))
+    for expansion in CHOICES["expansion"].common:
+        yield Task(f"online {expansion}, files", partial(_learn_products, folder, expansion))
 
 
-def _learn(layout: str, precision: str) -> None:
+def _learn(layout: str, precision: str, loss: str) -> None:
     import lineal
 
-    X = _rows(layout, precision, NARROW)
-    for n_classes in (2, CLASSES):
+    X = data.rows(layout, precision, NARROW)
+    for n_classes in CLASSES:
+        y = data.labels(NARROW.n, n_classes)
         for passes in (1, 2):
-            _use(lineal.OnlineClassifier(passes=passes).fit(X, _labels(n_classes)), X)
-    _use(lineal.OnlineRegressor().fit(X, _labels(CLASSES).astype(np.float64)), X)
+            _use(lineal.OnlineClassifier(loss=loss, passes=passes).fit(X, y), X)
+        _use(lineal.OnlineClassifier(loss=loss).partial_fit(X, y), X)
 
 
-def _learn_files(folder: str) -> None:
+def _learn_files(folder: str, loss: str) -> None:
     import lineal
 
-    for name in ("binary.vw", "rows.vw", "rows.svm"):
-        path = os.path.join(folder, name)
-        _read(folder, name, "float32")
+    for name in ("binary.vw", "rows.vw", "rows.svmlight", "rows.csv"):
         for passes in (1, 2):
-            lineal.OnlineClassifier(passes=passes).fit(path)
-    for expansion in ("quadratic", "adaptive"):
-        lineal.OnlineClassifier(expansion=expansion).fit(os.path.join(folder, "binary.vw"))
+            lineal.OnlineClassifier(loss=loss, passes=passes).fit(data.file(folder, name))
 
 
-def _products() -> Iterator[Task]:
-    for precision in PRECISIONS:
-        yield Task(f"products, {precision}", partial(_multiply, precision))
+def _learn_products(folder: str, expansion: str) -> None:
+    import lineal
 
-
-def _multiply(precision: str) -> None:
-    """Multiply enough dense rows for kernels to be used, in their own precision and in that of certificates."""
-    from lineal.design import narrow_products, products, wrap
-
-    d = narrow_products.MIN_COLUMNS
-    X, V = wrap(np.ones((narrow_products.WORTH_A_KERNEL // d, d), precision)), np.ones((d, 10), precision)
-    for dtype in dict.fromkeys((precision, "float64")):
-        products.rmatmul(X, products.matmul(X, V, dtype=dtype))
+    for name in ("binary.vw", "rows.vw"):
+        lineal.OnlineClassifier(expansion=expansion).fit(data.file(folder, name))

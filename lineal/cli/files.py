@@ -211,6 +211,24 @@ def note_header(path: str, data: Dataset, reading: dict[str, Any]) -> None:
         say(f"note: {path} has no header, and its columns are f0, f1, …; if its first line is one, say --header yes")
 
 
+def columns_in(data: Any) -> dict[str, Any]:
+    """What the feature columns of a table were taken for, by kind, as an entry of results; empty for other data."""
+    if data.schema is None or data.schema.format != "table":
+        return {}
+    from lineal.data.tables.encode import Encoding
+
+    found = Encoding.of_schema(data.schema).names_by_kind()
+    return {} if "numbers" in found else {"columns": found}
+
+
+def columns_text(kinds: dict[str, list[str]]) -> str:
+    """The columns of a table by kind, as a person reads them."""
+    shown = {
+        kind: names if len(names) <= 8 else [*names[:6], f"… ({len(names)} in all)"] for kind, names in kinds.items()
+    }
+    return "; ".join(f"{kind}: {', '.join(names)}" for kind, names in shown.items())
+
+
 def unseen_in(data: Dataset) -> dict[str, int]:
     """The number of cells per column of a table whose values training did not see."""
     return {} if data.schema is None else data.schema.settings.get("unseen", {})

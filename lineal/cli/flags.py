@@ -25,6 +25,9 @@ NO_FLAGS = ("labels", *OF_FEATURES)
 #: Flags whose names differ from those of their fields.
 FLAG_NAMES = {"generator": "--features", "solver_options": "--solver-option"}
 
+#: Further names of flags.
+OTHER_NAMES = {"ignore": ("--drop",)}
+
 #: Flags that name a file that is written.
 FILES = ("checkpoint",)
 
@@ -85,6 +88,7 @@ def parameters_of(options: type) -> dict[str, inspect.Parameter]:
         flag = flag_of(field.name)
         info = typer.Option(
             f"{flag}/--no-{flag[2:]}" if kind is bool else flag,
+            *OTHER_NAMES.get(field.name, ()),
             help=_help(field, flag),
             show_default=False,  # the default is None, for "not given"; the help text has the real one
             metavar=METAVARS.get(field.name),

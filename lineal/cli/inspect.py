@@ -74,6 +74,7 @@ def inspect(
             "features used": f"{nonzero['features']} of {known.n_features}",
             "read from": "arrays" if known.schema is None else known.schema.format,
             "status": known.status,
+            "solver": known.solver or "not known",
             "certificate": "none" if known.certificate is None else str(known.certificate),
             "options": ", ".join(f"{name}={value}" for name, value in known.options.items() if value is not None),
         },

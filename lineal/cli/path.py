@@ -10,7 +10,7 @@ import typer
 
 from lineal.cli import show
 from lineal.cli.cluster import ClusterOptions, cluster_of, engine_of
-from lineal.cli.files import WRITES_IMAGE, save_model
+from lineal.cli.files import WRITES_IMAGE, columns_in, columns_text, save_model
 from lineal.cli.flags import flags
 from lineal.cli.terminal import INTERRUPTED, say
 from lineal.cli.training import (
@@ -21,6 +21,7 @@ from lineal.cli.training import (
     bad_lines_of,
     columns_of,
     for_labels,
+    in_units_of_the_table,
     row_count,
     seconds_text,
     train_options,
@@ -82,7 +83,7 @@ def path(
         fitted, solution, found = _search(rows, options, wanted, keep_path=plot is not None and _is_small(rows))
         n_rows = row_count(rows)
     clock.lap("search")
-    save_model(fitted, model)
+    save_model(in_units_of_the_table(fitted, rows), model)
     if plot is not None:
         from lineal.report import plot_path
 
@@ -127,6 +128,8 @@ def _warn(found: Search, solution: Solution, tol: float, model: str) -> None:
         say(f"the search ended early ({found.status}); the best model so far is in {model}: {solution.message}")
     elif found.missed:
         say(f"warning: {found.missed} fits missed the tolerance {tol:g}; the model: {solution.message}")
+    if found.warning is not None:
+        say(f"warning: {found.warning}")
 
 
 def _result(
@@ -136,6 +139,7 @@ def _result(
     return {
         "model": path,
         "rows": rows,
+        **columns_in(model),
         "features": model.n_features,
         "classes": len(model.classes),
         "folds": found.scores.shape[1],
@@ -184,6 +188,8 @@ def _show(result: dict[str, Any], solution: Solution, as_json: bool) -> None:
         entries["score"] = "none: the search ended before any strength was scored on all folds"
     if result["alpha_max"] is None:
         del entries["alpha_max"]
+    if "columns" in entries:
+        entries["columns"] = columns_text(entries["columns"])
     entries["certificate"] = str(solution.certificate)
     entries["seconds"] = seconds_text(result["seconds"])
     show.pairs("lineal path", entries)

@@ -14,6 +14,8 @@ from lineal.cli.files import (
     WRITES,
     WRITES_IMAGE,
     Reads,
+    columns_in,
+    columns_text,
     read_labelled,
     save_model,
     unseen_in,
@@ -31,6 +33,7 @@ from lineal.cli.training import (
     announced,
     bad_lines_of,
     fit_rows,
+    in_units_of_the_table,
     options_of,
     row_count,
     seconds_text,
@@ -192,7 +195,7 @@ def _train(given: _Rows, wanted: _Model, outputs: _Outputs) -> int | None:
     with announced(wanted.options):
         fitted, solution = fit_rows(wanted.kind, rows, wanted.options, wanted.tune)
     clock.lap("fit")
-    save_model(fitted, outputs.model)
+    save_model(in_units_of_the_table(fitted, rows), outputs.model)
     if outputs.history is not None:
         write_history(outputs.history, solution.history)
     if outputs.plot is not None:
@@ -227,10 +230,12 @@ def _result(
     """The outcome of the training, in plain values."""
     return {
         "rows": row_count(rows),
+        **columns_in(rows),
         "features": model.n_features,
         "classes": len(model.classes),
         "status": solution.status,
         "message": solution.message,
+        "solver": solution.took,
         "iterations": max(0, len(solution.history) - 1),
         "certificate": solution.certificate.to_json(),
         **({} if measured is None and not solution.is_answered else _measures(rows, measured, on, model)),
@@ -251,6 +256,8 @@ def _show(result: dict[str, Any], solution: Solution, as_json: bool) -> None:
         return
     hidden = ("message", "bad_lines", "seconds", "certificate")
     entries = {name: value for name, value in result.items() if name not in hidden}
+    if "columns" in entries:
+        entries["columns"] = columns_text(entries["columns"])
     entries["certificate"] = str(solution.certificate)
     entries["seconds"] = seconds_text(result["seconds"])
     show.pairs("lineal train", entries)

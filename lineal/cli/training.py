@@ -131,7 +131,9 @@ def options_of(kind: str, given: dict[str, dict[str, Any]], verbose: int, tune: 
 
 
 def training_rows(data: str, options: Any, reading: dict[str, Any]) -> Dataset | Source:
-    """The rows to train on: in memory, or where the option `engine` says."""
+    """The rows to train on: in memory, or where the option `engine` says. Numbers of tables are standardised."""
+    if "scale" not in reading and _is_table(data, reading):
+        reading = {**reading, "scale": "standard"}
     if data == STDIN:
         return read_labelled(data, reading)
     from lineal.data.dataset import Dataset
@@ -143,6 +145,20 @@ def training_rows(data: str, options: Any, reading: dict[str, Any]) -> Dataset |
         return rows
     note_header(data, rows, reading)
     return with_labels(rows, data)
+
+
+def _is_table(data: str, reading: dict[str, Any]) -> bool:
+    """Whether files are tables with named columns, not matrices or converted files."""
+    from lineal.data.binary.layout import is_layout
+    from lineal.data.formats import FORMATS, format_of
+    from lineal.data.source import expand
+
+    kind = reading.get("format", "auto")
+    first = expand(data)[0]
+    kind = format_of(first) if kind == "auto" else kind
+    if kind not in FORMATS or FORMATS[kind].reader != FORMATS["csv"].reader:
+        return False
+    return not (kind == "arrow" and first != STDIN and is_layout(first))
 
 
 def row_count(rows: Dataset | Source) -> int:
@@ -224,6 +240,17 @@ def for_labels(options: Any, rows: Dataset | Source) -> Any:
         labels = labels_by_text(survey_of(rows).labels.classes)
     weights = {labels.get(text, text): weight for text, weight in options.class_weight.items()}
     return dataclasses.replace(options, class_weight=weights)
+
+
+def in_units_of_the_table(model: Any, rows: Dataset | Source) -> Any:
+    """The model as it is saved: a linear one has the weights of numbers as they are in the table."""
+    from lineal.linear.model import Model
+
+    if not isinstance(model, Model) or rows.schema is None or rows.schema.format != "table":
+        return model
+    from lineal.data.tables.encode import Encoding
+
+    return model.in_units_of(Encoding.of_schema(rows.schema))
 
 
 def with_names(model: Any, rows: Dataset | Source) -> Any:

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import llvmlite.binding
 
+from lineal.core.numba_internals import settings
+
 X86 = ("x86_64", "AMD64")
 ARM = ("aarch64", "arm64")
 
@@ -50,9 +52,11 @@ def supported(machine: str, features: Mapping[str, bool]) -> list[str]:
 
 @cache
 def of_this_machine() -> tuple[str, ...]:
-    """Names of the levels that this processor has, the best one first."""
+    """Names of the levels that this processor has, the best one first. NUMBA_ENABLE_AVX=0 leaves those without AVX."""
     try:
         features = dict(llvmlite.binding.get_host_cpu_features())
     except RuntimeError:  # LLVM does not know this kind of processor
         features = {}
+    if not settings.ENABLE_AVX:
+        features["avx"] = False
     return tuple(supported(platform.machine(), features))

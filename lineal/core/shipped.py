@@ -98,7 +98,8 @@ def write(path: Path, kernels: Mapping[str, bytes]) -> None:
 @cache
 def find() -> Found:
     """The archive of the best level that this processor has."""
-    if os.environ.get(SWITCH) == "0" or settings.CPU_NAME or settings.BOUNDSCHECK or not FOLDER.is_dir():
+    other_target = settings.CPU_NAME is not None or settings.CPU_FEATURES is not None
+    if os.environ.get(SWITCH) == "0" or other_target or settings.BOUNDSCHECK or not FOLDER.is_dir():
         return Found(None)
     return find_in(FOLDER, levels.of_this_machine())
 

@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, copy_context
 from functools import cache
 from typing import Any, TypeVar
@@ -122,12 +122,12 @@ def ranges(length: int, pieces: int) -> list[tuple[int, int]]:
     return [(start, stop) for start, stop in itertools.pairwise(bounds) if stop > start]
 
 
-class _BlasLimits:
-    """BLAS limits of fits that run at the same time: the first limit holds for the process until the last fit ends."""
+class _SerialBlas:
+    """BLAS with one thread, while fits run: its setting is that of the process, so the last fit to end restores it."""
 
     def __init__(self) -> None:
         self.holders = 0
-        self.limit: AbstractContextManager[Any] = nullcontext()
+        self.before: list[int] = []
         self.renew_lock()
 
     def renew_lock(self) -> None:
@@ -135,12 +135,12 @@ class _BlasLimits:
         self.lock = threading.Lock()
 
     @contextmanager
-    def hold(self, threads: int) -> Iterator[None]:
-        """Limit BLAS to this number of threads."""
+    def hold(self) -> Iterator[None]:
+        """Take BLAS's threads away."""
         with self.lock:
             if self.holders == 0:
-                self.limit = _blas().limit(limits=threads, user_api="blas")
-                self.limit.__enter__()
+                self.before = [library.get_num_threads() for library in _blas_libraries()]
+                _set_blas_threads([1] * len(self.before))
             self.holders += 1
         try:
             yield
@@ -148,31 +148,61 @@ class _BlasLimits:
             with self.lock:
                 self.holders -= 1
                 if self.holders == 0:
-                    self.limit.__exit__(None, None, None)
+                    _set_blas_threads(self.before)
 
 
-_LIMITS, _SERIAL = _BlasLimits(), _BlasLimits()
+_SERIAL = _SerialBlas()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_LIMITS.renew_lock)
     os.register_at_fork(after_in_child=_SERIAL.renew_lock)
 
+#: Number of our threads for dense products in this context; None where BLAS may use threads of its own.
+_product_threads: ContextVar[int | None] = ContextVar("product_threads", default=None)
 
-def blas_limit(threads: int) -> AbstractContextManager[None]:
-    """Context in which BLAS uses at most this number of its own threads."""
-    return _LIMITS.hold(threads)
+
+def product_threads() -> int | None:
+    """Number of threads for dense products (`lineal.core.blas`); None outside of `blas_limit`."""
+    return _product_threads.get()
 
 
 def serial_blas() -> AbstractContextManager[None]:
-    """Context in which BLAS uses one thread, for products that several of our threads compute side by side.
+    """Context in which BLAS has one thread, for products that several of our threads compute side by side."""
+    return _SERIAL.hold()
 
-    Threads of BLAS wait for each other in every product. Where other processes run, that takes many times as long.
+
+@contextmanager
+def blas_limit(threads: int) -> Iterator[None]:
+    """Context in which BLAS has one thread, and dense products (`lineal.core.blas`) at most this number of ours.
+
+    BLAS's own threads spin while they wait for each other: on a busy machine, for longer than the product takes.
     """
-    return _SERIAL.hold(1)
+    before = _product_threads.set(threads)
+    try:
+        with serial_blas():
+            yield
+    finally:
+        _product_threads.reset(before)
 
 
 @cache
-def _blas() -> Any:
+def _blas_libraries() -> list[Any]:
     import scipy.linalg  # noqa: F401, its BLAS must be there to be found
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController()
+    return [library for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]
+
+
+def _set_blas_threads(counts: list[int]) -> None:
+    """Set the number of threads of each library, from any thread.
+
+    Since version 3.8, threadpoolctl ignores all threads but the first one that sets a number, until that one gives the
+    right up. A fit can run in any thread, and the last one to end need not be the first.
+    """
+    import threadpoolctl
+
+    has_owner = tuple(map(int, threadpoolctl.__version__.split(".")[:2])) >= (3, 8)
+    for library, count in zip(_blas_libraries(), counts):
+        if has_owner:
+            threadpoolctl.OpenBLASController.clear_controlling_thread(force=True)
+        library.set_num_threads(count)
+    if has_owner:
+        threadpoolctl.OpenBLASController.clear_controlling_thread(force=True)

@@ -21,9 +21,13 @@ LAYOUT_KEY = b"lineal"
 HEAD_BYTES = 1 << 16
 
 _COMPRESSED = re.compile(r"\.(gz|bz2|zstd?)$")
-_TABLE_OPTIONS = frozenset({"label", "weight", "drop", "categorical", "missing", "bits"})
-_TEXT_TABLE_OPTIONS = _TABLE_OPTIONS | {"max_bad_lines"}
-_CSV_OPTIONS = _TEXT_TABLE_OPTIONS | {"delimiter", "header"}
+
+#: Options of every table: the roles of its columns, and how they become columns of X.
+TABLE_OPTIONS = frozenset(
+    "label weight ignore id text categorical numeric levels rare scale missing bits ngram skips".split()  # noqa: SIM905
+)
+_TEXT_TABLE_OPTIONS = TABLE_OPTIONS | {"max_bad_lines"}
+_CSV_OPTIONS = _TEXT_TABLE_OPTIONS | {"delimiter", "header", "na"}
 
 
 class Format(NamedTuple):
@@ -54,8 +58,8 @@ FORMATS = {
     "csv": Format("lineal.data.tables.reader", (".csv",), options=_CSV_OPTIONS),
     "tsv": Format("lineal.data.tables.reader", (".tsv",), options=_CSV_OPTIONS),
     "jsonl": Format("lineal.data.tables.reader", (".jsonl", ".ndjson", ".json"), options=_TEXT_TABLE_OPTIONS),
-    "parquet": Format("lineal.data.tables.reader", (".parquet",), b"PAR1", _TABLE_OPTIONS),
-    "arrow": Format("lineal.data.tables.reader", (".arrow", ".feather", ".ipc"), ARROW_MAGIC, _TABLE_OPTIONS),
+    "parquet": Format("lineal.data.tables.reader", (".parquet",), b"PAR1", TABLE_OPTIONS),
+    "arrow": Format("lineal.data.tables.reader", (".arrow", ".feather", ".ipc"), ARROW_MAGIC, TABLE_OPTIONS),
     "npy": Format("lineal.data.arrays", (".npy",), b"\x93NUMPY", frozenset({"mapped"})),
     "npz": Format("lineal.data.arrays", (".npz",), b"PK\x03\x04"),
     "layout": Format("lineal.data.binary.layout", options=frozenset({"trusted", "mapped"})),
@@ -69,6 +73,15 @@ ALWAYS = frozenset({"format", "dtype", "n_jobs", "block_bytes", "labels"})
 
 #: Formats whose rows are lines of text with cells.
 CSV_LIKE = ("csv", "tsv")
+
+
+def may_be_arrow(path: str) -> bool:
+    """Whether a file begins as an Arrow file, or cannot be read. PyArrow is not imported for this."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(ARROW_MAGIC)) == ARROW_MAGIC
+    except OSError:
+        return True
 
 
 def is_compressed(path: str) -> bool:

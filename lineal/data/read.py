@@ -15,24 +15,28 @@ import numpy as np
 from lineal.core.inputs import MAX_FEATURES
 from lineal.data import formats, ngrams
 from lineal.data.dataset import Dataset, check_finite
-from lineal.data.options import ReadOptions
+from lineal.data.options import ReadOptions, listed
 from lineal.data.parts import Part, Piece, pieces_of, whole_files
 from lineal.data.schema import Schema
 from lineal.data.source import STDIN, Path, Unchanged, cannot_read, display_name, expand
 from lineal.errors import DataError, OptionError, unknown_value
 
+#: What categories become.
+LEVELS = ("onehot", "hash")
+
 CHOICES = {
     "format": formats.NAMES,
     "dtype": ("float64", "float32"),
-    "categorical": ("onehot", "hash"),
-    "missing": ("error", "zero", "mean", "indicator"),
+    "levels": LEVELS,
+    "missing": ("indicator", "mean", "zero", "error"),
+    "scale": ("none", "standard"),
     "header": ("auto", "yes", "no"),
     "mapped": ("auto", "yes", "no"),
 }
 
 #: For each format of a schema, the options that the schema fixes: other values contradict the model.
 FIXED = {
-    "table": ("label", "weight", "drop", "categorical", "missing", "bits"),
+    "table": (*sorted(formats.TABLE_OPTIONS - {"id"}), "na"),
     "svmlight": ("index_base", "n_features", "bits"),
     "vw": ("bits", "ngram", "skips"),
     "array": ("n_features",),
@@ -173,6 +177,7 @@ def make_plan(
     path: Path | Sequence[Path], schema: Schema | None, given: dict[str, Any], streamed: bool = False
 ) -> Plan:
     """Check the options, find the files and their format. With `streamed`, svmlight text also takes `bits`."""
+    given = renamed(given)
     options = check_options(given)
     paths = expand(path)
     kinds = {file: options.format if options.format != "auto" else formats.format_of(file) for file in paths}
@@ -196,6 +201,7 @@ def make_plan(
 def check_options(given: dict[str, Any]) -> ReadOptions:
     """`ReadOptions` from keywords; the error for an unknown name suggests the nearest one."""
     known = [field.name for field in fields(ReadOptions)]
+    given = renamed(given)
     for name, value in given.items():
         if name not in known:
             raise unknown_value("option", name, known)
@@ -208,6 +214,7 @@ def check_options(given: dict[str, Any]) -> ReadOptions:
         ("bits", options.bits, 1, 30),
         ("block_bytes", options.block_bytes, 1, None),
         ("max_bad_lines", options.max_bad_lines, 0, None),
+        ("rare", 0 if options.rare is None else options.rare, 0, None),
         ("n_features", 1 if options.n_features is None else options.n_features, 1, MAX_FEATURES),
     ):
         if not isinstance(value, int) or value < low or (high is not None and value > high):
@@ -218,14 +225,24 @@ def check_options(given: dict[str, Any]) -> ReadOptions:
     return options
 
 
+def renamed(given: dict[str, Any]) -> dict[str, Any]:
+    """Options under their present names: `ignore` was `drop`, and `levels` was `categorical`."""
+    found = dict(given)
+    if "drop" in found and "ignore" not in found:
+        found["ignore"] = found.pop("drop")
+    if found.get("categorical") in LEVELS and "levels" not in found:
+        found["levels"] = found.pop("categorical")
+    return found
+
+
 def _refuse_two_roles(options: ReadOptions) -> None:
-    """Refuse a column with two roles: it can be the label, or the weight, or left out."""
-    dropped = [part.strip() for part in (options.drop or "").split(",") if part.strip()]
-    for name, value in (("label", options.label), ("weight", options.weight)):
-        if value and str(value) in dropped:
-            raise OptionError(f"{name}={value!r} is also in drop={options.drop!r}: a column cannot be both")
-    if options.label and options.label == options.weight:
-        raise OptionError(f"label={options.label!r} is also the weight: a column cannot be both")
+    """Refuse a column with two roles: it can be the label, or the weight, or hold text, say."""
+    owner: dict[str, str] = {}
+    for role in ("label", "weight", "id", "ignore", "text", "categorical", "numeric"):
+        given = getattr(options, role)
+        for name in listed(None if given is None else str(given)):
+            if (other := owner.setdefault(name, role)) != role:
+                raise OptionError(f"{role}={given!r}: the column {name!r} is also the {other}, and cannot be both")
 
 
 def _refuse_inapplicable(given: dict[str, Any], kind: str, allowed: set[str]) -> None:
@@ -259,6 +276,7 @@ def _why_fixed(schema: Schema, name: str) -> str:
 
 def _fixed(schema: Schema, name: str) -> Any:
     """The value of an option that the schema fixes."""
+    name = "categorical" if name == "levels" else name  # what model files call it
     if name in ("ngram", "skips"):
         return ngrams.of_settings(schema.settings).options()[name]
     return schema.n_features if name == "n_features" else schema.settings.get(name)
@@ -271,11 +289,14 @@ def _agrees(schema: Schema, name: str, value: Any) -> bool:
         return ngrams.parse(value).options()[name] == fixed
     if name == "index_base":
         return str(value) in ("auto", str(fixed)) or str(value) not in ("0", "1")  # the reader refuses other texts
-    if name == "drop":
+    if name in ("ignore", "text", "categorical", "numeric"):
         from lineal.data.tables.encode import Encoding
 
-        used = set(Encoding.of_schema(schema).features())
-        return used.isdisjoint(part.strip() for part in str(value).split(","))
+        kinds = {column: one.kind for column, one in Encoding.of_schema(schema).features().items()}
+        wanted = {"ignore": None, "text": "text", "categorical": "category", "numeric": "number"}[name]
+        return all(kinds.get(column) == wanted for column in listed(str(value)))
+    if name == "na":
+        return ["", *listed(value)] == fixed
     if name in ("label", "weight") and re.fullmatch(r"-?\d+", str(value)) and value not in names:
         return -len(names) <= int(value) < len(names) and names[int(value)] == fixed
     return value == fixed

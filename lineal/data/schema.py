@@ -141,6 +141,9 @@ def _wrong_table(schema: Schema) -> str | None:
         "class_names": _is_labels,
         "missing": lambda value: value in ("error", "zero", "mean", "indicator"),
         "categorical": lambda value: value in ("onehot", "hash"),
+        "na": _is_texts,
+        "scale": lambda value: value in ("none", "standard"),
+        "rare": lambda value: value is None or _is_whole(value),
         "bits": lambda value: _is_whole(value) and 1 <= value <= 30,
         "dtype": lambda value: value in ("float32", "float64"),
         "header": lambda value: value is None or isinstance(value, bool),
@@ -164,10 +167,14 @@ def _is_column(column: Any) -> bool:
     return (
         isinstance(column, dict)
         and isinstance(column.get("name"), str)
-        and column.get("kind") in ("number", "boolean", "category", "numbers")
+        and column.get("kind") in ("number", "boolean", "category", "date", "text", "numbers")
         and _is_texts(column.get("values", []))
-        and _is_number(column.get("fill", 0.0))
-        and isinstance(column.get("indicator", False), bool)
+        and isinstance(column.get("fills", []), list)
+        and all(map(_is_number, column.get("fills", [])))
+        and all(_is_number(column.get(name, 1.0)) for name in ("fill", "shift", "scale"))
+        and column.get("scale", 1.0) > 0.0
+        and all(isinstance(column.get(name, False), bool) for name in ("indicator", "other"))
+        and isinstance(column.get("terms", {}), dict)
     )
 
 

@@ -203,13 +203,13 @@ def _kinds_of_columns(block: Dataset, choices: StreamChoices) -> np.ndarray:
     if block.schema is not None and block.schema.format == "table":
         from lineal.data.tables.encode import Encoding
 
-        encoding = Encoding.of_schema(block.schema).expanded()
+        encoding = Encoding.of_schema(block.schema).single
         if encoding.hashes:
             raise OptionError(
-                "namespaces cannot be distinguished, because categorical='hash' hashes the text of all columns "
-                "together: use categorical='onehot'"
+                "namespaces cannot be distinguished, because levels='hash' hashes the categories of all columns "
+                "together: use levels='onehot'"
             )
-        owners = [column.name for column in encoding.columns for _ in range(column.width)]
+        owners = encoding.owners()
     elif block.feature_names is not None:
         owners = block.feature_names
     else:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from lineal.core import blas
 from lineal.core import threads as pool
 from lineal.core.jit import kernel
 from lineal.design import narrow_products
@@ -70,7 +71,7 @@ def gram(
     """(X − 1c')' diag(weights) (X − 1c') as a dense float64 (d, d) matrix, where c is `centre` or zero.
 
     Dense rows are cut into pieces, the same for any number of threads, each of which calls BLAS with one thread of its
-    own: threads of BLAS would wait for each other after every product. A single large piece uses the threads of BLAS.
+    own: threads of BLAS would wait for each other after every product. A single piece is cut by columns (`lineal.core.blas`).
 
     The relative rounding error of its entries is `gram_rounding`. Memory: 8d² bytes, and if X is dense GRAM_BYTES and a
     range of rows per thread; CSC is copied to CSR (`by_rows`).
@@ -79,9 +80,9 @@ def gram(
     total = np.zeros((d, d))
     if X.is_dense:
         count = min(GRAM_PIECES, GRAM_BYTES // max(total.nbytes, 1), n // max(4 * CONVERTED_ROWS, 4 * d))
-        tasks = [partial(_dense_gram, X, weights, centre, *piece) for piece in pool.ranges(n, count)]
-        if len(tasks) <= 1:
-            return tasks[0]() if tasks else total
+        if count <= 1:
+            return _dense_gram(X, weights, centre, blas.gram, 0, n)
+        tasks = [partial(_dense_gram, X, weights, centre, _square, *piece) for piece in pool.ranges(n, count)]
         with pool.serial_blas():
             for part in pool.run(tasks, threads):
                 total += part
@@ -100,8 +101,12 @@ def gram(
     return total
 
 
+def _square(A: np.ndarray) -> np.ndarray:
+    return np.asarray(A.T @ A)  # NumPy sends this to the symmetric BLAS routine
+
+
 def _dense_gram(
-    X: Design, weights: np.ndarray | None, centre: np.ndarray | None, first: int, last: int
+    X: Design, weights: np.ndarray | None, centre: np.ndarray | None, square: Any, first: int, last: int
 ) -> np.ndarray:  # fmt: skip
     """Gram matrix of some dense rows."""
     d = X.shape[1]
@@ -114,7 +119,7 @@ def _dense_gram(
                 block = block - centre.astype(dtype)
             if weights is not None:
                 block = block * np.sqrt(weights[start:stop, None]).astype(dtype)
-            total += block.T @ block  # NumPy sends A'A to the symmetric BLAS routine
+            total += square(block)
     return total
 
 
@@ -193,7 +198,7 @@ def _dense_matmul(X: np.ndarray, V: np.ndarray, out: np.ndarray, threads: int) -
     if narrow_products.serves(X, V, out):
         return narrow_products.matmul(X, V, out, threads)
     if X.dtype == V.dtype:
-        return np.matmul(X, V, out=out)
+        return blas.matmul(X, V, out)
     for start in range(0, len(X), CONVERTED_ROWS):
         stop = start + CONVERTED_ROWS
         np.matmul(X[start:stop].astype(V.dtype), V, out=out[start:stop])
@@ -205,7 +210,7 @@ def _dense_rmatmul(X: np.ndarray, R: np.ndarray, out: np.ndarray, threads: int) 
     if narrow_products.serves(X, R, out):
         return narrow_products.rmatmul(X, R, out, threads)
     if X.dtype == R.dtype == out.dtype:
-        return np.matmul(X.T, R, out=out)
+        return blas.rmatmul(X, R, out)
     out[:] = 0
     for start in range(0, len(X), CONVERTED_ROWS):
         stop = start + CONVERTED_ROWS

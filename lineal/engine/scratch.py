@@ -123,12 +123,20 @@ class Scratch:
         if not self._has_warned:
             self._has_warned = True
             warnings.warn(
-                f"no room for numbers per row in {tempfile.gettempdir()} ({error.strerror}): they are computed again "
+                f"no room for numbers per row in {_folder()} ({error.strerror}): they are computed again "
                 "for every pass, which is slower; free some space, set TMPDIR to another folder, or raise "
                 "memory_budget",
                 RuntimeWarning,
                 stacklevel=2,
             )
+
+
+def _folder() -> str:
+    """The folder for temporary files, for messages; there can be none that can be written."""
+    try:
+        return tempfile.gettempdir()
+    except OSError:
+        return "any folder for temporary files"
 
 
 def _bytes_of(piece: Kept) -> int:
@@ -178,7 +186,7 @@ class ScratchCache(StateCache):
             return self.scratch.keep(piece)
         except OSError as error:
             raise DataError(
-                f"no room for what shards keep between iterations in {tempfile.gettempdir()} ({error.strerror}), and "
+                f"no room for what shards keep between iterations in {_folder()} ({error.strerror}), and "
                 "it cannot be computed again: free some space, set TMPDIR to another folder, or raise memory_budget"
             ) from error
 

@@ -29,9 +29,13 @@ _HOME = {
 }
 _CLASSES = {attribute: f"{__name__}.{module}" for module, attribute in _HOME.values()}
 
-#: Transformers only, which make no batches for stagewise models: one learns from labels, one takes text.
+#: Transformers only, which make no batches for stagewise models: one learns from labels, two take text.
 _CLASSES["AdaptivePolynomial"] = "lineal.online.adaptive_features"
 _CLASSES["HashedTokens"] = f"{__name__}.tokens"
+_CLASSES["TextFeatures"] = f"{__name__}.text"
+
+#: Transformers that model files can hold besides generators.
+_STORED = {"text": ("text", "TextFeatures")}
 
 #: A plus between steps, not within a number such as 1e+3.
 _BETWEEN_STEPS = re.compile(r"\+(?!\s*\d)")
@@ -50,13 +54,17 @@ __all__ = [
     "PrincipalComponents",
     "RandomFourier",
     "RandomSubset",
+    "TextFeatures",
     "get",
+    "is_known",
     "names",
     "parse",
     "register",
+    "stored",
 ]
 
 if TYPE_CHECKING:
+    from lineal.data.terms.text import TextFeatures as TextFeatures
     from lineal.features.chain import Chain as Chain
     from lineal.features.components import PrincipalComponents as PrincipalComponents
     from lineal.features.convolution import PatchConvolution as PatchConvolution
@@ -84,6 +92,19 @@ def get(name: str) -> Any:
     return getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
 
 
+def is_known(name: str) -> bool:
+    """Whether model files can refer to `name`."""
+    return name in _HOME or name in _STORED or name in _REGISTERED
+
+
+def stored(name: str) -> Any:
+    """The class that model files call `name`: of generators, or of transformers that make no batches."""
+    if name in _STORED:
+        module, attribute = _STORED[name]
+        return getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
+    return get(name)
+
+
 def register(cls: Any) -> Any:
     """Make a class of generators known by its `name`, so that model files can refer to it; works as a decorator.
 
@@ -95,7 +116,7 @@ def register(cls: Any) -> Any:
     if not isinstance(name, str) or not name:
         raise OptionError(f"{cls.__name__} has no name: set the class attribute `name`")
     known = _REGISTERED.get(name, cls)  # the same one, defined again, replaces itself
-    if name in _HOME or (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+    if name in _HOME or name in _STORED or (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
         raise OptionError(f"{cls.__name__} cannot be called {name!r}: that name is taken")
     _REGISTERED[name] = cls
     return cls

@@ -19,13 +19,17 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.preprocessing import LabelBinarizer
-from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from lineal.core import threads as pool
 from lineal.core.inputs import checked_labels, checked_numbers
+from lineal.core.scikit import (
+    BaseEstimator,
+    TransformerMixin,
+    check_array,
+    check_consistent_length,
+    check_is_fitted,
+    type_of_target,
+)
 from lineal.errors import DataError, OptionError, unknown_value
 from lineal.features import rows
 from lineal.features.contracts import FeatureBatch, Named, Restorable
@@ -253,6 +257,8 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
         elif kind == "multilabel-indicator":
             R = label_sets(y).toarray().astype(np.float64)
         else:
+            from sklearn.preprocessing import LabelBinarizer
+
             R = LabelBinarizer().fit_transform(y)
         return X, R - R.mean(axis=0)
 
@@ -276,8 +282,8 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
         return tags
 
 
-#: Parameters that are not saved: threads belong to a machine, and steps of chains are in their state.
-_NOT_SAVED = ("n_jobs", "steps")
+#: Parameters that are not saved: threads belong to a machine, and the others are in the state.
+_NOT_SAVED = ("n_jobs", "steps", "vocabulary", "stop_words", "dtype")
 
 
 def described(generator: Any) -> dict[str, Any]:
@@ -285,7 +291,7 @@ def described(generator: Any) -> dict[str, Any]:
     from lineal import features
 
     name = generator.name if isinstance(generator, Named) else None
-    if name not in features.names() or features.get(name) is not type(generator):
+    if name is None or not features.is_known(name) or features.stored(name) is not type(generator):
         raise ValueError(f"{type(generator).__name__} has no registered name: see `lineal.features.register`")
     if not isinstance(generator, Restorable):
         raise ValueError(f"{type(generator).__name__} has no get_params, state and restored: it cannot be saved")
@@ -302,7 +308,7 @@ def from_description(description: Any) -> Any:
     name, params, state = description["name"], description["params"], description["state"]
     if not (isinstance(name, str) and isinstance(params, dict) and isinstance(state, dict)):
         raise ValueError("the name of a generator must be a string, its params and state must be dicts")
-    return features.get(name).restored(params, state)
+    return features.stored(name).restored(params, state)
 
 
 def thread_count(generator: Generator) -> int:

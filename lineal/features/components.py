@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import linalg, sparse
 
-from lineal.core import rng
+from lineal.core import blas, rng
 from lineal.errors import DataError
 from lineal.features import rows
 from lineal.features.base import Generator
@@ -151,14 +151,12 @@ def column_totals(X: Any) -> tuple[np.ndarray, Largest]:
 
 
 def centred_products(X: Any, mean: np.ndarray, unit: Any) -> tuple[np.ndarray]:
-    """Upper triangle of Σ (x − x̄)(x − x̄)'/unit²: products in the precision of x̄, sums of chunks in float64."""
+    """Σ (x − x̄)(x − x̄)'/unit²: products in the precision of x̄, sums of chunks in float64."""
     d = X.shape[1]
-    update = linalg.get_blas_funcs("syrk", dtype=mean.dtype)
-    total: np.ndarray = np.zeros((d, d), order="F")
+    total: np.ndarray = np.zeros((d, d), order="F")  # as LAPACK takes it
     for start, stop in rows.chunks(X, 1, made_dense=True):
-        # A symmetric product of the transpose, which BLAS finds in its own order: no copy, half of the work.
         centred = rows.dense(X[start:stop]) - mean
-        total += update(1.0, (centred if unit == 1.0 else centred / unit).T)
+        total += blas.gram(centred if unit == 1.0 else centred / unit)
     return (total,)
 
 
@@ -195,6 +193,7 @@ def _covariance_times(X: Any, mean: np.ndarray, V: np.ndarray) -> np.ndarray:
         part = X[start:stop]
         if not sparse.issparse(part):
             part = rows.dense(part, np.float64)
-        Z = part @ V - shift
-        out += part.T @ Z - np.outer(mean, Z.sum(axis=0))
+        is_sparse = sparse.issparse(part)
+        Z = (part @ V if is_sparse else blas.matmul(part, V)) - shift
+        out += (part.T @ Z if is_sparse else blas.rmatmul(part, Z)) - np.outer(mean, Z.sum(axis=0))
     return out / n

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lineal.core import rng
+from lineal.core import blas, rng
 from lineal.design.csr import CSR
 from lineal.design.dense import Dense
 from lineal.design.matrix import Design
@@ -68,7 +68,8 @@ def correlations(X: Any, R: np.ndarray) -> np.ndarray:
     products = np.zeros((X.shape[1], R.shape[1]))
     for start, stop in chunks(X, R.shape[1]):
         part = X[start:stop] if sparse.issparse(X) else dense(X[start:stop])
-        products += part.T @ R[start:stop].astype(precision(X), copy=False)
+        target = R[start:stop].astype(precision(X), copy=False)
+        products += part.T @ target if sparse.issparse(part) else blas.rmatmul(part, target)
     return products
 
 
@@ -97,7 +98,7 @@ def project(X: Any, V: np.ndarray, threads: int = 1, out: np.ndarray | None = No
     dtype = precision(X)
     V = V.astype(dtype, copy=False)
     if not sparse.issparse(X):
-        return np.matmul(dense(X), V, out=out)
+        return blas.matmul(dense(X), V, out=out)
     from lineal.design import wrap
     from lineal.design.products import matmul
 

@@ -35,7 +35,8 @@ class LeastSquaresClassifier(ModelClassifier):
     coef_, intercept_ : (1, d) and (1,) for two classes, else (k, d) and (k,); not for calibrated models, which replay
         their iterations.
     certificate_ : how far the objective can be from its minimum; of kind "none" for calibrated models.
-    history_ : one dict per iteration; objectives are mean squared errors for calibrated models.
+    history_ : one dict per iteration; objectives are mean squared errors for calibrated models. Where the number of
+        iterations was chosen, `validation` is the error of held-out rows after as many iterations on the others.
     n_iter_, status_, model_ : number of iterations, how the fit ended, the model.
     """
 
@@ -45,12 +46,13 @@ class LeastSquaresClassifier(ModelClassifier):
         self,
         link: Any = None,
         calibration: Any = None,
-        accelerated: bool | str = "quasi_newton",
+        accelerated: bool | str | None = None,
         alpha: float = 1e-6,
         tol: float | None = None,
         fit_intercept: bool = True,
         class_weight: Any = None,
         max_iter: int | None = None,
+        validation_fraction: float | str | None = "auto",
         max_time: float | None = None,
         n_jobs: int | None = None,
         engine: str = "auto",
@@ -67,6 +69,7 @@ class LeastSquaresClassifier(ModelClassifier):
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.max_iter = max_iter
+        self.validation_fraction = validation_fraction
         self.max_time = max_time
         self.n_jobs = n_jobs
         self.engine = engine

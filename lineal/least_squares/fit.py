@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ from lineal.data.dataset import Dataset
 from lineal.design.matrix import wrap_any
 from lineal.engine.source import Source
 from lineal.errors import OptionError
+from lineal.least_squares import iterations
 from lineal.least_squares.links import Link, LinkObjective
 from lineal.least_squares.model import CalibratedModel
 from lineal.least_squares.options import METHODS, LeastSquaresOptions
@@ -26,6 +28,7 @@ from lineal.problem.monitor import ENDED, Callback, checked_callbacks
 from lineal.problem.solution import Solution
 from lineal.solvers import calibrated, least_squares
 from lineal.system import memory
+from lineal.system.validation import share
 
 
 def fit_least_squares_rows(
@@ -126,14 +129,34 @@ def _generalised(
     callbacks: tuple[Callback, ...],
     checkpoint: Checkpoint | None,
 ) -> tuple[Model, Solution]:
-    method = METHODS[options.accelerated]
+    part = share(options.validation, int(np.count_nonzero(problem.row_weights()))) if options.validation else 0.0
+    method = METHODS["quasi_newton" if options.accelerated is None else options.accelerated]
+    if options.accelerated is None and part:
+        method = "accelerated"
     if isinstance(problem.objective, LinkObjective) and method == "quasi_newton":
         method = "accelerated" if options.link.potential is None else method  # a line search needs values
-    solution = minimise(
-        least_squares.solve, problem.objective, tol=tol, max_time=options.max_time, callbacks=callbacks,
-        max_iter=1000 if options.max_iter is None else options.max_iter, n_jobs=options.n_jobs, method=method,
-        checkpoint=checkpoint,
-    )  # fmt: skip
+    began = time.perf_counter()
+
+    def fit(of: Problem, max_time: float | None, shown: tuple[Callback, ...], **others: Any) -> Solution:
+        return minimise(
+            least_squares.solve, of.objective, tol=tol, max_time=max_time, callbacks=shown, n_jobs=options.n_jobs,
+            method=method, **others,
+        )  # fmt: skip
+
+    limit, most = options.max_time, 1000 if options.max_iter is None else int(options.max_iter)
+    if not part:
+        solution = fit(problem, limit, callbacks, max_iter=most, checkpoint=checkpoint)
+        return replace(problem.model_of(solution), options=options.to_json()), solution
+    training, held = iterations.held_out(problem, part)
+    solution = fit(training, None if limit is None else 0.5 * limit, (*callbacks, held), max_iter=most)
+    if (solution.status in ("stopped", "interrupted") and not held.has_ended) or not solution.is_answered:
+        return replace(problem.model_of(solution), options=options.to_json()), solution
+    more_would_help = solution.status == "converged" and held.best == len(held.errors) - 1
+    left = None if limit is None else max(limit - (time.perf_counter() - began), 1e-3)
+    solution = fit(
+        problem, left, callbacks, max_iter=most if more_would_help else max(1, held.best), checkpoint=checkpoint
+    )
+    solution = iterations.chosen(solution, held)
     return replace(problem.model_of(solution), options=options.to_json()), solution
 
 

@@ -24,6 +24,7 @@ def describe(model: Model, top: int) -> dict[str, Any]:
         "nonzero": {"weights": int(np.count_nonzero(W)), "features": len(used)},
         "weights_kept": "by row" if isinstance(model.weights, RowSparse) else "dense",
         "status": model.status,
+        "solver": model.solver,
         "certificate": None if model.certificate is None else model.certificate.to_json(),
         "options": model.options,
         "schema": None if model.schema is None else {"format": model.schema.format},

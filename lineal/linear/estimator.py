@@ -38,9 +38,10 @@ class LinearClassifier(ModelClassifier):
         its weights row-sparse, each look at `coef_` builds one.
     certificate_ : how far the objective can be from its minimum.
     history_ : one dict per iteration: iteration, seconds, objective, gap (running estimate; the last is certified),
-        nonzero_rows.
+        nonzero_rows, and the name of the solver.
     n_iter_ : number of iterations.
     status_ : how the fit ended.
+    solver_ : the solver that found the model; with solver="auto" the ones that ran, and why.
     model_ : the `lineal.Model`, to save or to predict with.
 
     Notes
@@ -124,19 +125,20 @@ class LinearClassifier(ModelClassifier):
         self._warn(solution)
         return self
 
+    def _keep(self, model: Any, solution: Any) -> None:
+        """Set the attributes of a fit."""
+        super()._keep(model, solution)
+        self.solver_ = solution.took
+
     @property
     def coef_(self) -> np.ndarray:
         """Weights, one row per class, or one row for two classes. A dense copy if `model_` keeps them row-sparse."""
-        model = self._fitted()
-        W = np.asarray(model.weights)
-        return (W[:, 1:] - W[:, :1]).T if model.is_binary and W.shape[1] == 2 else W.T
+        return self._fitted().coef_
 
     @property
     def intercept_(self) -> np.ndarray:
         """Intercepts, one per class, or one for two classes."""
-        model = self._fitted()
-        b = model.intercept
-        return b[1:] - b[:1] if model.is_binary and len(b) == 2 else b
+        return self._fitted().intercept_
 
     def _why_no_probabilities(self) -> str | None:
         if self.loss in LINKS or self.probability:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -39,6 +39,7 @@ from lineal.problem.progress import Progress
 from lineal.problem.row_weights import row_weights
 from lineal.problem.solution import Solution
 from lineal.problem.targets import Encoded, encode
+from lineal.problem.used_columns import narrowed
 from lineal.system import memory
 
 
@@ -202,9 +203,11 @@ class Problem:
         checkpoint: Checkpoint | None = None,
     ) -> Solution:
         """The answer of the solver, by the options."""
-        solver = solvers.pick(self.options.solver, self.objective, self.options.tol)
-        solvers.check_memory(solver, self.objective)
-        return minimise(
+        narrow = narrowed(self.objective)
+        inside = self.objective if narrow is None else narrow.inside
+        solver, why = solvers.plan(self.options.solver, inside, self.options.tol)
+        solvers.check_memory(solver, inside)
+        solution = minimise(
             solver,
             self.objective,
             tol=self.options.tol,
@@ -217,6 +220,7 @@ class Problem:
             checkpoint=checkpoint,
             **(self.options.solver_options or {}),
         )
+        return replace(solution, choice=why) if why else solution
 
     def with_alpha(self, alpha: float) -> Problem:
         """This problem with another strength of the penalty."""
@@ -246,6 +250,7 @@ class Problem:
             options=self.options.to_json(),
             certificate=solution.certificate,
             status=solution.status,
+            solver=solution.took,
         )
         return model if solution.members is None else VotingModel.of(model, solution.members)
 
@@ -284,6 +289,11 @@ def _check_labels(is_multilabel: bool, loss: Any, options: TrainOptions) -> None
         raise OptionError(f"loss {loss.name!r} takes one label per row, and y has label sets: use {', '.join(able)}")
     if options.threshold is not None and not is_multilabel:
         raise OptionError(f"threshold={options.threshold!r} is for label sets, and y has one label per row")
+    if options.has_votes and thresholds.chosen(options.threshold, loss.name, is_multilabel) != "zero":
+        raise OptionError(
+            f"loss {loss.name!r} orders the labels of a row, and its threshold is learned from scores, which votes are "
+            "not: use combine='mean'"
+        )
 
 
 def prepare_source(source: Source, options: TrainOptions) -> Problem:
@@ -335,15 +345,8 @@ def objective_on(engine: Engine, options: TrainOptions) -> Objective:
 
 
 def blas_threads(problem: Problem) -> AbstractContextManager[Any]:
-    """Dense products run on BLAS's own threads: `n_jobs` holds for those too.
-
-    Sparse rows need BLAS for small matrices and short vectors only, and its threads, once woken, spin for many
-    milliseconds on the cores that ours are waiting for: one is enough.
-    """
-    n_jobs, is_dense = problem.options.n_jobs, problem.objective.engine.is_dense
-    if is_dense and n_jobs is None:
-        return nullcontext()
-    return blas_limit(thread_count(n_jobs) if is_dense else 1)
+    """Threads of dense products. Sparse rows need BLAS for small matrices and short vectors only: one is enough."""
+    return blas_limit(thread_count(problem.options.n_jobs) if problem.objective.engine.is_dense else 1)
 
 
 def _offsets(offsets: Any, n: int, encoded: Encoded, dtype: Any) -> np.ndarray | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from lineal.core.row_sparse import RowSparse, Weights, live, product
 from lineal.models.predictor import Predictor
 from lineal.models.thresholds import check as check_thresholds
 from lineal.numerics.links import probabilities, sigmoid
+
+if TYPE_CHECKING:
+    from lineal.data.tables.encode import Encoding
 
 #: Losses whose scores have probabilities, and how: the files in `losses/` say so too (a test compares them), but naming
 #: them here lets a model predict without importing Numba.
@@ -41,6 +44,7 @@ class Model(Predictor):
     options : what the model was trained with.
     certificate : how far its objective can be from the minimum.
     status : how its training ended.
+    solver : the solver that found it and, if that was chosen automatically, why.
 
     Memory: d·k + k numbers, or k numbers and 8 bytes per used feature with `RowSparse` weights. Predictions add
     CHUNK_ROWS·k numbers, CHUNK_ROWS times the used features with such weights, and CHUNK_ROWS·d where dense rows must
@@ -85,6 +89,18 @@ class Model(Predictor):
             "'logistic' or 'softmax'"
         )
 
+    @property
+    def coef_(self) -> np.ndarray:
+        """Weights, one row per class, or one row for two classes. A dense copy if they are kept row-sparse."""
+        W = np.asarray(self.weights)
+        return (W[:, 1:] - W[:, :1]).T if self.is_binary and W.shape[1] == 2 else W.T
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """Intercepts, one per class, or one for two classes."""
+        b = self.intercept
+        return b[1:] - b[:1] if self.is_binary and len(b) == 2 else b
+
     def raw_scores(self, X: Any) -> np.ndarray:
         """X'W + b of a matrix of n_features columns.
 
@@ -118,6 +134,22 @@ class Model(Predictor):
         names = None if self.feature_names is None else [self.feature_names[j] for j in columns.tolist()]
         schema = None if self.schema is None else self.schema.picked(columns)
         return replace(self, weights=np.ascontiguousarray(values), feature_names=names, schema=schema), columns
+
+    def in_units_of(self, encoding: Encoding) -> Model:
+        """The same model of rows that are encoded without the scaling of this encoding, which trained it.
+
+        (x − shift) / scale · w is x · (w / scale) less a constant, which becomes part of the intercept. So files,
+        tables and arrays are all given in the units of the table.
+        """
+        shifts, scales = encoding.scaling()
+        schema, W = encoding.unscaled().schema(), self.weights
+        rows, values = (W.rows, W.values) if isinstance(W, RowSparse) else (slice(None), W)
+        exact = values.astype(np.float64) / scales[rows, None]
+        intercept = self.intercept.astype(np.float64) - shifts[rows] @ exact
+        with np.errstate(over="ignore", under="ignore"):
+            values = exact.astype(W.dtype)
+        weights = RowSparse(W.rows, values, W.shape) if isinstance(W, RowSparse) else values
+        return replace(self, weights=weights, intercept=intercept, schema=schema)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file; the file appears whole or not at all."""

@@ -85,9 +85,13 @@ class TrainOptions(Options):
             self.need_common("verbose")
         return self
 
+    @property
+    def has_votes(self) -> bool:
+        """Whether the answer is several models that vote."""
+        return (self.solver_options or {}).get("combine") == "vote"
+
     def _check_votes(self) -> None:
-        votes = (self.solver_options or {}).get("combine") == "vote"
-        if votes and (self.probability or self.threshold not in (None, "zero")):
+        if self.has_votes and (self.probability or self.threshold not in (None, "zero")):
             what = "probability=True" if self.probability else f"threshold={self.threshold!r}"
             raise OptionError(f"{what} needs one model with scores, and combine='vote' has several: use combine='mean'")
 

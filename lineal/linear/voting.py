@@ -53,6 +53,15 @@ class VotingModel(Model):
         """Reason why the model has no probabilities, for messages."""
         return "shares of votes are no probabilities: train with combine='mean', or without solver 'averaging'"
 
+    def summary(self) -> dict[str, Any]:
+        """Facts about this kind of model, as plain values."""
+        return {
+            "loss": self.loss,
+            "members": len(self.members.weights),
+            "features_used": len(self.used_features),
+            "certificate_of_the_mean": None if self.certificate is None else str(self.certificate),
+        }
+
     def raw_scores(self, X: Any) -> np.ndarray:
         """Shares of votes (n, k); the mean has half a vote, which decides ties only."""
         mean = super().raw_scores(X)

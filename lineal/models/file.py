@@ -185,6 +185,7 @@ def _common_to_json(model: Any) -> dict[str, Any]:
         "options": model.options,
         "certificate": None if model.certificate is None else model.certificate.to_json(),
         "status": model.status,
+        "solver": model.solver,
     }
 
 
@@ -238,6 +239,7 @@ def _common_from_json(values: dict[str, Any]) -> dict[str, Any]:
         "options": dict(values["options"]),
         "certificate": None if certificate is None else Certificate.from_json(certificate),
         "status": str(values["status"]),
+        "solver": str(values.get("solver", "")),  # files of older versions do not name it
     }
 
 

@@ -40,6 +40,7 @@ class TrainingRecord:
     options : what the model was trained with.
     certificate : how far its objective can be from the minimum.
     status : how its training ended.
+    solver : the solver that found it and, if that was chosen automatically, why.
     """
 
     feature_names: list[str] | None = None
@@ -47,6 +48,7 @@ class TrainingRecord:
     options: dict[str, Any] = field(default_factory=dict)
     certificate: Certificate | None = None
     status: str = ""
+    solver: str = ""
 
 
 class Predictor(TrainingRecord, abc.ABC):
@@ -103,11 +105,21 @@ class Predictor(TrainingRecord, abc.ABC):
         """Scores: (n,) for two classes (positive means the second), else (n, k). X as for `predict`."""
         return self._collect(X, lambda scores: scores)
 
+    @property
+    def classes_(self) -> np.ndarray:
+        """The labels, under the name that they have in scikit-learn."""
+        return self.classes
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy; for label sets, the share of rows whose labels are all right."""
+        right = np.asarray(self.predict(X) == (y.toarray() if sparse.issparse(y) else np.asarray(y)))
+        return float(np.average(right.all(axis=1) if right.ndim == 2 else right, weights=sample_weight))
+
     def predict(self, X: Any) -> np.ndarray:
         """Labels (n,), or for label sets an (n, k) array of 0 and 1.
 
-        X is an array, a SciPy sparse matrix, a DataFrame, or a path, a glob, a folder of converted files or a list of
-        these, which are read block by block.
+        X is an array, a SciPy sparse matrix, a DataFrame, a dict or a list of dicts, or a path, a glob, a folder of
+        converted files or a list of these, which are read block by block.
         """
         return self._collect(X, self.labels_of)
 
@@ -180,6 +192,8 @@ class Predictor(TrainingRecord, abc.ABC):
                 X = X.tocsr()
         elif not isinstance(X, np.ndarray) and is_frame(X):
             return self._from_frame(X)
+        elif isinstance(X, dict) or (isinstance(X, list) and X and isinstance(X[0], dict)):
+            return self._from_records([X] if isinstance(X, dict) else X)
         else:
             try:
                 X = np.asarray(checked(X, "X"))
@@ -213,6 +227,25 @@ class Predictor(TrainingRecord, abc.ABC):
         if twice is not None:
             raise DataError(f"the table has the column {twice!r} more than once: rename one of them")
         return self._numbers(frame[names])
+
+    def _from_records(self, records: list[Any]) -> Any:
+        """Rows of records: a dict of the columns of the table, or of the names of the features, for each row."""
+        if odd := next((record for record in records if not isinstance(record, dict)), None):
+            raise DataError(f"X mixes records and other rows: expected dicts only, found {type(odd).__name__}")
+        if self.schema is not None and self.schema.format == "table":
+            from lineal.data.tables.reader import encode_records
+
+            return _needed(encode_records(records, self.schema), self.schema)
+        names = self.feature_names
+        if names is None:
+            raise DataError("X is a dict, but the model does not know the names of its columns: give an array")
+        for row, record in enumerate(records):
+            if absent := [name for name in names if name not in record]:
+                raise DataError(f"row {row} lacks {len(absent)} of the model's columns: {', '.join(absent[:5])}")
+        try:
+            return np.array([[float(record[name]) for name in names] for record in records])
+        except (TypeError, ValueError) as error:
+            raise DataError(f"X has values that are not numbers: {error}") from None
 
     def _numbers(self, frame: Any) -> np.ndarray:
         try:

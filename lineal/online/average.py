@@ -84,7 +84,6 @@ def average(trainer: Trainer, states: Sequence[dict[str, Any]]) -> None:
         trainer.classes = united(labels)
         trainer.learner.grow(len(trainer.classes) if len(trainer.classes) > 2 else 1)
     trainer.has_labels = any(state["has_labels"] for state in states)
-    trainer.rows = sum(state["rows"] for state in states)
     own = [state["learner"] for state in states]
     tables = [
         _learned(state["table"], columns_of(classes, trainer.classes, state["table"]["k"], trainer.learner.k))

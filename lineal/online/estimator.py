@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from lineal.core.inputs import Checked, is_lazy
+from lineal.core.scikit import BaseEstimator, ConvergenceWarning, RegressorMixin, check_is_fitted
 from lineal.core.threads import thread_count
 from lineal.data.source import expand, is_path
 from lineal.errors import DataError, OptionError
@@ -217,6 +215,7 @@ class _Online(BaseEstimator):
         if trainer.kind != kind:
             raise DataError(f"y has {kind} now, but had {trainer.kind} in the first call")
         trainer.go_on_with(options)
+        trainer.rows = 0
         lines = ProgressiveLines(options.verbose, len(trainer.learner.history))
         for block in array_blocks(X, y, weights, kinds):
             trainer.feed(block)

@@ -210,6 +210,7 @@ class _Passes(LoopState):
             blocks = self._left(blocks)
         else:
             for trainer in self.trainers:
+                trainer.rows = 0
                 trainer.learner.start_pass(self.period)
         for block in blocks:
             self.block = block

@@ -223,8 +223,9 @@ class Learner(LoopState):
             self.products.clashes[:], self.products.cuts[:] = 0, 0
 
     def report_rest(self) -> None:
-        """Report the examples since the last report, if there are any."""
-        if not np.array_equal(self.sums, self._reported):
+        """Report the examples since the last report, if there are any, also those without a label or a weight."""
+        has_more = bool(self.reports) and self.reports[-1].examples < self.pass_examples
+        if has_more or not np.array_equal(self.sums, self._reported):
             self.report()
 
     def report(self) -> None:

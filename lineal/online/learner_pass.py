@@ -27,6 +27,11 @@ class LearnerRows(Protocol):
         """Number of malformed lines that the last pass skipped."""
         ...
 
+    @property
+    def start(self) -> int | None:
+        """Number of the first row in X, for messages; None where messages count the rows of the learner."""
+        ...
+
     def count(self) -> int | None:
         """Number of rows, if epochs need it and it is known without a pass."""
         ...
@@ -129,7 +134,7 @@ def learn(job: Job, number: int, rows: LearnerRows, state: dict[str, Any] | None
         if state is not None:
             trainer.restore(state)
         trainer.learner.part(has_counts=number == 0)
-        trainer.rows = trainer.rows if number == 0 else 0
+        trainer.rows = rows.start or 0
         trainer.learner.start_pass(job.period)
     digest, is_late = RowDigest(), False
     try:

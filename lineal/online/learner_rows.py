@@ -77,6 +77,7 @@ class FileRows:
     part: Part
     has_epochs: bool
     bad_lines: int = 0
+    start: None = None
 
     def count(self) -> int | None:
         """Number of rows, if it is needed and can be found without parsing them."""
@@ -108,6 +109,7 @@ class PartitionRows:
     column_kinds: Any
     parts: tuple[RawRows, ...] = ()
     bad_lines: int = 0
+    start: None = None
 
     def count(self) -> int | None:
         """Number of rows."""

@@ -45,7 +45,7 @@ def rows_of(X: Any, first_row: int = 0, kinds: Any = None, column_kinds: Any = N
     )  # fmt: skip
 
 
-def importances(weights: Any, n: int) -> np.ndarray:
+def importances(weights: Any, n: int, first_row: int = 0) -> np.ndarray:
     """Importances (n,), from 0 to `LARGEST_VALUE`; ones if none are given."""
     if weights is None:
         return np.ones(n)
@@ -55,8 +55,8 @@ def importances(weights: Any, n: int) -> np.ndarray:
     wrong = np.flatnonzero(~((found >= 0.0) & (found <= LARGEST_VALUE)))
     if len(wrong):
         raise DataError(
-            f"sample_weight[{wrong[0]}] is {found[wrong[0]]:g}: importances must be finite, not negative and at most "
-            f"{LARGEST_VALUE:g}"
+            f"sample_weight[{first_row + wrong[0]}] is {found[wrong[0]]:g}: importances must be finite, not negative "
+            f"and at most {LARGEST_VALUE:g}"
         )
     return found
 

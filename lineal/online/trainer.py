@@ -62,6 +62,10 @@ class Trainer(LoopState):
     classes : the labels; None if they become known as rows come.
     n_examples : examples of all passes together; None if the number is not known.
     width : columns of X.
+
+    Attributes
+    ----------
+    rows : number of the first row of the next block, for messages.
     """
 
     state_names = ("rows", "has_labels", "labels", "learner")
@@ -100,12 +104,12 @@ class Trainer(LoopState):
 
     def feed(self, block: Block) -> np.ndarray:
         """Learn from a block; returns the predictions for its rows before the updates: scores, or the best columns."""
-        n = block.X.shape[0]
-        rows = rows_of(block.X, self.rows, block.kinds, block.column_kinds)
-        rows = rows._replace(importance=importances(block.weights, n))
+        n, first_row = block.X.shape[0], self.rows
+        rows = rows_of(block.X, first_row, block.kinds, block.column_kinds)
+        rows = rows._replace(importance=importances(block.weights, n, first_row))
         self.rows += n
         if self.kind == NUMBERS:
-            labels = _numbers(block.y, n)
+            labels = _numbers(block.y, n, first_row)
             self.has_labels = self.has_labels or not np.isnan(labels).all()
             return self.learner.learn(rows._replace(labels=labels))
         if self.kind == SETS:
@@ -216,14 +220,15 @@ def _cut(rows: Any, first: int, last: int) -> Any:
     )  # fmt: skip
 
 
-def _numbers(y: Any, n: int) -> np.ndarray:
+def _numbers(y: Any, n: int, first_row: int) -> np.ndarray:
     labels = np.ascontiguousarray(y, np.float64)
     if labels.shape != (n,):
         raise DataError(f"y has shape {labels.shape}, X has {n} rows")
     wrong = np.flatnonzero(np.abs(labels) > LARGEST_VALUE)
     if len(wrong):
         raise DataError(
-            f"y[{wrong[0]}] is {labels[wrong[0]]:g}: online learning needs finite numbers up to ±{LARGEST_VALUE:g}"
+            f"y[{first_row + wrong[0]}] is {labels[wrong[0]]:g}: online learning needs finite numbers up to "
+            f"±{LARGEST_VALUE:g}"
         )
     return labels
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lineal.core.threads import thread_count
 
@@ -28,6 +28,8 @@ class Budget:
     seed : seed of the random numbers, for solvers that use some.
     checkpoint : file from which the fit continues if it is killed, or None.
     kept : where the best iterate is kept, for rows on machines that may not answer; else None.
+    is_slow : tells from the history whether another solver should take over; the fit then ends as "slow". It must not
+        depend on the clock, so that a fit always takes the same path.
     """
 
     tol: float = 1e-3
@@ -38,6 +40,7 @@ class Budget:
     seed: int = 0
     checkpoint: Checkpoint | None = None
     kept: Kept | None = None
+    is_slow: Callable[[list[dict[str, Any]]], bool] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "callbacks", tuple(self.callbacks))

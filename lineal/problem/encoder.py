@@ -166,6 +166,8 @@ def _merged(parts: Iterable[tuple[str, PartSummary]]) -> Survey:
     if not filled:
         raise DataError("there are no rows to train on: all partitions are empty")
     first_name, first = filled[0]
+    if not first.shape[1]:
+        raise DataError(f"{first_name} has rows without any columns: at least one is needed")
     for name, part in filled[1:]:
         for what, value, wanted in (
             ("columns", part.shape[1], first.shape[1]),

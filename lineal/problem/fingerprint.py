@@ -74,6 +74,7 @@ def of_rows(engine: Engine, squares: np.ndarray | None = None) -> Fingerprint:
     sizes = np.sqrt(squares)
     mixture = np.divide(_spread(np.arange(d), GOLDEN), sizes, out=np.zeros(d), where=sizes > 0.0)
     (sums,) = engine.sum(RowNumbers(), mixture[:, None], _spread(np.arange(k), SILVER))
+    logs = np.log(sizes, out=np.zeros(d), where=sizes > 0.0)
     features = max(float(sums[1]) ** 0.5, np.finfo(np.float64).tiny)
     (labels,) = engine.sum(steps.LabelWeights(k))
     return {
@@ -82,6 +83,7 @@ def of_rows(engine: Engine, squares: np.ndarray | None = None) -> Fingerprint:
         "number of score columns": k,
         "data type": np.dtype(engine.dtype).name,
         "labels": [float(weight) for weight in labels] if k <= MAX_LABELS else _rounded_sums(labels),
+        "sizes of the columns": [float(logs @ _spread(np.arange(d), ratio)) / max(d, 1) for ratio in (GOLDEN, SILVER)],
         "features": [float(sums[0] / features), float(np.log(features)), *map(float, sums[2:4] / features)],
         "order of the labels": [float(sums[4])],
         "weights of the rows": [float(sums[5])],

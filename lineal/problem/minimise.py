@@ -1,9 +1,10 @@
 """Run a solver on an objective, with the safeguards that all solvers share.
 
-- Columns that are far from zero are centred and scaled first (`conditioned.py`).
+- Where most columns of sparse rows are empty, they are left out first (`used_columns.py`).
+- Columns that are far from zero are centred and scaled (`conditioned.py`).
 - A fit that stalls in float32 continues in float64.
-- The solution is finite and no worse than the start. If numbers overflow, it is the best iterate before that, and the
-  status and message say so.
+- The solution is finite and, if the solver seeks the minimum, no worse than the start. If numbers overflow, it is the
+  best iterate before that, and the status and message say so.
 - If the minimum is at infinity, the message says so.
 
 A checkpoint has the state of the solver that is running. The second fit, in float64, is a phase of its own.
@@ -26,12 +27,14 @@ from lineal.errors import DataError, Unanswered
 from lineal.problem.budget import Budget
 from lineal.problem.checkpoint import Checkpoint
 from lineal.problem.conditioned import Conditioned, conditioned
+from lineal.problem.continued import following, joined
 from lineal.problem.fingerprint import of_objective
 from lineal.problem.kept import Kept
 from lineal.problem.objective import Objective
 from lineal.problem.solution import Certificate, Snapshot, Solution
 from lineal.problem.solver import Solver, Start
 from lineal.problem.steps import SeparableColumns
+from lineal.problem.used_columns import narrowed
 from lineal.system import memory
 from lineal.system.solver_options import SolverOptions
 
@@ -66,6 +69,18 @@ class _Fit:
 def minimise(solver: Solver, objective: Objective, *, start: Start = None, **keywords: Any) -> Solution:
     """Minimise an objective with a solver; keywords are the fields of `Budget` and the solver's own options."""
     budget, options = solver.sort(keywords)
+    narrow = narrowed(objective)
+    if narrow is None:
+        return _minimise(solver, options, objective, start, budget)
+    callbacks = [narrow.callback(callback) for callback in budget.callbacks]
+    start, budget = narrow.start(start), replace(budget, callbacks=callbacks)
+    return narrow.solution(_minimise(solver, options, narrow.inside, start, budget))
+
+
+def _minimise(
+    solver: Solver, options: SolverOptions | None, objective: Objective, start: Start, budget: Budget
+) -> Solution:
+    """Minimise an objective in better coordinates, if there are some."""
     scaled = conditioned(objective)
     if budget.checkpoint is not None:
         is_conditioned = scaled is not None
@@ -109,11 +124,11 @@ def _finite(fit: _Fit, budget: Budget) -> Solution:
 
 
 def _first(fit: _Fit, budget: Budget) -> Solution:
-    """Finite solution in the precision of X, no worse than the start."""
+    """Finite solution in the precision of X; no worse than the start, if the solver seeks the minimum."""
     solution = fit.run(budget)
     if not _is_finite(fit.objective, solution):
         solution = _best_finite(fit, budget, solution)
-    if solution.status != "converged" or solution.certificate.kind == "violation":
+    if fit.solver.seeks_minimum and (solution.status != "converged" or solution.certificate.kind == "violation"):
         solution = _no_worse_than_start(fit.objective, solution, budget.tol, fit.start)
     return solution
 
@@ -205,8 +220,6 @@ def _needs_float64(objective: Objective, solution: Solution, tol: float) -> bool
 
 def _continued(fit: _Fit, budget: Budget, solution: Solution) -> Solution:
     """Continue a fit in float64 from its last iterate, within its remaining iterations and time."""
-    done, seconds = int(solution.history[-1]["iteration"]), solution.history[-1]["seconds"]
-    max_time = None if budget.max_time is None else max(budget.max_time - seconds, 1e-3)
     if budget.checkpoint is not None:
         facts = {entry.name: getattr(solution, entry.name) for entry in fields(solution)}
         budget.checkpoint.enter(FLOAT64, {**facts, "dual_point": None})
@@ -216,20 +229,13 @@ def _continued(fit: _Fit, budget: Budget, solution: Solution) -> Solution:
     X = engine.X.copies["float64"]
     offsets = None if engine.offsets is None else engine.offsets.astype(np.float64)
     wide = replace(fit.objective, engine=replace(engine, X=X, offsets=offsets))
-
-    def later(snapshot: Snapshot) -> Snapshot:
-        return replace(snapshot, iteration=snapshot.iteration + done, seconds=snapshot.seconds + seconds)
-
-    shown = [lambda snapshot, callback=callback: callback(later(snapshot)) for callback in budget.callbacks]
-    left = replace(budget, max_iter=max(int(budget.max_iter - done), 0), max_time=max_time, callbacks=shown)
-    further = replace(fit, objective=wide, start=replace(solution, dual_point=None)).run(left)
+    solver = fit.solver.of_solution(solution)
+    options = fit.options if solver is fit.solver else solver.own_options({})
+    further = _Fit(solver, options, wide, replace(solution, dual_point=None)).run(following(budget, solution))
     if not _is_finite(wide, further) or not further.certificate.value < solution.certificate.value:
         return solution
-    rows = [
-        {**row, "iteration": row["iteration"] + done, "seconds": row["seconds"] + seconds} for row in further.history
-    ]
     message = f"{further.message} (in float64: float32 was not precise enough)"
-    return replace(further, history=[*solution.history, *rows[1:]], message=message)
+    return replace(joined(solution, further), message=message, choice=solution.choice)
 
 
 def is_at_infinity(objective: Objective, solution: Solution) -> bool:

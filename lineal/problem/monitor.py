@@ -134,7 +134,7 @@ class Monitor:
         if self.budget.kept is not None:
             self.budget.kept.offer(weights, intercept, objective)
         if self._is_recorded(iteration):
-            return self.must_end(iteration)
+            return self._at_end(iteration)
         rows = count_nonzero_rows(weights)
         snapshot = Snapshot(iteration, self.seconds, objective, gap, rows, _frozen(weights), _frozen(intercept))
         self.history.append(snapshot.row())
@@ -153,7 +153,7 @@ class Monitor:
         if self.budget.kept is not None and parameters is not None:
             self.budget.kept.offer(*parameters())
         if self._is_recorded(iteration):
-            return self.must_end(iteration)
+            return self._at_end(iteration)
         row = {"iteration": iteration, "seconds": self.seconds, "objective": None, "gap": gap, "nonzero_rows": None}
         self.history.append(row)
         self._keep(iteration)
@@ -161,10 +161,15 @@ class Monitor:
 
     def _ending(self, iteration: int) -> str | None:
         """Status with which the loop must end, after a checkpoint from which it could continue; None to continue."""
-        status = self.must_end(iteration)
+        status = self._at_end(iteration)
         if status is not None:
             self._write()
         return status
+
+    def _at_end(self, iteration: int) -> str | None:
+        """Status with which the loop must end after a recorded iteration, or None to continue."""
+        status, is_slow = self.must_end(iteration), self.budget.is_slow
+        return "slow" if status is None and is_slow is not None and is_slow(self.history) else status
 
     def _is_recorded(self, iteration: int) -> bool:
         """Whether this is the iteration that the loop continues from, which callbacks have seen."""
@@ -252,6 +257,7 @@ def explain(status: str, certificate: Certificate, tol: float, max_iter: int) ->
         "max_time": f"stopped by max_time: {reached}; {required}; raise max_time, scale the features, or raise tol",
         "stopped": f"stopped by a callback: {reached}; {required}; this is the best model so far",
         "interrupted": f"interrupted: {reached}; {required}; this is the best model so far",
+        "slow": f"left to another solver: {reached}; {required}",
         "stalled": f"no further progress in this precision: {reached}; {required}; use float64 data, scale the "
         "features, or raise tol",
     }[status]

@@ -18,6 +18,13 @@ S = TypeVar("S", bound="_Shown")
 SECONDS_PER_LINE = 2.0
 
 
+def shown(verbose: int | None) -> int:
+    """Whether a fit shows its progress: as told, or by itself where somebody looks at a terminal."""
+    if verbose is not None:
+        return int(verbose)
+    return int(sys.stderr is not None and sys.stderr.isatty())
+
+
 class _Shown:
     """A bar on a terminal, or a line every few seconds elsewhere. Silent if verbose is 0."""
 
@@ -84,6 +91,12 @@ class Steps(_Shown):
     """Number of completed steps out of a total, which can be an upper bound."""
 
     done: int = 0
+
+    def expect(self, total: float) -> None:
+        """Set the number of steps, where it is known only now."""
+        self.total = total
+        if self._bar is not None:
+            self._bar.update(self._task, total=total)
 
     def note(self, state: str) -> None:
         """Show a state beside the bar, or as a line, without another step."""

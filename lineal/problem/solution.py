@@ -62,7 +62,7 @@ class Certificate:
         if self.kind == "gap" and self.dual is not None:
             above = 100.0 * max(self.primal - self.dual, 0.0) / self.dual if self.dual > 0.0 else 0.0
             return (
-                f"within {above:.2g} % of the best possible (relative duality gap {self.value:.2g}, "
+                f"within {_positional(above)} % of the best possible (relative duality gap {self.value:.2g}, "
                 f"objective {self.primal:.8g})"
             )
         if self.kind == "violation":
@@ -90,11 +90,17 @@ class Run:
     message: str
     certificate = NO_CERTIFICATE
     is_answered: bool = field(default=True, kw_only=True)
+    took = ""
 
     @property
     def needs_warning(self) -> bool:
         """Whether the message must be shown as a warning."""
         return self.status != "converged"
+
+
+def _positional(value: float) -> str:
+    """Two significant digits without an exponent."""
+    return np.format_float_positional(value, precision=2, unique=False, fractional=False, trim="-")
 
 
 def _plain(value: float | None) -> float | None:
@@ -133,28 +139,37 @@ class Solution:
     weights : (d, k), in the data type of X.
     intercept : (k,), zeros if no intercept is fitted.
     certificate : bound on how far the solution can be from the best possible one.
-    history : one dict per iteration: iteration, seconds, objective, gap, nonzero_rows. A number that was too
-        expensive to compute is None.
+    history : one dict per iteration: iteration, seconds, objective, gap, nonzero_rows, and the name of the solver. A
+        number that was too expensive to compute is None.
     status : "converged", "max_iter", "max_time", "stopped" (by a callback), "interrupted" or "stalled" (no further
-        progress is possible in this precision).
+        progress is possible in this precision); "slow" only between two solvers (see `Budget.is_slow`).
     message : one sentence about the status and what would help.
     dual_point : (n, k) dual variables of a solver that has them, from which another fit to the same rows can start:
         an array, or something that `np.asarray` converts.
     members : models of parts of the rows that vote instead of the mean, which `weights` and `intercept` are; or None.
     is_answered : False if workers did not answer, so that nothing more could be computed.
+    solver : name of the solver that found it; of several that ran one after the other, the last one.
+    choice : which solvers "auto" took, and why; empty if the solver was named.
     has_minimum : False if the objective decreases as long as the weights grow, so that any tolerance is met eventually.
     """
 
     weights: np.ndarray
     intercept: np.ndarray
     certificate: Certificate
-    history: list[dict[str, float]]
+    history: list[dict[str, Any]]
     status: str
     message: str
     dual_point: Any = field(default=None, repr=False)
     members: Members | None = field(default=None, repr=False)
     has_minimum: bool = True
     is_answered: bool = True
+    solver: str = ""
+    choice: str = ""
+
+    @property
+    def took(self) -> str:
+        """The solver that found it and, if that was chosen automatically, why."""
+        return self.choice or self.solver
 
     @property
     def needs_warning(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,10 @@ class Solver:
     memory : number of bytes that it needs besides X, as a function of n, d, k and the bytes per number.
     order : "rows" or "columns" if it reads X in that order and needs a copy of an X that is stored otherwise.
     options : class of its own options; None if it has none.
+    seeks_minimum : whether its answer should be the minimum. If not, as for averages of models, the answer is not
+        replaced by the start where that has a lower objective.
+    varies_with_threads : whether the number of threads changes its iterates, and not only its speed.
+    stages : the solvers that it runs one after the other, if it is made of others (`in_turn`).
     """
 
     name: str
@@ -47,6 +51,9 @@ class Solver:
     memory: Callable[[int, int, int, int], int]
     order: str | None
     options: type[SolverOptions] | None
+    seeks_minimum: bool = True
+    varies_with_threads: bool = False
+    stages: tuple[Solver, ...] = ()
 
     def __call__(self, objective: Objective, *, start: Start = None, **keywords: Any) -> Solution:
         """Minimise the objective. Keywords are the fields of `Budget` and those of the solver's own options."""
@@ -57,9 +64,17 @@ class Solver:
         """Minimise the objective, after checking that the algorithm can handle it."""
         self.check(objective.loss, objective.regulariser.penalty)
         self.check_objective(objective)
-        if self.options is None:
-            return self.function(objective, budget, start)
-        return self.function(objective, budget, start, options)
+        own = () if self.options is None else (options,)
+        found = self.function(objective, budget, start, *own)
+        if found.solver:
+            return found
+        for row in found.history:
+            row["solver"] = self.name
+        return replace(found, solver=self.name)
+
+    def of_solution(self, found: Solution) -> Solver:
+        """The solver that found a solution, with which the fit can go on: this one, or one of its stages."""
+        return next((stage for stage in self.stages if stage.name == found.solver), self)
 
     def sort(self, keywords: dict[str, Any]) -> tuple[Budget, SolverOptions | None]:
         """Split keywords into a budget and checked options."""
@@ -78,11 +93,15 @@ def solver(
     memory: Callable[[int, int, int, int], int] = lambda n, d, k, size: 0,
     order: str | None = None,
     options: type[SolverOptions] | None = None,
+    seeks_minimum: bool = True,
+    varies_with_threads: bool = False,
 ) -> Callable[[Callable[..., Solution]], Solver]:
     """Decorator that turns a function `solve` into a `Solver` with the name of its file."""
 
     def decorate(function: Callable[..., Solution]) -> Solver:
         name = function.__module__.rpartition(".")[2]
-        return Solver(name, function, check, check_objective, memory, order, options)
+        return Solver(
+            name, function, check, check_objective, memory, order, options, seeks_minimum, varies_with_threads
+        )  # fmt: skip
 
     return decorate

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from lineal.problem.solver import Solver
     from lineal.system.solver_options import SolverOptions
 
-#: Files of this folder that are not solvers: algorithms that minimise no `Objective`, and the options of all solvers.
-NOT_SOLVERS = ("calibrated", "stagewise", "options", "shard_fit", "shard_loop")
+#: Files of this folder that are not solvers: algorithms that minimise no `Objective`, the options of all solvers, and
+#: the rules by which one is chosen.
+NOT_SOLVERS = ("calibrated", "stagewise", "options", "shard_fit", "shard_loop", "choice")
 
 
 def names() -> list[str]:
@@ -35,67 +36,74 @@ def _files(*folders: str) -> tuple[str, ...]:
     return tuple(module.name for module in pkgutil.iter_modules(folders))
 
 
+#: Solvers that fits usually import anyway; one of them can handle almost every loss and penalty.
+_COMMON = ("lbfgs", "dual_cd", "block_cd")
+
+
 def choose(name: str, loss: Any, penalty: Any) -> Solver:
     """The solver called `name`, or for "auto" the first one that can handle the loss and the penalty."""
-    return _first_able([name] if name != "auto" else names(), loss, penalty, None)
+    return _first_able([name] if name != "auto" else [*_COMMON, *names()], loss, penalty, None)
 
 
 def pick(name: str, objective: Any, tol: float) -> Solver:
     """The solver called `name`, or for "auto" the one that is probably the fastest for these rows."""
-    order = [name] if name != "auto" else [*_by_speed(objective, tol), *names()]
-    return _first_able(order, objective.loss, objective.regulariser.penalty, objective)
+    order = _suggested(objective, tol, False) if name == "auto" else [name]
+    return _first_able(order, *_parts(objective), objective)
 
 
-#: Largest number of features for which a d × d Hessian is cheap.
-FEW_FEATURES = 600
+def plan(name: str, objective: Any, tol: float) -> tuple[Solver, str]:
+    """The solver called `name`, or for "auto" the one that is probably the fastest for these rows, and why.
 
-#: Largest mean of q = ‖x‖²/(αn) for which dual coordinate descent is chosen. q is how much an update of the dual
-#: variable of a row changes its own score; if it is large, the updates of different rows undo each other.
-LARGEST_Q = 50.0
-
-#: Smallest tolerance for which dual coordinate descent is chosen: it converges only linearly.
-TIGHT = 1e-8
-
-
-def _by_speed(objective: Any, tol: float) -> list[str]:
-    """Solvers in the order of their speed on the data of docs/benchmarks.md, from which the thresholds are taken.
-
-    Dual coordinate descent is fastest on sparse rows with many features, unless α is so small that rows undo each
-    other's updates, or the tolerance is very small. With few features, a pass over the rows is expensive compared to
-    the Hessian. For dense rows, methods that use BLAS are fastest. For rows in files, the number of passes over the
-    file decides, and dual coordinate descent needs 1.4 to 4 times fewer than L-BFGS where this rule chooses it.
+    If dual coordinate descent is, the solver hands over to another one where the gap closes too slowly.
     """
-    loss, regulariser, engine = objective.loss, objective.regulariser, objective.engine
-    if not loss.is_smooth:
-        return ["dual_cd", "multipliers", "admm"] if regulariser.penalty.is_smooth else ["multipliers", "admm"]
-    if not regulariser.penalty.is_smooth:
-        return ["block_cd", "sparsa", "fista"]
-    from lineal.solvers.newton import sampled
+    if name != "auto":
+        return pick(name, objective, tol), ""
+    from lineal.solvers.choice.rules import by_speed
 
-    if sampled.is_worthwhile(objective):
-        return ["newton", "lbfgs"]
-    (n, d), is_sparse = engine.shape, not engine.is_dense
-    few = d <= FEW_FEATURES if is_sparse else d <= FEW_FEATURES // 4
-    if few and not loss.is_direct and engine.n_columns * d <= 64 * FEW_FEATURES:
-        return ["newton", "lbfgs"]
-    is_suited = is_sparse and tol >= TIGHT and bool((regulariser.strengths > 0.0).all())
-    if is_suited and _mean_square(objective) <= LARGEST_Q * n * float(regulariser.strengths.min(initial=1.0)):
-        return ["dual_cd", "lbfgs"]
-    return ["lbfgs"] if loss.is_direct else ["newton"] if is_sparse and engine.n_columns == 1 else ["lbfgs"]
+    can_change = _local_rows(objective) is not None
+    reasons: dict[str, str] = dict(by_speed(objective, tol, can_change))
+    first = _first_able([*reasons, *names()], *_parts(objective), objective)
+    why = reasons.get(first.name, "the first one that can handle this loss and penalty")
+    later = [other for other in reasons if other != first.name]
+    if not can_change or first.name != "dual_cd" or not later or not objective.loss.is_smooth:
+        return first, f"{first.name}: {why}"
+    second = _first_able(later, *_parts(objective), objective)
+    if not _has_room(second, objective):
+        return first, f"{first.name}: {why}"
+    from lineal.solvers.choice.stages import dual_then
+
+    return dual_then(first, second, objective, why), ""
 
 
-def _mean_square(objective: Any) -> float:
-    """Weighted mean of the squared norms of the rows, without a pass over rows elsewhere that nobody needs later."""
-    if objective.fit_intercept and _local_rows(objective) is None:
-        return float(objective.moments[1].sum())  # all solvers need the moments
-    return float(objective.mean_square)
+def _suggested(objective: Any, tol: float, can_change: bool) -> list[str]:
+    """Names of all solvers, those first that are probably the fastest."""
+    from lineal.solvers.choice.rules import by_speed
+
+    return list(dict.fromkeys([*(one.solver for one in by_speed(objective, tol, can_change)), *names()]))
+
+
+def _parts(objective: Any) -> tuple[Any, Any]:
+    return objective.loss, objective.regulariser.penalty
+
+
+def _has_room(solver: Solver, objective: Any) -> bool:
+    """Whether a solver that may take over has room."""
+    needed = _needed(solver, objective)
+    return memory.has_room(needed) and (objective.engine.room is None or needed <= objective.engine.room)
+
+
+def _needed(solver: Solver, objective: Any) -> int:
+    """Bytes that a fit needs besides X. The certificate needs 3 parameter arrays in float64."""
+    engine = objective.engine
+    (_, d), k = engine.shape, engine.n_columns
+    return int(solver.memory(engine.largest_block, d, k, engine.dtype.itemsize)) + 24 * d * k
 
 
 def check_memory(solver: Solver, objective: Any) -> None:
-    """Raise an error before a fit that needs too much memory. The certificate needs 3 parameter arrays in float64."""
+    """Raise an error before a fit that needs too much memory."""
     engine = objective.engine
     (n, d), k = engine.shape, engine.n_columns
-    needed = solver.memory(engine.largest_block, d, k, engine.dtype.itemsize) + 24 * d * k
+    needed = _needed(solver, objective)
     if engine.room is not None:
         memory.check_budget(solver.name, needed, engine.room)
     X = _local_rows(objective)

@@ -7,8 +7,9 @@ al. (2009) and Zinkevich, Weimer, Smola & Li (2010): one round of communication.
 mixing of McDonald, Hall & Mann (2010): a round starts at the last mean, and fits are short. With `combine="vote"` the
 models stay apart and vote (bagging).
 
-The mean minimises no objective. Its certificate says how far it is from the minimum for all rows: a fit that ends after
-its rounds above `tol` says so. For losses with kinks, the dual point consists of the dual variables of the shards.
+The mean minimises no objective, and with few rows per shard its objective can even be above that of zero weights while
+its predictions are good. Its certificate says how far it is from the minimum for all rows: a fit that ends after its
+rounds above `tol` says so. For losses with kinks, the dual point consists of the dual variables of the shards.
 
 Memory per shard: what its solver needs, and its dual variables for losses with kinks. Here: three parameter arrays, and
 one per shard for a vote.
@@ -48,7 +49,7 @@ def memory(n: int, d: int, k: int, size: int) -> int:
     return (16 * d + n) * k * size
 
 
-@solver(check=check, memory=memory, order="rows", options=AveragingOptions)
+@solver(check=check, memory=memory, order="rows", options=AveragingOptions, seeks_minimum=False)
 def solve(objective: Objective, budget: Budget, start: Start, options: AveragingOptions) -> Solution:
     """Average the models of the shards; an iteration is one round."""
     with Monitor(budget) as monitor:

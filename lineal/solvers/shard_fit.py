@@ -1,4 +1,7 @@
-"""A fit to the rows of one shard: a smaller problem of its own, with any solver that runs on rows in this process."""
+"""A fit to the rows of one shard: a smaller problem of its own, with any solver that runs on rows in this process.
+
+The answer does not depend on how many threads the shard has: workers with more of them must not change the model.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,8 @@ def improve(objective: Objective, start: np.ndarray | Solution, budget: Budget) 
 
 def _run(name: str, objective: Objective, start: np.ndarray | Solution, budget: Budget) -> Solution:
     solver = solvers.pick(name, objective, budget.tol)
-    return solver.run(objective, replace(budget, n_jobs=objective.engine.threads), start, solver.own_options({}))
+    threads = 1 if solver.varies_with_threads else objective.engine.threads
+    return solver.run(objective, replace(budget, n_jobs=threads), start, solver.own_options({}))
 
 
 def is_cut(found: Solution, max_time: float | None) -> bool:

@@ -34,8 +34,10 @@ class StagewiseClassifier(ModelClassifier):
     ----------
     classes_ : the labels.
     generator_ : the generator, prepared.
+    alpha_, block_size_, n_blocks_ : the ridge, the features per stage and the largest number of stages, as given or as
+        chosen.
     history_ : one dict per stage: iteration, seconds, objective (mean squared error, or mean logistic loss), validation
-        (error of the held-out rows), member.
+        and validation_loss (error and loss of the held-out rows), member.
     certificate_ : of kind "none": no single convex objective is minimised.
     n_iter_, status_, model_ : number of stages, how the fit ended, the model.
     """
@@ -47,11 +49,11 @@ class StagewiseClassifier(ModelClassifier):
         self,
         generator: Any = None,
         update: str = "linear",
-        block_size: int = 2048,
-        n_blocks: int = 20,
-        alpha: float = 1e-7,
+        block_size: int | None = None,
+        n_blocks: int | None = None,
+        alpha: float | None = None,
         inner_iter: int | None = None,
-        validation_fraction: float | None = None,
+        validation_fraction: float | str | None = "auto",
         patience: int | None = None,
         n_models: int = 1,
         class_weight: Any = None,
@@ -62,7 +64,7 @@ class StagewiseClassifier(ModelClassifier):
         engine: str = "auto",
         memory_budget: str | int | None = None,
         random_state: int | None = None,
-        verbose: int = 0,
+        verbose: int | None = None,
         checkpoint: str | None = None,
         warm_start: bool = False,
         callbacks: Iterable[Any] = (),
@@ -115,6 +117,21 @@ class StagewiseClassifier(ModelClassifier):
     def generator_(self) -> Any:
         """The generator, prepared."""
         return self._fitted().generator
+
+    @property
+    def alpha_(self) -> float:
+        """The ridge of the stages."""
+        return float(self._fitted().options["alpha"])
+
+    @property
+    def block_size_(self) -> int:
+        """Number of features per stage."""
+        return int(self._fitted().options["block_size"])
+
+    @property
+    def n_blocks_(self) -> int:
+        """Largest number of stages."""
+        return int(self._fitted().options["n_blocks"])
 
     @classmethod
     def search(cls, X: Any, y: Any = None, **options: Any) -> StagewiseClassifier:

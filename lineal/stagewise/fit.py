@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +15,7 @@ from lineal.linear.fit import labels_of
 from lineal.problem.checkpoint import Checkpoint, checkpoint_of
 from lineal.problem.fingerprint import Fingerprint, of_rows
 from lineal.problem.monitor import ENDED, Callback, checked_callbacks
-from lineal.problem.progress import Steps
+from lineal.problem.progress import Steps, shown
 from lineal.problem.solution import NO_CERTIFICATE, Run, Snapshot
 from lineal.problem.steps import LabelWeights
 from lineal.solvers.stagewise import stagewise
@@ -21,8 +23,12 @@ from lineal.solvers.stagewise.features import Stage, maker_of, tell_of
 from lineal.stagewise import generator as generators
 from lineal.stagewise.model import StagewiseModel
 from lineal.stagewise.options import StagewiseOptions
+from lineal.stagewise.plan import planned, ridges, scale_of, scaled
 from lineal.stagewise.training_rows import TrainingRows
 from lineal.stagewise.warm import WarmUp
+
+#: Stages without a lower error of held-out rows after which a fit ends, unless told.
+PATIENCE = 3
 
 
 def fit_stagewise(
@@ -71,13 +77,19 @@ def _fit(
     callbacks: tuple[Callback, ...],
     checkpoint: Checkpoint | None,
 ) -> tuple[StagewiseModel, Run]:
-    engine, total = rows.engine, int(options.n_models) * int(options.n_blocks)
+    engine = rows.engine
     wanted = generators.given(options, rows.is_sparse, rows.n_features)
+    if start is not None and options.generator is None:
+        wanted = scaled(wanted, scale_of(start.generator))
     if start is not None and not _goes_on(start, rows, wanted, options):
         start = None
-    with rows.blas_threads(options.n_jobs), Steps(options.verbose, "stages", total) as steps:
+    with rows.blas_threads(options.n_jobs), Steps(shown(options.verbose), "stages", 1) as steps:
         engine.notify(steps.note)
         try:
+            steps.note("choosing the size of the stages")
+            options = planned(rows, options, start, _held_out_loss)
+            wanted = generators.given(options, rows.is_sparse, rows.n_features)
+            steps.expect(int(options.n_models) * options.count)
             model = start if start is not None else _empty(rows, wanted, options)
             rows.check_memory(maker_of(model.generator), options)
             if checkpoint is not None:
@@ -91,12 +103,21 @@ def _fit(
                 steps.done = stages
                 steps.step("; ".join(filter(None, [f"loss {snapshot.objective:.5g}", engine.remark()])))
 
-            model, run = _members(model, rows, options, (show, *callbacks), checkpoint)
+            def measured(error: float) -> None:
+                steps.note(f"error of held-out rows {error:.4g}")
+
+            model, run = _members(model, rows, options, (show, *callbacks), checkpoint, measured)
         finally:
             engine.notify(None)
     if checkpoint is not None and run.status in ENDED:
         checkpoint.remove()
     return model, run
+
+
+def _held_out_loss(X: Any, y: Any, weights: np.ndarray, options: StagewiseOptions) -> float:
+    """The least loss of held-out rows in a fit, without those of the model before its first stage."""
+    run = fit_stagewise(X, y, options, sample_weight=weights)[1]
+    return min((row["validation_loss"] for row in run.history[1:]), default=math.inf)
 
 
 def _members(
@@ -105,32 +126,36 @@ def _members(
     options: StagewiseOptions,
     callbacks: tuple[Callback, ...],
     checkpoint: Checkpoint | None,
+    measured: Callable[[float], None],
 ) -> tuple[StagewiseModel, Run]:
     """Fit the members one after the other; each is a phase of the checkpoint, which has those before as facts."""
     maker = maker_of(model.generator)
     status, message, is_answered = "converged", "", True
     taken = [stage for member in model.members for stage in member]
-    free = generators.first_free(maker, taken, int(options.block_size))
+    free = generators.first_free(maker, taken, options.size)
     begun = [*model.members, *([] for _ in range(int(options.n_models) - len(model.members)))]
     done = _Done([], [], 0.0, free) if checkpoint is None else _Done.of(checkpoint, free)
     members, history, seconds, free = done
+    alpha = ridges(options, rows)[0]
     tell_of(maker, [stage for member in members for stage in member])
     for number, member in list(enumerate(begun))[len(members) :]:
         left = None if options.max_time is None else options.max_time - seconds
         if status != "converged" or (left is not None and left <= 0.0):
             members.append(member)
             continue
-        missing = max(0, int(options.n_blocks) - len(member))
+        missing = max(0, options.count - len(member))
         if checkpoint is not None:
             checkpoint.enter(f"model {number}", _Done(members, history, seconds, free).facts())
         found = stagewise.solve(
             rows.engine, model.generator, model.start, before=member, is_independent=rows.is_independent,
-            update=options.update, alpha=options.alpha, stage_size=int(options.block_size), n_stages=missing,
+            update=options.update, alpha=ridges(options, rows), stage_size=options.size, n_stages=missing,
             first_stage=free, inner_iter=50 if options.inner_iter is None else int(options.inner_iter),
-            held_out=rows.held_out, patience=5 if options.patience is None else int(options.patience),
+            held_out=rows.held_out, patience=PATIENCE if options.patience is None else int(options.patience),
             feature_memory=int(options.block_memory), max_time=left, callbacks=callbacks, checkpoint=checkpoint,
+            measured=measured,
         )  # fmt: skip
         free += missing
+        alpha = found.alpha if found.stages else alpha
         members.append([*member, *found.stages])
         history += [{**row, "seconds": row["seconds"] + seconds, "member": number} for row in found.history]
         seconds = history[-1]["seconds"] if history else 0.0
@@ -138,7 +163,7 @@ def _members(
     kept = [member for member in members if member] or [[]]  # of an interrupted fit, those that have begun
     model = StagewiseModel(
         model.generator, kept, model.start, options.update, model.classes, model.n_features, model.is_multilabel,
-        options=options.to_json(), certificate=NO_CERTIFICATE, status=status,
+        options=replace(options, alpha=alpha).to_json(), certificate=NO_CERTIFICATE, status=status,
     )  # fmt: skip
     return model, Run(history, status, message, is_answered=is_answered)
 
@@ -177,7 +202,7 @@ def _fingerprint(model: StagewiseModel, rows: TrainingRows, options: StagewiseOp
         "generator": generators.text_of(model.generator),
         "rows that the generator was prepared with": rows.n_sampled,
         **{name: getattr(options, name) for name in names},
-        "n_blocks": None if options.n_models == 1 else int(options.n_blocks),
+        "n_blocks": None if options.n_models == 1 else options.count,
         "number of stages at the start": sum(map(len, model.members)),
         **of_rows(rows.engine),
     }
@@ -211,6 +236,6 @@ def _goes_on(start: StagewiseModel, rows: TrainingRows, wanted: Any, options: St
 
 def _warm_up(model: StagewiseModel, rows: TrainingRows, options: StagewiseOptions) -> WarmUp:
     return WarmUp(
-        model.generator, model.start, options.update, int(options.block_size), rows.is_independent,
+        model.generator, model.start, options.update, options.size, rows.is_independent,
         rows.encoded.n_columns, rows.encoded.is_multilabel, rows.n_features, rows.engine.dtype, rows.engine.is_dense,
     )  # fmt: skip

@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from scipy import sparse
 
 from lineal import features
 from lineal.data.dataset import Dataset
-from lineal.engine.base import Block
 from lineal.engine.source import Source
 from lineal.errors import OptionError
 from lineal.features import elsewhere
@@ -29,10 +27,9 @@ from lineal.features.contracts import HasParameters
 from lineal.features.rows import sample
 from lineal.linear.fit import labels_of
 from lineal.problem.progress import Steps
-from lineal.problem.targets import true_labels
 from lineal.stagewise.fit import fit_stagewise
 from lineal.stagewise.options import StagewiseOptions, automatic
-from lineal.stagewise.training_rows import TrainingRows
+from lineal.stagewise.training_rows import LabelledRows, TrainingRows
 
 #: Rows of the sample at most.
 SAMPLE_ROWS = 12_000
@@ -69,7 +66,7 @@ def tuned(
     bandwidths = BANDWIDTHS if scales is not None else ()
     ridges = () if "alpha" in keep else RIDGES
     sizes = () if "block_size" in keep else [size for size in SIZES if size <= max(SIZES[0], len(rows) // 4)]
-    with Steps(options.verbose, "tuning", len(bandwidths) + len(ridges) + len(sizes)) as steps:
+    with Steps(options.verbose or 0, "tuning", len(bandwidths) + len(ridges) + len(sizes)) as steps:
 
         def error(**changes: Any) -> float:
             trial = dataclasses.replace(options, **{**_TRIAL, "generator": generator, "alpha": alpha, **changes})
@@ -111,16 +108,6 @@ def tuned_rows(
     labels = elsewhere.stacked(list(y))
     labels = labels if encoded.is_multilabel else encoded.classes[labels]
     return tuned(elsewhere.stacked(list(X)), labels, options, np.concatenate(weights), sample_rows, keep)
-
-
-@dataclass(frozen=True)
-class LabelledRows:
-    """For `Engine.gather`: chosen rows of a block, with their class numbers or label sets and their weights."""
-
-    def __call__(self, block: Block, chosen: np.ndarray | None, k: int, dtype: Any) -> tuple[Any, Any, np.ndarray]:
-        mine = elsewhere.among(block, chosen)
-        X = elsewhere.ChosenRows()(block, chosen, dtype)
-        return X, true_labels(block.targets, k)[mine], block.weights[mine]
 
 
 def _not_default(options: StagewiseOptions) -> set[str]:

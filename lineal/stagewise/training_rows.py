@@ -10,21 +10,22 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lineal.core import rng
 from lineal.core.threads import blas_limit, thread_count
-from lineal.engine.base import Engine
+from lineal.engine.base import Block, Engine
 from lineal.engine.local import LocalEngine
 from lineal.engine.source import Source
 from lineal.errors import DataError
 from lineal.features import elsewhere
 from lineal.features.contracts import KnowsWidth
-from lineal.features.rows import design_of, in_precision
+from lineal.features.rows import design_of, in_precision, sample
+from lineal.problem.drawn_rows import drawn, training_and_held_out
 from lineal.problem.encoder import EncodedElsewhere, gathered_weights, survey_of
 from lineal.problem.row_weights import row_weights
-from lineal.problem.targets import Encoded, encode
+from lineal.problem.targets import Encoded, encode, true_labels
 from lineal.solvers.stagewise.stagewise import chunk_bytes
 from lineal.stagewise.options import StagewiseOptions
 from lineal.system import memory
+from lineal.system.validation import share
 
 #: Arrays of the size of a chunk of features that a step has at once.
 CHUNK_ARRAYS = 3
@@ -64,7 +65,7 @@ class TrainingRows:
     def of_source(source: Source, options: StagewiseOptions) -> TrainingRows:
         """Rows in files or on a cluster, which stay there; every part is looked at once.
 
-        Held-out rows are drawn here, from the weights of all rows: 24 bytes per row.
+        Held-out rows are drawn here, from the weights and labels of all rows: 28 bytes per row.
         """
         survey = survey_of(source)
         if survey.offset_columns is not None:
@@ -73,21 +74,19 @@ class TrainingRows:
         encoder = survey.encoder(columns, options.class_weight)
         engine = source.engine(encoder, columns.n_columns, thread_count(options.n_jobs))
         rows = TrainingRows(engine, EncodedElsewhere(engine, columns))
-        if options.validation_fraction is None:
+        if not options.validation_fraction:
             return rows
         if engine.room is not None:
-            memory.check_budget("validation_fraction", 24 * engine.shape[0], engine.room)
+            memory.check_budget("validation_fraction", 28 * engine.shape[0], engine.room)
         return rows._held_out(gathered_weights(engine), options)
 
     def _held_out(self, weights: np.ndarray, options: StagewiseOptions) -> TrainingRows:
         """The same rows, of which some are held out if the options say so."""
-        if options.validation_fraction is None:
+        fraction = share(options.validation_fraction, int(np.count_nonzero(weights)))
+        if not fraction:
             return self
-        held = drawn(options.validation_fraction, weights, int(options.random_state or 0))
-        training, held_out = weights.copy(), np.zeros_like(weights)
-        held_out[held] = weights[held] / weights[held].sum()
-        training[held] = 0.0
-        training /= training.sum()
+        held = drawn(fraction, weights, self.encoded, int(options.random_state or 0))
+        training, held_out = training_and_held_out(weights, held)
         return replace(self, engine=self.engine.with_weights(training), held_out=held_out)
 
     @property
@@ -101,6 +100,12 @@ class TrainingRows:
         return self.engine.shape[1]
 
     @property
+    def n_training(self) -> int:
+        """Number of rows to train on."""
+        n = self.engine.shape[0]
+        return n if self.held_out is None else n - int(np.count_nonzero(self.held_out))
+
+    @property
     def is_independent(self) -> bool:
         """Whether score columns do not compete: two classes, and label sets."""
         return self.encoded.is_multilabel or self.encoded.n_columns == 1
@@ -110,6 +115,15 @@ class TrainingRows:
         """Number of rows that generators which need a sample learn from."""
         n = self.engine.shape[0]
         return n if self.X is not None else min(n, elsewhere.sampled_rows(self.engine))
+
+    def sample(self, most: int, seed: int, stream: int, dtype: Any) -> tuple[Any, Any, np.ndarray]:
+        """Some of the training rows with class numbers or label sets, and weights: gathered from where they are."""
+        most = min(most, elsewhere.sampled_rows(self.engine))
+        chosen = sample(self.engine.shape[0], most, seed, stream)
+        parts = self.engine.gather(LabelledRows(), chosen, self.encoded.n_columns, dtype)
+        X, y, weights = (elsewhere.stacked(list(part)) for part in zip(*parts))
+        trains = np.flatnonzero(weights > 0.0)
+        return X[trains], y[trains], weights[trains]
 
     def prepare(self, generator: Any, options: StagewiseOptions) -> Any:
         """Prepare a generator with these rows."""
@@ -121,7 +135,7 @@ class TrainingRows:
 
     def check_memory(self, maker: Any, options: StagewiseOptions) -> None:
         """Refuse stages whose matrices do not fit into the available memory, or into that of a budget."""
-        n, size = self.engine.shape[0], int(options.block_size)
+        n, size = self.engine.shape[0], options.size
         p = maker.width_of(0, size) if isinstance(maker, KnowsWidth) else size
         needed = 24 * p * p
         if self.engine.room is not None:
@@ -145,9 +159,6 @@ class TrainingRows:
     def blas_threads(self, n_jobs: int | None) -> Iterator[None]:
         """Context with the threads of dense products: one where threads of this process have blocks of their own."""
         has_own_blocks = self.engine.room is not None and self.is_sparse
-        if n_jobs is None and not has_own_blocks:
-            yield
-            return
         with blas_limit(1 if has_own_blocks else thread_count(n_jobs)):
             yield
 
@@ -164,11 +175,11 @@ def _numbers(X: Any, precision: str) -> Any:
     return in_precision(X, precision)
 
 
-def drawn(fraction: float, weights: np.ndarray, seed: int) -> np.ndarray:
-    """Indices of rows to hold out, ascending: a fraction of the rows with a weight above zero."""
-    order = np.flatnonzero(weights > 0.0)
-    rng.shuffle(rng.generator(seed, -7), order)
-    count = round(fraction * len(order))
-    if not 0 < count < len(order):
-        raise DataError(f"validation_fraction={fraction:g} of {len(order)} rows leaves none to train or to measure on")
-    return np.sort(order[:count])
+@dataclass(frozen=True)
+class LabelledRows:
+    """For `Engine.gather`: chosen rows of a block, with their class numbers or label sets and their weights."""
+
+    def __call__(self, block: Block, chosen: np.ndarray | None, k: int, dtype: Any) -> tuple[Any, Any, np.ndarray]:
+        mine = elsewhere.among(block, chosen)
+        X = elsewhere.ChosenRows()(block, chosen, dtype)
+        return X, true_labels(block.targets, k)[mine], block.weights[mine]

@@ -218,17 +218,6 @@ def test_tables_on_a_terminal(monkeypatch):
     assert "0.25" in text
 
 
-def test_demo():
-    text = done("demo").stdout
-    assert "predictions agree" in text
-    assert "lineal train" in text
-    result = json.loads(done("demo", "--json").stdout)
-    ours, theirs = result["results"]
-    assert ours["objective"] <= theirs["objective"] * (1 + 1e-4)
-    assert result["certificate"]["value"] <= 1e-4
-    assert result["reloaded_model_agrees"] is True
-
-
 def test_split_is_stratified_and_seeded():
     y = np.repeat([0, 1, 2], [50, 30, 1])
     data = Dataset(np.arange(81.0)[:, None], y)

@@ -15,6 +15,9 @@ from sklearn.datasets import load_digits
 import lineal
 from lineal.core.row_sparse import RowSparse
 from lineal.data.schema import Schema
+from lineal.linear.model import Model
+from lineal.linear.voting import VotingModel
+from lineal.problem.solution import Members
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 
@@ -61,6 +64,17 @@ def test_inspect_of_a_model_without_features(tmp_path):
     assert (found["selected"], found["nonzero"]["features"]) == ([], 0)
     model_of(weights_of(9, 3, [])).compact()[0].save(tmp_path / "m")
     assert "features used: 0 of 0" in done("inspect", tmp_path / "m", "--features").stdout
+
+
+def test_models_that_vote(tmp_path):
+    path = tmp_path / "m"
+    members = Members(np.array([[[1.0, 0.0], [0.0, 0.0]], [[0.0, 2.0], [0.0, 0.0]]]), np.zeros((2, 2)))
+    mean = Model(weights=np.zeros((2, 2)), intercept=np.zeros(2), classes=np.array(["a", "b"]), loss="softmax")
+    VotingModel.of(mean, members).save(path)
+    found = json.loads(done("inspect", path, "--json").stdout)
+    assert (found["kind"], found["members"], found["loss"], found["features_used"]) == ("voting", 2, "softmax", 1)
+    assert "members: 2" in done("inspect", path).stdout
+    assert "--features is for linear models" in failed("inspect", path, "--features")
 
 
 def test_the_list_is_cut_and_says_so(tmp_path):

@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from numba import types
 
-from lineal.core import levels, shipped
-from lineal.core.kernel_files import packed
+from lineal.core import jit, levels, shipped
+from lineal.core.kernel_files import name_of, packed
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,6 +41,30 @@ ALL = ["x86-64-v4", "x86-64-v3", "x86-64-v2"]
 )
 def test_a_level_is_chosen_only_if_the_processor_has_all_of_it(machine, features, expected):
     assert levels.supported(machine, features) == expected
+
+
+def test_what_llvm_says_about_this_machine_counts(monkeypatch):
+    def chosen(features, machine="x86_64"):
+        monkeypatch.setattr(levels.llvmlite.binding, "get_host_cpu_features", lambda: dict(features))
+        monkeypatch.setattr(levels.platform, "machine", lambda: machine)
+        levels.of_this_machine.cache_clear()
+        return list(levels.of_this_machine())
+
+    def unknown():
+        raise RuntimeError("no such processor")
+
+    try:
+        assert chosen(V4) == ALL
+        monkeypatch.setattr(levels.settings, "ENABLE_AVX", 0)
+        assert chosen(V4) == ALL[2:]
+        monkeypatch.setattr(levels.settings, "ENABLE_AVX", 1)
+        assert chosen(V4, "riscv64") == []
+        monkeypatch.setattr(levels.llvmlite.binding, "get_host_cpu_features", unknown)
+        levels.of_this_machine.cache_clear()
+        monkeypatch.setattr(levels.platform, "machine", lambda: "x86_64")
+        assert levels.of_this_machine() == ()
+    finally:
+        levels.of_this_machine.cache_clear()
 
 
 def archive(folder: Path, level: str, **kernels: str) -> Path:
@@ -97,6 +122,72 @@ def test_other_versions_are_named(tmp_path, monkeypatch, package, advice):
     assert advice in found.why_not
 
 
+def test_look_up_order(monkeypatch):
+    """The archive first, then the files of this machine, then the compiler; what cannot be used is passed over."""
+    asked = []
+
+    class Files:
+        base, destination = "module.f", None
+
+        def __init__(self, data):
+            self.data = data
+
+        def load(self, key):
+            asked.append("cache")
+            return self.data
+
+    class Codegen:
+        def magic_tuple(self):
+            return ("triple", "this processor", "+its,-features")
+
+    class Context:
+        def refresh(self):
+            asked.append("refresh")
+
+        def codegen(self):
+            return Codegen()
+
+    def add_one(x):
+        return x + 1
+
+    def look_up(shipped_data, cached_data):
+        asked.clear()
+
+        def load(name):
+            asked.append("archive")
+            return shipped_data if name == expected else None
+
+        archive = shipped.Archive("x86-64-v3", {}, None)
+        monkeypatch.setattr(shipped.Archive, "load", lambda self, name: load(name))
+        monkeypatch.setattr(shipped, "find", lambda: shipped.Found(archive))
+        cache.files = Files(cached_data)
+        before = len(jit.compiled)
+        found = cache.load_overload(signature, Context())
+        return found, asked[1:], len(jit.compiled) - before
+
+    class Rebuilt:
+        def __init__(self, name, arguments):
+            self.name, self.signature = name, types.void(*arguments)
+
+    def rebuild(context, name, *arguments):
+        if name == "unusable":
+            raise ValueError(name)
+        return Rebuilt(name, arguments)
+
+    monkeypatch.setattr(jit, "rebuild_result", rebuild)
+    cache, signature = jit._KernelCache(add_one), types.float64(types.float64)
+    key = cache.key(signature, Codegen())
+    assert key.target == ("triple", "this processor", "+its,-features")
+    expected = name_of("module.f", key._replace(target=("triple", "x86-64-v3", "")))
+    good, other = ("good", types.float64), ("other signature", types.int64)
+    found, order, compiled = look_up(good, ("cached", types.float64))
+    assert (found.name, order, compiled) == ("good", ["archive"], 0)
+    for unusable in (None, ("unusable",), other):
+        found, order, compiled = look_up(unusable, ("cached", types.float64))
+        assert (found.name, order, compiled) == ("cached", ["archive", "cache"], 0), unusable
+        assert look_up(unusable, unusable) == (None, ["archive", "cache"], 1)
+
+
 # --- whole processes
 
 #: Uses one kernel, with the archives of a folder.
@@ -152,7 +243,10 @@ def test_shipped_kernels_are_loaded_and_nothing_is_compiled(built, tmp_path):
 
 
 def test_the_switch_and_settings_of_numba_turn_shipped_kernels_off(built, tmp_path):
-    for environment in ({"LINEAL_SHIPPED_KERNELS": "0"}, {"NUMBA_CPU_NAME": "generic"}, {"NUMBA_BOUNDSCHECK": "1"}):
+    for environment in (
+        {"LINEAL_SHIPPED_KERNELS": "0"}, {"NUMBA_CPU_NAME": "generic"}, {"NUMBA_CPU_FEATURES": ""},
+        {"NUMBA_BOUNDSCHECK": "1"},
+    ):  # fmt: skip
         done = python(USE, str(built), LINEAL_CACHE_DIR=str(tmp_path), **environment)
         assert "from None" in done.stdout
         assert "compiled 0" not in done.stdout
@@ -176,44 +270,3 @@ def test_a_damaged_kernel_is_compiled_and_a_damaged_archive_is_said_once(built, 
     assert done.stderr.count("\n") == 1
     assert "is damaged" in done.stderr
     assert python(USE, str(folder), LINEAL_CACHE_DIR=str(tmp_path / "two")).stderr == ""  # nothing is compiled any more
-
-
-@pytest.mark.slow
-def test_a_wheel_compiles_nothing(tmp_path):
-    """The wheel, built and installed in an environment of its own, with the folder of packages read-only."""
-    # The work of minutes: all common kernels for one level.
-    level = levels.of_this_machine()[0]
-    dist = tmp_path / "dist"
-    build = [sys.executable, str(ROOT / "wheels" / "build.py"), "--dist", str(dist), "--levels", level]
-    subprocess.run(build, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
-    (wheel,) = [path for path in dist.glob("*.whl") if "none-any" not in path.name]
-    environment = tmp_path / "venv"
-    subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
-    new = str(environment / "bin" / "python")
-    subprocess.run([new, "-m", "pip", "install", "--quiet", str(wheel)], check=True)
-    code = """
-import numpy as np, lineal
-from lineal import dropin
-from lineal.core import jit
-from scipy import sparse
-rng = np.random.default_rng(0)
-for d, density in ((30, 0.5), (2000, 0.01)):
-    X = sparse.random_array((500, d), density=density, rng=rng, format="csr")
-    for rows in (X, X.toarray()):
-        for y in (rng.integers(0, 2, 500), rng.integers(0, 20, 500)):
-            for model in (
-                lineal.LinearClassifier(), lineal.LinearClassifier("logistic"), lineal.LinearClassifier("softmax"),
-                dropin.LogisticRegression(), dropin.LinearSVC(), lineal.LinearClassifierCV(n_alphas=3, cv=2),
-                lineal.OnlineClassifier(), lineal.LeastSquaresClassifier(),
-            ):
-                model.fit(rows, y).predict(rows)
-    lineal.StagewiseClassifier(n_blocks=2, block_size=100).fit(X.toarray(), y)
-print(jit.compiled)
-"""
-    env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "LINEAL_CACHE_DIR")}
-    done = subprocess.run(
-        [new, "-W", "ignore", "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False,
-        env={**env, "LINEAL_CACHE_DIR": "/dev/null/none"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert (done.stdout, done.stderr) == ("[]\n", "")

@@ -161,7 +161,7 @@ def test_format_as_told(tmp_path):
         ({"lable": "a"}, "option='lable' is unknown: did you mean 'label'"),
         ({"format": "cvs"}, "format='cvs' is unknown: did you mean 'csv'"),
         ({"missing": "means"}, "missing='means' is unknown: did you mean 'mean'"),
-        ({"categorical": "one-hot"}, "categorical='one-hot' is unknown: did you mean 'onehot'"),
+        ({"categorical": "one-hot"}, "levels='one-hot' is unknown: did you mean 'onehot'"),
         ({"header": True}, "header=True is unknown"),
         ({"dtype": "float16"}, "dtype='float16' is unknown"),
         ({"bits": 40}, "bits=40 must be an integer from 1 to 30"),
@@ -304,8 +304,8 @@ def test_standard_input_in_small_writes(pack):
         ("d.npz", {"n_features": 3}, "n_features=3 does not apply to npz"),
         ("d.svm", {"n_features": 3_000_000_000}, "n_features=3000000000 must be an integer from 1 to 2147483647"),
         ("d.svm", {"n_features": 0}, "n_features=0 must be"),
-        ("d.csv", {"label": "a", "drop": "b, a"}, "label='a' is also in drop='b, a'"),
-        ("d.csv", {"weight": "a", "drop": "a"}, "weight='a' is also in drop='a'"),
+        ("d.csv", {"label": "a", "drop": "b, a"}, "label='a' is also in ignore='b, a'"),
+        ("d.csv", {"weight": "a", "drop": "a"}, "weight='a' is also in ignore='a'"),
         ("d.csv", {"label": "a", "weight": "a"}, "label='a' is also the weight"),
     ],
 )
@@ -321,7 +321,7 @@ def test_options_that_contradict_a_schema(tmp_path):
     (tmp_path / "d.csv").write_text("a,b\nx,0\ny,1\n")
     svmlight_schema = lineal.read(tmp_path / "d.svm").schema
     vw_schema = lineal.read(tmp_path / "d.vw", bits=4).schema
-    table_schema = lineal.read(tmp_path / "d.csv", categorical="hash", bits=4).schema
+    table_schema = lineal.read(tmp_path / "d.csv", levels="hash", bits=4).schema
     assert lineal.read(tmp_path / "d.svm", schema=svmlight_schema, n_features=2, index_base="1").X.shape == (2, 2)
     assert lineal.read(tmp_path / "d.vw", schema=vw_schema, bits=4).X.shape == (2, 16)
     for name, schema, options in (

@@ -91,6 +91,7 @@ def test_arrays_in_chunks_of_columns_and_other_rows(client):
 def test_labels_that_are_here_are_sent_to_the_rows(client):
     X, y, weights, _ = data()
     same(sources(client)(arrays()[0], y, weights), local_objective(X, y, weights))
+    same(sources(client)(arrays()[0], y.tolist(), weights.tolist()), local_objective(X, y, weights))
 
 
 def test_chunks_of_sparse_rows_of_unknown_sizes(client):
@@ -175,6 +176,7 @@ def test_collections_that_cannot_be_used(client, change, message):
         (3, lambda X, y: (X, y[1:]), "partition 3: X has 11 rows and y has 10"),
         (3, lambda X, y: (X * np.nan, y), "partition 3"),
         (0, lambda X, y: (X.astype(str), y), "partition 0: X"),
+        (0, lambda X, y: (X[:, :0], y), "partition 0 has rows without any columns"),
         (2, lambda X, y: (X, np.arange(len(y))), "partition 2"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
 import re
 import signal
@@ -11,6 +13,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from dask_rows import source
 from test_dask_engine import elsewhere, same_bits, tasks, wait_until
 from test_engines import ANYWHERE, problem, solve
 
@@ -107,6 +110,17 @@ def test_a_worker_killed_in_mid_fit(client, monkeypatch, name):
         assert at < counted.passes == total
         assert rounds.n_made > counted.before[0] >= len(SIZES)
         same_bits(found, wanted)
+
+
+def test_a_worker_that_takes_long_to_start_again_is_not_given_up():
+    from dask import config
+
+    with config.set({"distributed.deploy.lost-worker-timeout": "1ms"}), cluster_of(1) as fragile:
+        (first,) = fragile.nthreads()
+        kill(fragile, first)
+        assert wait_until(lambda: first not in fragile.nthreads())
+        fragile.wait_for_workers(1, timeout=60)
+        assert len(fragile.cluster.workers) == 1
 
 
 @pytest.mark.parametrize("name", ["newton", pytest.param("fista", marks=pytest.mark.slow)])
@@ -244,6 +258,22 @@ def test_no_workers(client):
         with pytest.raises(ClusterError, match=f"{re.escape(shrinking.scheduler.address)}.*no workers.*dask worker"):
             there.value(there.start())
         assert "waiting for workers" in told[0]
+
+
+def test_no_workers_from_the_start(caplog):
+    with cluster_of(1) as empty:
+        empty.cluster.scale(0)
+        assert wait_until(lambda: not empty.nthreads())
+        rows = source(empty, problem("logistic", "l2").engine, SIZES)
+        rows.patience = 0.5
+        for _ in range(2):
+            with pytest.raises(ClusterError, match="no workers"):
+                rows.facts()
+        rows.close()
+        assert wait_until(lambda: not tasks(empty))
+        gc.collect()
+        empty.sync(asyncio.sleep, 0.1)
+    assert not [record for record in caplog.records if record.name == "asyncio"]
 
 
 def _slow_once(block):

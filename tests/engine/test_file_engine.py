@@ -218,6 +218,13 @@ def test_a_folder_for_temporary_files_that_does_not_exist_is_a_full_disk(tmp_pat
         assert Scratch(0).put({"Z": np.ones(3)}) is None
 
 
+def test_no_folder_for_temporary_files_at_all_is_a_full_disk(monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr("tempfile._candidate_tempdir_list", list)
+    with pytest.warns(RuntimeWarning, match="No usable temporary directory"):
+        assert Scratch(0).put({"Z": np.ones(3)}) is None
+
+
 def test_scratch_uses_the_room_of_what_was_dropped():
     scratch = Scratch(100)
     pieces = [

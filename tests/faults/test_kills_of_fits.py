@@ -36,6 +36,8 @@ LINES = {
     "admm": "--loss hinge --solver admm --alpha 1e-1 --tol 1e-3 --n-jobs 1",
     "admm files": "--loss hinge --solver admm --solver-option shards=3 --alpha 1e-1 --tol 1e-3 --memory-budget 1GB",
     "dual_cd files": "--loss hinge --solver dual_cd --alpha 1e-1 --tol 1e-2 --n-jobs 1 --memory-budget 1GB",
+    "lbfgs workers": "--loss softmax --solver lbfgs --alpha 1e-8 --tol 1e-7 --workers 2",
+    "admm workers": "--loss hinge --solver admm --alpha 1e-1 --tol 1e-3 --workers 2",
     "online": "--online --passes 40 --hold-out 0 --bits 12 --block-bytes 20000",
     "learners": "--online --learners 3 --passes 40 --hold-out 0 --bits 12 --block-bytes 20000",
 }
@@ -48,7 +50,9 @@ FEW = ("lbfgs", "online")
 )
 def test_a_killed_command_continues_to_the_same_model(tmp_path, tally, rows, factor, name):
     count, path = tally("kills of fits"), tmp_path / "c"
-    data = converted(rows) if "files" in name else rows
+    if "workers" in name:
+        pytest.importorskip("distributed")
+    data = converted(rows) if "files" in name or "workers" in name else rows
     line = ["train", str(data), *LINES[name].split(), "--quiet", "-m"]
     done(*line, tmp_path / "wanted")
     environment = {**os.environ, EVERY_VARIABLE: "0"}

@@ -13,7 +13,7 @@ from child_processes import in_a_fork
 from scipy import sparse
 
 import lineal
-from lineal.core.threads import _LIMITS
+from lineal.core.threads import _SERIAL
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are Unix's")
 
@@ -151,5 +151,5 @@ def test_a_fork_does_not_wait_for_threads_that_it_does_not_have(fitted):
     def fit():
         assert np.array_equal(MAKERS["softmax"]().fit(X, Y).decision_function(X), expected)
 
-    with _LIMITS.lock:
+    with _SERIAL.lock:
         assert in_a_fork(limited(fit)) == 0

@@ -126,7 +126,7 @@ def test_a_compact_model_of_a_table_needs_only_the_columns_in_use(rows, tmp_path
 
 def test_hashed_text_keeps_its_columns_together(tmp_path):
     frame = table(tmp_path / "t.csv")
-    data = lineal.read(tmp_path / "t.csv", label="label", categorical="hash", bits=6)
+    data = lineal.read(tmp_path / "t.csv", label="label", levels="hash", bits=6)
     assert data.X.shape[1] == 2 + 64
     used = np.unique(data.X.nonzero()[1])
     text = used[used >= 2][:2]

@@ -22,6 +22,7 @@ from lineal.online.learner_rows import ArrayRows, array_rows
 from lineal.online.on_threads import OnThreads
 from lineal.online.options import OnlineOptions
 from lineal.online.parallel import learn_together
+from lineal.online.state import PASS_EXAMPLES
 from lineal.online.trainer import CLASSES, NUMBERS, SETS, Trainer
 
 N = 240
@@ -201,6 +202,32 @@ def test_a_learner_that_diverges_is_named():
         together(X * 1e6, y, NUMBERS, options_of(**given), n=3, threads=1)
 
 
+@pytest.mark.parametrize("n", [1, 3])
+def test_errors_name_the_row_of_the_given_arrays(n):
+    X, scores = rows()
+    where = "learner 3 of 3: " if n == 3 else ""
+    weights, y, far = np.ones(N), scores[:, 0].copy(), X.toarray()
+    weights[200], y[201], far[202, 0] = -1.0, 1e31, 1e31
+    for given, text in (
+        ((X, scores[:, 0], weights), r"sample_weight\[200\] is -1"),
+        ((X, y), r"y\[201\] is 1e\+31"),
+        ((far, scores[:, 0]), "row 202 of X has the value 1e\\+31"),
+    ):
+        with pytest.raises(DataError, match=where + text):
+            lineal.OnlineRegressor(bits=10, learners=n).fit(*given)
+    model = lineal.OnlineRegressor(bits=10, learners=n).fit(X, scores[:, 0])
+    with pytest.raises(DataError, match=r"^y\[1\] is 1e\+31"):
+        model.set_params(learners=1).partial_fit(X[:2], [0.0, 1e31])
+
+
+def test_the_history_counts_rows_that_teach_nothing():
+    X, scores = rows()
+    weights = np.r_[np.ones(100), np.zeros(N - 100)]
+    for n in (1, 3):
+        model = lineal.OnlineRegressor(bits=10, learners=n).fit(X, scores[:, 0], weights)
+        assert model.history_[-1]["examples"] == N
+
+
 # --- limits and interrupts
 
 
@@ -273,7 +300,7 @@ def test_an_interrupt_while_this_thread_waits_for_others(monkeypatch):
     monkeypatch.setattr("lineal.online.on_threads.threads.run", run)
     assert answer.is_interrupted
     assert answer.outcomes[0] is None
-    assert answer.outcomes[1].states[0]["rows"] == 48  # the block that it had begun
+    assert answer.outcomes[1].states[0]["learner"]["counts"][PASS_EXAMPLES] == 48  # the block that it had begun
 
 
 def test_an_interrupt_before_anything_was_learned():

@@ -31,6 +31,7 @@ from lineal.problem.checkpoint import EVERY_VARIABLE, Checkpoint, Saved
 from lineal.problem.minimise import minimise
 from lineal.problem.objective import Objective
 from lineal.problem.targets import encode
+from lineal.solvers.choice.in_turn import Stage, in_turn
 from lineal.system import memory
 
 
@@ -165,6 +166,30 @@ def test_a_fit_that_was_killed_ends_with_the_same_bits(tmp_path, name, loss, pen
     assert last >= 4
     same(killed_and_continued(solve, path, (1, 3, last - 1)), wanted)
     same(solve(callbacks=[killing(-1)]), wanted)  # checkpoints change nothing
+
+
+@pytest.mark.parametrize("names", [("dual_cd", "lbfgs"), ("dual_cd", "newton"), ("lbfgs", "dual_cd")])
+def test_solvers_in_turn(tmp_path, names):
+    """A fit that is killed in one of its solvers, or right between two of them, continues in the same one."""
+    path, objective = tmp_path / "c", problem("logistic", alpha=1e-5)
+
+    def is_slow(history, budget, before=()):
+        return history[-1]["iteration"] == (2 if before else 4)
+
+    first, second = (solvers.get(name) for name in names)
+
+    def solve(**keywords):
+        chain = in_turn([Stage(first, "1", is_slow), Stage(second, "2", is_slow), Stage(first, "3")])
+        return minimise(chain, objective, tol=1e-9, max_iter=60, **keywords)
+
+    wanted = solve(checkpoint=Checkpoint(path), callbacks=[killing(-1)])
+    if os.path.exists(path):
+        os.unlink(path)
+    assert wanted.history[-1]["iteration"] >= 8
+    found = killed_and_continued(solve, path, (2, 4, 5, 6, 7))
+    same(found, wanted)
+    assert found.choice == wanted.choice
+    same(solve(callbacks=[killing(-1)]), wanted)
 
 
 #: Solver, loss, penalty, options: fits whose rows and row state are in other processes.
@@ -391,6 +416,14 @@ def other_rows(objective):
     return replace(objective, engine=replace(engine, X=wrap(X)))
 
 
+def other_units(objective):
+    engine = objective.engine
+    layout = engine.X.layout
+    data = np.where(layout.indices == 3, 2.0, 1.0) * layout.data
+    X = sparse.csr_array((data, layout.indices, layout.indptr), shape=engine.shape)
+    return replace(objective, engine=replace(engine, X=wrap(X)))
+
+
 def other_weights(objective):
     weights = np.linspace(0.5, 1.5, 200)
     return replace(objective, engine=replace(objective.engine, weights=weights / weights.sum()))
@@ -411,6 +444,7 @@ OTHERS = {
     "labels": (other_labels, {}, "the labels differ"),
     "order": (other_order, {}, "the features differ; the order of the labels differ"),
     "features": (other_rows, {}, "the features differ"),
+    "units": (other_units, {}, "the sizes of the columns differ"),
     "weights": (other_weights, {}, "the weights of the rows differ"),
     "base scores": (with_offsets, {}, "the base scores differ"),
 }

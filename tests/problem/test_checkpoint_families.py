@@ -50,7 +50,13 @@ ESTIMATORS = {
         "fourier", "calibrated", block_size=8, n_blocks=3, n_models=3, validation_fraction=0.2, **known
     ),
     "softmax stages": lambda **known: lineal.StagewiseClassifier(
-        "pca:n_components=3+fourier", "softmax", block_size=8, n_blocks=6, inner_iter=5, **known
+        "pca:n_components=3+fourier",
+        "softmax",
+        block_size=8,
+        n_blocks=6,
+        inner_iter=5,
+        validation_fraction=None,
+        **known,
     ),
 }
 

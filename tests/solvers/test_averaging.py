@@ -63,6 +63,21 @@ def test_without_a_penalty_the_dual_points_of_shards_give_a_violation(name):
     assert np.isfinite(found.certificate.value)
 
 
+@pytest.mark.parametrize("combine", ["mean", "vote"])
+def test_a_mean_above_zero_weights_is_kept(combine):
+    """With a weak penalty and few rows per shard, the mean has a higher objective than no model, and predicts well."""
+    X, y = telling_rows(10, n=80)
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(80) < 0.2, rng.integers(0, 3, 80), y)
+    objective = objective_on(X, y, "squared_hinge", "l2", alpha=1e-4)
+    found = minimise(averaging, objective, shards=8, combine=combine)
+    parts = independent(objective, 8)
+    np.testing.assert_allclose(found.weights, sum(share * one.weights for share, one in parts), atol=0.1)
+    assert found.certificate.primal > objective.value(objective.theta_of(None))
+    assert np.mean((X @ found.weights + found.intercept).argmax(axis=1) == y) > 0.5  # the largest class has 0.4
+    assert "the start" not in found.message
+
+
 def test_one_shard_is_the_ordinary_fit():
     objective = problem()
     found = averaging(objective, tol=1e-8, shards=1)
@@ -240,3 +255,5 @@ def test_options_that_are_refused():
     votes = {"solver": "averaging", "solver_options": {"combine": "vote"}}
     with pytest.raises(OptionError, match="probability=True needs one model"):
         LinearClassifier(**votes, probability=True).fit(X, y)
+    with pytest.raises(OptionError, match="learned from scores, which votes are not: use combine='mean'"):
+        LinearClassifier("label_ranking", **votes).fit(X, label_sets(1, 90, 3))

@@ -25,6 +25,8 @@ from lineal.features import Chain, PrincipalComponents, RandomFourier
 from lineal.linear.fit import fit
 from lineal.linear.options import TrainOptions
 from lineal.problem import progress
+from lineal.problem.drawn_rows import drawn
+from lineal.problem.targets import encode
 from lineal.solvers.stagewise import features as stage_features
 from lineal.solvers.stagewise import residual_fit
 from lineal.stagewise import search as stagewise_search
@@ -63,7 +65,10 @@ class WavesBlock:
 
 
 def classifier(**options):
-    given = {"generator": Waves(), "block_size": 12, "n_blocks": 3, "alpha": 1e-3, "precision": "float64"}
+    given = {
+        "generator": Waves(), "block_size": 12, "n_blocks": 3, "alpha": 1e-3, "precision": "float64",
+        "validation_fraction": None,
+    }  # fmt: skip
     return StagewiseClassifier(**{**given, **options})
 
 
@@ -326,12 +331,13 @@ def test_blocks_can_be_added_with_other_weights(update):
 
 def test_blocks_of_another_size_go_on_where_the_columns_ended(tmp_path):
     X = DIGITS[:, DIGITS.any(axis=0)]
-    model = StagewiseClassifier("frequency", block_size=10, n_blocks=3, warm_start=True, precision="float64")
+    options = {"warm_start": True, "precision": "float64", "validation_fraction": None}
+    model = StagewiseClassifier("frequency", block_size=10, n_blocks=3, **options)
     model.fit(X, NUMBERS).set_params(block_size=15, n_blocks=100).fit(X, NUMBERS)
     assert [(stage.number, stage.size) for stage in model.model_.members[0][3:5]] == [(2, 15), (3, 15)]
     seen = [model.generator_.make(stage.number, stage.size).columns for stage in model.model_.members[0]]
     assert sorted(np.concatenate(seen)) == list(range(X.shape[1]))
-    larger = StagewiseClassifier("frequency", block_size=10, n_blocks=2, warm_start=True, precision="float64")
+    larger = StagewiseClassifier("frequency", block_size=10, n_blocks=2, **options)
     larger.fit(X, NUMBERS).set_params(block_size=20, n_blocks=4).fit(X, NUMBERS)
     assert [(stage.number, stage.size) for stage in larger.model_.members[0]] == [(0, 10), (1, 10), (1, 20), (2, 20)]
     left = np.square(np.eye(10)[NUMBERS] - larger.decision_function(X)).sum(axis=1).mean()
@@ -375,21 +381,13 @@ def test_an_early_end_keeps_the_best_blocks(update):
 
 def test_held_out_rows_teach_nothing():
     model = classifier(validation_fraction=0.4, random_state=1).fit(IRIS, SPECIES)
-    held = stages_held_out(150, 0.4, 1)
-    changed = SPECIES.copy()
-    changed[held] = np.roll(changed[held], 1)
-    other = classifier(validation_fraction=0.4, random_state=1).fit(IRIS, changed)
+    held = drawn(0.4, np.ones(150), encode(SPECIES, direct=False), 1)
+    assert len(held) == 60
+    others = np.delete(np.arange(150), held)
+    other = classifier(random_state=1).fit(IRIS[others], SPECIES[others])
     blocks = min(model.model_.n_blocks, other.model_.n_blocks)
     for mine, theirs in zip(model.model_.members[0][:blocks], other.model_.members[0][:blocks]):
-        np.testing.assert_allclose(mine.weights, theirs.weights, atol=1e-12)
-
-
-def stages_held_out(n, fraction, seed):
-    from lineal.stagewise.training_rows import drawn
-
-    held = drawn(fraction, np.ones(n) / n, seed)
-    assert len(held) == round(fraction * n)
-    return held
+        np.testing.assert_allclose(mine.weights, theirs.weights, atol=1e-9)
 
 
 # --- rows and generators
@@ -431,7 +429,7 @@ def test_sparse_rows():
         from_sparse = StagewiseClassifier(generator, **options).fit(X, NUMBERS)
         from_dense = StagewiseClassifier(generator, **options).fit(DIGITS, NUMBERS)
         np.testing.assert_allclose(from_sparse.decision_function(X), from_dense.decision_function(DIGITS), atol=1e-7)
-    automatic = StagewiseClassifier(block_size=16).fit(X.tocsc(), NUMBERS)
+    automatic = StagewiseClassifier(block_size=16, validation_fraction=None).fit(X.tocsc(), NUMBERS)
     assert isinstance(automatic.generator_, features.FrequencyOrdered)
     assert automatic.n_iter_ == 4  # 64 columns
     assert automatic.status_ == "converged"
@@ -589,7 +587,7 @@ def test_a_time_limit_is_shared_by_the_models():
 def test_progress_counts_blocks(monkeypatch, capsys):
     monkeypatch.setattr(progress, "SECONDS_PER_LINE", 0.0)
     classifier(verbose=1, n_models=2, n_blocks=2).fit(IRIS, SPECIES)
-    lines = capsys.readouterr().err.splitlines()
+    lines = [line for line in capsys.readouterr().err.splitlines() if " of 4" in line]
     assert [line.split(" s  ")[1].split(",")[0] for line in lines] == [
         f"{done} of 4" for done in (0, 1, 2, 2, 3, 4)
     ]  # fmt: skip
@@ -891,7 +889,7 @@ def test_defaults_on_small_data():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = clone(StagewiseClassifier(n_blocks=2, block_size=256)).fit(DIGITS[:400], NUMBERS[:400])
-    assert model.score(DIGITS[400:], NUMBERS[400:]) > 0.9
+    assert model.score(DIGITS[400:], NUMBERS[400:]) >= 0.9
     assert model.certificate_.kind == "none"
 
 

@@ -1,7 +1,7 @@
 """`LayoutFile`: an open file in the binary layout, with its description and its columns, which are read on demand.
 
-The metadata of an Arrow file says where every column is. It is copied to an empty file of the same size, which takes
-neither memory nor disk space, and pyarrow reads it there. Mapping the file itself would be simpler, but if another
+The metadata of an Arrow file says where every column is. It is copied to an empty file of the same size, whose holes
+take neither memory nor disk space, and pyarrow reads it there. Mapping the file itself would be simpler, but if another
 process cut the file, the system would kill this process.
 """
 
@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import json
 import mmap
+import os
 import struct
+import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -111,15 +115,43 @@ def _skeleton(file: PlainFile) -> mmap.mmap:
     footer = size - ends - length
     if not 8 <= footer <= size - ends:
         raise DataError(f"{path} is damaged: its footer has {length} bytes")
-    with tempfile.TemporaryFile(prefix="lineal-") as copy:
-        copy.truncate(size)
+    with _file_of_holes(path, size) as copy:
         _copy(file, footer, size, copy)
-        copy.flush()
         pages = mmap.mmap(copy.fileno(), size, access=mmap.ACCESS_READ)
         schema = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(pages))).schema
         _copy(file, 0, min(_columns_start(file, schema, footer), footer), copy)
-        copy.flush()
     return pages
+
+
+@contextmanager
+def _file_of_holes(path: str, size: int) -> Iterator[Any]:
+    """A file without a name and without contents, as long as the one at `path`."""
+    with _explained(path):
+        copy = _nameless()
+    with copy:
+        with _explained(path):
+            copy.truncate(size)
+        yield copy
+
+
+def _nameless() -> Any:
+    """A file without a name: in memory, where the system has such files, so that it does not depend on any disk."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            return open(os.memfd_create("lineal"), "w+b", buffering=0)
+    return tempfile.TemporaryFile(prefix="lineal-", buffering=0)
+
+
+@contextmanager
+def _explained(path: str) -> Iterator[None]:
+    """A context whose errors say that it is a temporary file that failed, and not the one at `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"opening {path} needs a temporary file ({error.strerror or error}): free some space, or set TMPDIR to a "
+            "folder that can be written"
+        ) from error
 
 
 def _columns_start(file: PlainFile, schema: Any, footer: int) -> int:
@@ -144,7 +176,10 @@ def _columns_start(file: PlainFile, schema: Any, footer: int) -> int:
 def _copy(file: PlainFile, start: int, stop: int, target: Any) -> None:
     target.seek(start)
     for first in range(start, stop, checks.CHECK_STEP):
-        target.write(file.bytes_at(first, min(first + checks.CHECK_STEP, stop)))
+        data = memoryview(file.bytes_at(first, min(first + checks.CHECK_STEP, stop)))
+        with _explained(file.path):
+            while data:
+                data = data[target.write(data) :]
 
 
 def description(metadata: dict[bytes, bytes], path: str) -> dict[str, Any]:

@@ -143,7 +143,7 @@ def _agree(data: Dataset, schema: Schema | None, path: str) -> None:
         return
     from lineal.data.tables.encode import Encoding
 
-    if Encoding.of_schema(data.schema).expanded().columns != Encoding.of_schema(schema).expanded().columns:
+    if Encoding.of_schema(data.schema).single.columns != Encoding.of_schema(schema).single.columns:
         raise DataError(
             f"{path} encodes its table differently from the model: convert it again with the model's schema"
         )

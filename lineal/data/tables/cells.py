@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lineal.errors import DataError
-
-#: Texts that mean that a cell is missing.
-NULLS = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 
 
 @dataclass(frozen=True)
@@ -75,8 +72,10 @@ def as_float(cells: Any, name: str, place: BatchPlace) -> np.ndarray:
     return cells.to_numpy(zero_copy_only=False)
 
 
-def as_codes(cells: Any, name: str, place: BatchPlace) -> tuple[np.ndarray, Any]:
-    """The cells as (codes, distinct texts): the texts are trimmed, a missing cell has code -1."""
+def as_codes(cells: Any, name: str, place: BatchPlace, nulls: Sequence[str] = ()) -> tuple[np.ndarray, Any]:
+    """The cells as (codes, distinct texts): the texts are trimmed; a missing cell, or one of `nulls`, has code -1."""
+    if pa.types.is_floating(cells.type):
+        cells = as_text(cells, name, place)
     try:
         if not pa.types.is_dictionary(cells.type):
             cells = cells.dictionary_encode()
@@ -85,8 +84,25 @@ def as_codes(cells: Any, name: str, place: BatchPlace) -> tuple[np.ndarray, Any]
         if "UTF8" in str(error):
             raise DataError(f"{place.source}: column {name!r} is not UTF-8 text: convert the file's encoding") from None
         raise DataError(f"{place.source}: column {name!r} must be text, but holds {type_name(cells.type)}") from None
-    absent = pc.is_in(texts, value_set=pa.array([*NULLS, None], pa.large_string())).to_numpy(zero_copy_only=False)
+    absent = pc.is_in(texts, value_set=pa.array([*nulls, None], pa.large_string())).to_numpy(zero_copy_only=False)
     codes = cells.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
     if absent.any():
         codes = np.where(np.append(absent, True)[codes], -1, codes)
     return codes, texts.fill_null("")
+
+
+def as_text(cells: Any, name: str, place: BatchPlace) -> Any:
+    """The cells as text, as Arrow's large strings; missing ones stay missing."""
+    try:
+        if pa.types.is_dictionary(cells.type):
+            cells = cells.dictionary_decode()
+        if not pa.types.is_floating(cells.type):
+            return cells.cast(pa.large_string())
+        whole = pc.equal(pc.floor(cells), cells)  # 3.0 is the category 3: integers with missing cells become such
+        return pc.if_else(
+            whole,
+            pc.if_else(whole, cells, None).cast(pa.int64()).cast(pa.large_string()),
+            cells.cast(pa.large_string()),
+        )
+    except pa.ArrowException:
+        raise DataError(f"{place.source}: column {name!r} must be text, but holds {type_name(cells.type)}") from None

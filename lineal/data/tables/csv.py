@@ -18,14 +18,14 @@ from lineal.data.ahead import ahead
 from lineal.data.options import ReadOptions
 from lineal.data.source import BYTE_ORDER_MARK
 from lineal.data.tables import wide
-from lineal.data.tables.cells import NULLS, lacks_columns
+from lineal.data.tables.cells import lacks_columns
 from lineal.data.tables.csv_names import column_names, find_delimiter, rows_below
 from lineal.data.tables.csv_text import CsvText, Records
 from lineal.data.tables.encode import Encoding
 from lineal.data.tables.header import long_cells, sample
 from lineal.data.tables.labels import ARROW_TYPES
+from lineal.data.tables.roles import assign_roles
 from lineal.data.tables.spelled_labels import values_of
-from lineal.data.tables.survey import assign_roles
 from lineal.errors import DataError, ParseError
 
 #: Number of bytes that pyarrow parses at a time; larger pieces were not faster.
@@ -69,10 +69,17 @@ class CsvState:
     strict: set[str] | None = None
     #: Finds the line of a row of the batch that was yielded last.
     line_of: Callable[[int], int | None] | None = None
+    #: The kinds of columns that the options give.
+    chosen: dict[str, str] = field(default_factory=dict)
+    #: Texts that mean a missing cell.
+    nulls: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.nulls = self.options.nulls
         if self.encoding is not None:
             self.label = self.encoding.label
+            if self.options.na is None and self.encoding.na:
+                self.nulls = self.encoding.na
             columns = [column for column in self.encoding.columns if column.kind != "numbers"]
             self.types = {column.name: _cell_type(column.kind) for column in columns}
             if self.encoding.label is not None:
@@ -100,8 +107,9 @@ def batches(stream: BinaryIO, file: str, path: str, state: CsvState) -> Iterator
         if len(first) != 1:
             raise DataError(f"{path}: the first line is not a line of a CSV file")
         names, has_header = column_names(first[0], path, state, partial(rows_below, text, delimiter))
-    if state.encoding is None and state.label is None:
-        state.label = assign_roles(names, state.options).label
+    if state.encoding is None:
+        roles = assign_roles(names, state.options)
+        state.label, state.chosen = roles.label, roles.kinds
     parser: Any = _Parser(names, delimiter, Records(file, delimiter, len(names), has_header), path, state)
     if (together := _columns_together(names, path, state)) is not None:
         parser = _WideParser(parser, together)
@@ -137,9 +145,10 @@ class _Parser:
             if not state.types:
                 found = self._read(piece, {}, _skip if skips else None).schema
                 state.types = {column.name: _start_type(column.type) for column in found}
+                state.types |= {name: _cell_type(kind) for name, kind in state.chosen.items() if name in state.types}
                 if self.has_label:  # as numbers, labels that are written differently could become equal
                     state.types[str(state.label)] = pa.string()
-            strict = set(state.strict or ())
+            strict = set(state.strict or ()) | {name for name, kind in state.chosen.items() if kind == "number"}
             if self.has_label and state.types.get(str(state.label)) != pa.string():
                 strict.add(str(state.label))
             types = state.types | dict.fromkeys(strict, pa.string())
@@ -168,7 +177,7 @@ class _Parser:
                 delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=on_bad_row
             ),
             arrow_csv.ConvertOptions(
-                column_types=types, null_values=list(NULLS), strings_can_be_null=True, include_columns=self.wanted
+                column_types=types, null_values=self.state.nulls, strings_can_be_null=True, include_columns=self.wanted
             ),
         )  # fmt: skip
         found = table.combine_chunks().to_batches()
@@ -194,15 +203,16 @@ def _columns_together(names: list[str], path: str, state: CsvState) -> list[str]
         if together is not None and (absent := [name for name in together.values if name not in present]):
             raise lacks_columns(path, absent, options.header == "auto")
         return None if together is None else together.values
-    is_simple = options.missing == "error" and options.weight is None and not options.max_bad_lines
-    if not is_simple or not state.may_be_wide or len(names) < wide.MIN_COLUMNS:
+    is_simple = options.scale == "none" and options.weight is None and not options.max_bad_lines
+    chosen = options.text or options.categorical or options.numeric
+    if not is_simple or chosen or not state.may_be_wide or len(names) < wide.MIN_COLUMNS:
         return None
     if state.wide_names not in (None, names):
         state.wide_names, state.may_be_wide = None, False
         raise Widened
     state.wide_names = names
     roles = assign_roles(names, options)
-    return [name for name in names if name != roles.label and name not in roles.dropped]
+    return [name for name in names if name != roles.label and name not in roles.ignored]
 
 
 class _WideParser:
@@ -221,7 +231,7 @@ class _WideParser:
         usual, state = self.usual, self.usual.state
         batch = None
         if not state.options.max_bad_lines:
-            batch = wide.parse_numbers(piece, usual.delimiter, len(usual.names), self.columns, self.label)
+            batch = wide.parse_numbers(piece, usual.delimiter, len(usual.names), self.columns, self.label, state.nulls)
         if batch is not None:
             state.line_of = partial(_line_of, usual.records, usual.rows, None)
             usual.before += len(batch)
@@ -236,7 +246,7 @@ class _WideParser:
         """Parse the rows of a piece with every column on its own."""
         usual, state = self.usual, self.usual.state
         if self.slow is None:
-            known = CsvState(state.options, encoding.expanded())
+            known = CsvState(state.options, encoding.single)
             self.slow = _Parser(usual.names, usual.delimiter, usual.records, usual.path, known)
         slow = self.slow
         slow.before, slow.rows, slow.state.bad_lines = usual.before, usual.rows, state.bad_lines
@@ -259,7 +269,7 @@ def _only_typed(
 ) -> tuple[Any, np.ndarray | None]:
     """The rows in which all strict columns can be cast to their type, with these columns cast, and the row numbers."""
     present = [name for name in batch.schema.names if name in strict]
-    cells = {name: _trimmed(batch.column(name)) for name in present}
+    cells = {name: _trimmed(batch.column(name), state.nulls) for name in present}
     bad: dict[int, str] = {}
     for name in reversed(present):
         find = _label_misfits if name == state.label else _misfits
@@ -283,9 +293,9 @@ def _only_typed(
     return batch, rows
 
 
-def _trimmed(cells: Any) -> Any:
+def _trimmed(cells: Any, nulls: list[str]) -> Any:
     cells = pc.utf8_trim_whitespace(cells)
-    return pc.if_else(pc.is_in(cells, value_set=pa.array(NULLS)), None, cells)
+    return pc.if_else(pc.is_in(cells, value_set=pa.array(nulls)), None, cells)
 
 
 def _label_misfits(cells: Any, kind: Any) -> list[int]:

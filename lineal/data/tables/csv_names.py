@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lineal.data.formats import named_format
-from lineal.data.options import ReadOptions
-from lineal.data.tables.cells import NULLS
+from lineal.data.options import NULLS, ReadOptions
 from lineal.data.tables.csv_text import CsvText
 from lineal.data.tables.encode import Encoding
 from lineal.data.tables.header import find_header, is_number, sample
@@ -80,7 +79,7 @@ def _known_names(cells: list[str], path: str, state: CsvState, encoding: Encodin
     if header != "no" and (has_all_names or encoding.header is not False):
         return _distinct(cells, path), True
     names = _by_position(len(cells), encoding)
-    pairs = [(known[name], cell) for name, cell in zip(names, cells) if name in known and cell not in NULLS]
+    pairs = [(known[name], cell) for name, cell in zip(names, cells) if name in known and cell not in ("", *NULLS)]
     numbers = [cell for column, cell in pairs if column.kind == "number"]
     is_data = any(map(is_number, numbers)) or any(cell in column.values for column, cell in pairs)
     return names, header == "yes" or (header == "auto" and bool(numbers) and not is_data)

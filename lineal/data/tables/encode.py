@@ -16,47 +16,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lineal.data.dataset import csr_of_parts
+from lineal.data.options import NULLS
 from lineal.data.schema import Schema
+from lineal.data.tables import dates
 from lineal.data.tables.cells import BatchPlace, as_codes, as_float, missing_cell
+from lineal.data.tables.columns import Column
 from lineal.data.tables.labels import encode_label, encode_weight
 from lineal.data.tables.wide import matrix_of
 from lineal.errors import DataError
 
 #: X is a csr_array below this share of non-zero cells: CSR then takes less than half the memory, and less time.
 SPARSE_BELOW = 0.25
-
-
-@dataclass(frozen=True)
-class Column:
-    """One feature column of the table.
-
-    `kind` is "number", "boolean" or "category". `values` are the sorted categories, each of which has a column of X.
-    `fill` replaces missing numbers; `indicator` says whether missing cells have a column of their own. The kind
-    "numbers" stands for many columns of numbers at once (see `lineal.data.tables.wide`), whose names are the `values`.
-    """
-
-    name: str
-    kind: str
-    values: list[str] = field(default_factory=list)
-    fill: float = 0.0
-    indicator: bool = False
-
-    @property
-    def width(self) -> int:
-        """Number of columns of X that it makes (one-hot)."""
-        return (len(self.values) if self.kind in ("category", "numbers") else 1) + self.indicator
-
-    def names(self) -> list[str]:
-        """Names of these columns of X."""
-        if self.kind == "numbers":
-            return self.values
-        own = [f"{self.name}={value}" for value in self.values] if self.kind == "category" else [self.name]
-        return own + [f"{self.name} is missing"] * self.indicator
-
-    @cached_property
-    def vocabulary(self) -> Any:
-        """`values` as an Arrow array, for lookups."""
-        return pa.array(self.values, pa.large_string())
 
 
 @dataclass
@@ -74,7 +44,12 @@ class Encoding:
     """How a table becomes X, y and weights; `schema` and `of_schema` are inverse to each other.
 
     `header_chosen` says how the presence of a header was decided: "given" by the options or the format, or "certain" or
-    "guessed" from the contents of the file.
+    "guessed" from the contents of the file. `na` are the texts that mean a missing cell; in formats with types there
+    are none. `categorical` says whether categories have columns of their own ("onehot") or are hashed ("hash"). `scale`
+    and `rare` are the options of training; what they led to is in the columns.
+
+    The columns of X are those of numbers, dates and categories, in the order of the table, then the hashed categories,
+    then those of the words of each column of text.
     """
 
     columns: list[Column]
@@ -85,12 +60,15 @@ class Encoding:
     weight: str | None = None
     missing: str = "error"
     categorical: str = "onehot"
+    na: list[str] = field(default_factory=lambda: ["", *NULLS])
     bits: int = 18
     dtype: str = "float64"
     header: bool | None = None
     names: list[str] = field(default_factory=list)
     density: float = 1.0
     header_chosen: str = "given"
+    scale: str = "none"
+    rare: int | None = None
 
     def schema(self) -> Schema:
         """The encoding as a schema, which is stored with a model."""
@@ -99,7 +77,14 @@ class Encoding:
 
     @staticmethod
     def of_schema(schema: Schema) -> Encoding:
-        """The encoding that a schema holds."""
+        """The encoding that a schema holds, which is made once for each schema."""
+        known = vars(schema)
+        if "_encoding" not in known:
+            known["_encoding"] = Encoding._of_schema(schema)
+        return known["_encoding"]
+
+    @staticmethod
+    def _of_schema(schema: Schema) -> Encoding:
         try:
             settings = {key: value for key, value in schema.settings.items() if key != "unseen"}
             columns = [Column(**column) for column in settings.pop("columns")]
@@ -115,13 +100,14 @@ class Encoding:
         """The columns of numbers that are parsed together, if there are such."""
         return next((column for column in self.columns if column.kind == "numbers"), None)
 
-    def expanded(self) -> Encoding:
+    @cached_property
+    def single(self) -> Encoding:
         """The same encoding with one `Column` for every column of the table."""
         if self.together is None:
             return self
         columns: list[Column] = []
         for one in self.columns:
-            columns += [Column(name, "number") for name in one.values] if one.kind == "numbers" else [one]
+            columns += _singles(one) if one.kind == "numbers" else [one]
         return replace(self, columns=columns)
 
     @cached_property
@@ -132,23 +118,66 @@ class Encoding:
     @cached_property
     def offsets(self) -> list[int]:
         """The first column of X for each source column."""
-        widths = [0 if self.hashes and column.kind == "category" else column.width for column in self.columns]
+        widths = [0 if self._is_at_the_end(column) else column.width for column in self.columns]
         return [0, *np.cumsum(widths).tolist()]
+
+    def _is_at_the_end(self, column: Column) -> bool:
+        """Whether the columns of X that a column makes follow those of all others."""
+        return column.kind == "text" or (self.hashes and column.kind == "category")
+
+    @cached_property
+    def texts(self) -> list[tuple[Column, Any]]:
+        """The columns of text, and what makes columns of X from each of them."""
+        columns = [column for column in self.columns if column.kind == "text"]
+        if not columns:
+            return []
+        from lineal.data.tables.texts import terms_of
+
+        return [(column, terms_of(column)) for column in columns]
 
     @cached_property
     def n_features(self) -> int:
         """Number of columns of X."""
-        return self.offsets[-1] + ((1 << self.bits) if self.hashes else 0)
+        return self.offsets[-1] + ((1 << self.bits) if self.hashes else 0) + sum(terms.width for _, terms in self.texts)
 
     @cached_property
     def sparse(self) -> bool:
-        """Whether X is a csr_array: with hashed text, and with one-hot text if few cells were non-zero in training."""
-        has_text = any(column.kind == "category" for column in self.columns)
-        return self.hashes or (has_text and self.density < SPARSE_BELOW)
+        """Whether X is a csr_array: with text or hashed categories, and if few cells were non-zero in training."""
+        has_zeros = any(column.kind in ("category", "date") for column in self.columns)
+        return self.hashes or bool(self.texts) or (has_zeros and self.density < SPARSE_BELOW)
 
     def feature_names(self) -> list[str] | None:
-        """A name for each column of X; None if text is hashed."""
-        return None if self.hashes else [name for column in self.columns for name in column.names()]
+        """A name for each column of X; None if categories or words are hashed."""
+        words = [terms.names() for _, terms in self.texts]
+        if self.hashes or None in words:
+            return None
+        own = [name for column in self.columns if column.kind != "text" for name in column.names()]
+        return own + [f"{column.name}={word}" for (column, _), names in zip(self.texts, words) for word in names or []]
+
+    def owners(self) -> list[str]:
+        """The column of the table that each column of X comes from; not with hashed categories."""
+        own = [column.name for column in self.columns if column.kind != "text" for _ in range(column.width)]
+        return own + [column.name for column, terms in self.texts for _ in range(terms.width)]
+
+    def names_by_kind(self) -> dict[str, list[str]]:
+        """The feature columns of the table by what they hold."""
+        found: dict[str, list[str]] = {}
+        for column in self.columns:
+            found.setdefault(column.kind, []).append(column.name)
+        return found
+
+    def scaling(self) -> tuple[np.ndarray, np.ndarray]:
+        """The shift and the scale of the numbers in each column of X: zeros and ones for all that are no numbers."""
+        shifts, scales = np.zeros(self.n_features), np.ones(self.n_features)
+        for column, first in zip(self.columns, self.offsets):
+            if column.is_scaled:
+                last = first + column.width
+                shifts[first:last], scales[first:last] = column.scaling()
+        return shifts, scales
+
+    def unscaled(self) -> Encoding:
+        """The same encoding with numbers as they are in the table."""
+        return replace(self, columns=[replace(column, shift=0.0, scale=1.0) for column in self.columns])
 
     def wanted(self, labels: bool = True) -> list[str]:
         """Columns of the table that are read; without `labels` (rows to predict), neither label nor weight."""
@@ -171,6 +200,9 @@ class Encoding:
         pieces = list(self._pieces(batch, place, unseen))
         with np.errstate(over="ignore"):  # float32 infinities are found, and named, by the check after reading
             X = self._fill_sparse(pieces, len(batch)) if self.sparse else self._fill_dense(pieces, len(batch))
+            if self.texts:
+                words = [terms.rows_of(batch.column(column.name), column.name, place) for column, terms in self.texts]
+                X = beside([X, *words], self.n_features)
         y = weights = None
         if self.label is not None and self.label in batch.schema.names:
             y = encode_label(batch.column(self.label), self, place)
@@ -181,9 +213,16 @@ class Encoding:
     def _pieces(self, batch: Any, place: BatchPlace, unseen: dict[str, int]) -> Iterator[tuple[Any, np.ndarray]]:
         """Pairs (column of X, values of all rows); the column is one number, a slice, or one number per row."""
         for column, first in zip(self.columns, self.offsets):
+            if column.kind == "text":
+                continue
             cells = batch.column(column.name)
-            if column.kind == "numbers":
-                yield slice(first, first + column.width), self._matrix(cells, column, place)
+            if column.kind == "date":
+                seconds, gaps = dates.as_seconds(cells, column.name, place)
+                if gaps.any():
+                    self._note_missing(gaps, column, place, unseen)
+                yield from dates.pieces_of(seconds, gaps, column, first)
+            elif column.kind == "numbers":
+                yield slice(first, first + column.width), self._matrix(cells, column, place, unseen)
             elif column.kind != "category":
                 numbers, gaps = self._numbers(cells, column, place, unseen)
                 yield first, numbers
@@ -206,11 +245,14 @@ class Encoding:
             where[:, slot], values[:, slot] = column, value
         return csr_of_slots(where, values, self.n_features, merge=self.hashes)
 
-    def _matrix(self, cells: Any, column: Column, place: BatchPlace) -> np.ndarray:
+    def _matrix(self, cells: Any, column: Column, place: BatchPlace, unseen: dict[str, int]) -> np.ndarray:
         matrix = matrix_of(cells)
-        if not np.isfinite(matrix).all():
-            at = int((~np.isfinite(matrix)).any(axis=0).argmax())
-            self._numbers(pa.array(matrix[:, at]), Column(column.values[at], "number"), place, {})
+        if np.isfinite(matrix).all():
+            return matrix
+        singles = _singles(column)
+        matrix = matrix.copy()
+        for at in np.flatnonzero((~np.isfinite(matrix)).any(axis=0)):
+            matrix[:, at], _ = self._numbers(pa.array(matrix[:, at]), singles[at], place, unseen)
         return matrix
 
     def _numbers(self, cells: Any, column: Column, place: BatchPlace, unseen: dict[str, int]) -> tuple[Any, Any]:
@@ -223,10 +265,10 @@ class Encoding:
                 raise DataError(f"{where} is {value}: only finite numbers can be used")
             self._note_missing(gaps, column, place, unseen)
             numbers = np.where(gaps, column.fill, numbers)
-        return numbers, gaps
+        return (numbers - column.shift) / column.scale if column.is_scaled else numbers, gaps
 
     def _category(self, cells: Any, column: Column, first: int, place: BatchPlace, unseen: dict[str, int]) -> Any:
-        codes, texts = as_codes(cells, column.name, place)
+        codes, texts = as_codes(cells, column.name, place, self.na)
         gaps = codes < 0
         if self.hashes:
             from lineal.data.tables.hashing import hash_strings
@@ -237,8 +279,9 @@ class Encoding:
             absent = pa.array([f"{column.name} is missing"], pa.large_string())
             found = self.offsets[-1] + hash_strings(pa.concat_arrays([keys, absent]), self.bits)
         else:
-            found = pc.index_in(texts, value_set=column.vocabulary).fill_null(-1).to_numpy(zero_copy_only=False)
-            found = np.append(found.astype(np.int64), len(column.values))
+            rest = len(column.values) if column.other else -1  # the column of all other categories
+            found = pc.index_in(texts, value_set=column.vocabulary).fill_null(rest).to_numpy(zero_copy_only=False)
+            found = np.append(found.astype(np.int64), len(column.values) + column.other)
         if gaps.any():
             self._note_missing(gaps, column, place, unseen)
         at = found[codes]  # a missing cell has code -1, which is the last entry
@@ -255,6 +298,12 @@ class Encoding:
             unseen[column.name] = unseen.get(column.name, 0) + int(gaps.sum())
 
 
+def _singles(column: Column) -> list[Column]:
+    """A `Column` for each of the columns of numbers that are parsed together."""
+    fills = column.fills or [0.0] * len(column.values)
+    return [Column(name, "number", fill=fill) for name, fill in zip(column.values, fills)]
+
+
 def _values(one: Encoding | Column) -> dict[str, Any]:
     """The fields as a dict, without copies."""
     return {name: getattr(one, name) for name in one.__dataclass_fields__}
@@ -263,14 +312,14 @@ def _values(one: Encoding | Column) -> dict[str, Any]:
 def without_unused(schema: Schema, columns: np.ndarray) -> Schema:
     """The schema of a table for these columns of X only: source columns that make none of them are left out.
 
-    Hashed text can be in any hashed column, so all text columns stay if one of these is used. One source column always
-    stays, because rows are counted by it.
+    Of hashed categories and text all columns stay if one of theirs is used: they can be in any hashed column. One
+    source column always stays, because rows are counted by it.
     """
-    old = Encoding.of_schema(schema).expanded()
+    old = Encoding.of_schema(schema).single
     starts, ends = np.array(old.offsets[:-1], np.int64), np.array(old.offsets[1:], np.int64)
     is_used = np.searchsorted(columns, ends) > np.searchsorted(columns, starts)
-    if old.hashes and len(columns) and columns[-1] >= old.offsets[-1]:
-        is_used |= [column.kind == "category" for column in old.columns]
+    if len(columns) and columns[-1] >= old.offsets[-1]:
+        is_used |= [old._is_at_the_end(column) for column in old.columns]
     if len(is_used) and not is_used.any():
         is_used[0] = True
     new = replace(old, columns=[column for column, used in zip(old.columns, is_used) if used])
@@ -292,3 +341,19 @@ def csr_of_slots(where: np.ndarray, values: np.ndarray, n_features: int, merge: 
         X.has_sorted_indices = X.has_canonical_format = False
         X.sum_duplicates()
     return X
+
+
+def beside(parts: list[Any], n_features: int) -> Any:
+    """A csr_array with the columns of all parts beside each other; the first part has room for all of them."""
+    first, *rest = parts
+    lengths = sum(np.diff(part.indptr).astype(np.int64) for part in parts)
+    indptr = np.append(0, np.cumsum(lengths))
+    index = np.int32 if max(n_features, indptr[-1]) < 2**31 else np.int64
+    indices, data = np.empty(indptr[-1], index), np.empty(indptr[-1], first.dtype)
+    start, shift = indptr[:-1].copy(), n_features - sum(part.shape[1] for part in rest)
+    for part, offset in zip(parts, [0, *(shift + np.cumsum([0, *(part.shape[1] for part in rest[:-1])]))]):
+        counts = np.diff(part.indptr)
+        places = np.repeat(start - part.indptr[:-1], counts) + np.arange(len(part.indices))
+        indices[places], data[places] = part.indices + offset, part.data
+        start += counts
+    return csr_of_parts(data, indices, indptr.astype(index), (first.shape[0], n_features))

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from lineal.data.chunks import MAX_LINE_BYTES
-from lineal.data.tables.cells import NULLS
+from lineal.data.options import NULLS
 
 #: Number of rows that are compared with the first line, and the number of cells after which no more rows are read.
 ROWS, CELLS = 100, 100_000
@@ -101,9 +101,9 @@ def find_header(first: list[str], rows: list[list[str]]) -> Header:
     is_sure = occurs_again = False
     for column in shown:
         cell = first[column]
-        if cell in NULLS:
+        if cell in ("", *NULLS):
             continue
-        below = [row[column] for row in rows if column < len(row) and row[column] not in NULLS]
+        below = [row[column] for row in rows if column < len(row) and row[column] not in ("", *NULLS)]
         numbers_below = sum(map(is_number, below))
         is_numeric = 2 * numbers_below > len(below)
         is_word = cell.lower() in LABEL_WORDS and cell not in below

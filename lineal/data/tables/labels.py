@@ -59,11 +59,11 @@ def encode_label(cells: Any, encoding: Encoding, place: BatchPlace) -> Any:
         if kind == "list":
             return _label_sets(cells, encoding.class_names or [])
         if kind == "string":
-            codes, texts = as_codes(cells, name, place)
+            codes, texts = as_codes(cells, name, place, encoding.na)
             _refuse_missing(codes < 0, name, place)
             return _text_array(texts.to_pylist(), name, place)[codes]
         if label_kind(cells.type) == "string":
-            y = _of_texts(cells, kind, name, place)
+            y = _of_texts(cells, kind, name, place, encoding.na)
         else:
             if kind == "number" and _beyond_doubles(cells):
                 raise large_and_fractional(name)
@@ -82,8 +82,8 @@ def decoded(cells: Any) -> Any:
     return cells.dictionary_decode() if is_coded else cells
 
 
-def _of_texts(cells: Any, kind: str, name: str, place: BatchPlace) -> np.ndarray:
-    codes, texts = as_codes(cells, name, place)
+def _of_texts(cells: Any, kind: str, name: str, place: BatchPlace, nulls: list[str]) -> np.ndarray:
+    codes, texts = as_codes(cells, name, place, nulls)
     _refuse_missing(codes < 0, name, place)
     values, bad = values_of(texts, kind)
     if bad[codes].any():

@@ -23,15 +23,17 @@ from lineal.data.chunks import line_chunks
 from lineal.data.dataset import Dataset
 from lineal.data.formats import CSV_LIKE, FORMATS, LAYOUT_KEY, is_compressed, named_format
 from lineal.data.join import stack
-from lineal.data.options import ReadOptions
+from lineal.data.options import ReadOptions, listed
 from lineal.data.schema import Schema
 from lineal.data.source import STDIN, cannot_read, display_name
-from lineal.data.tables import csv, json_lines
+from lineal.data.tables import csv, frames, json_lines
 from lineal.data.tables.cells import BatchPlace, lacks_columns
 from lineal.data.tables.csv import CsvState, Widened
 from lineal.data.tables.encode import Encoding, Part
 from lineal.data.tables.json_lines import JsonState
-from lineal.data.tables.survey import Survey, assign_roles
+from lineal.data.tables.roles import assign_roles
+from lineal.data.tables.survey import Survey
+from lineal.data.tables.texts import Batches
 from lineal.errors import DataError
 
 #: Number of cells of one batch of a binary table, bounded so that batches of a wide table stay small.
@@ -82,13 +84,26 @@ def read_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = 
 
 
 def encode_frame(frame: Any, schema: Schema) -> Any:
-    """X of a DataFrame, encoded as the training table was; its labels are ignored."""
-    encoding = Encoding.of_schema(schema).expanded()
-    absent = [name for name in encoding.needed() if name not in frame.columns]
-    if absent:
-        raise DataError(f"the table lacks columns that training had: {', '.join(absent)}")
-    table = pa.Table.from_pandas(frame[encoding.needed()], preserve_index=False).combine_chunks()
-    parts = [encoding.encode(batch, BatchPlace("the table", 0)).X for batch in table.to_batches()]
+    """X of a table in memory, encoded as the training table was; its labels are ignored."""
+    encoding = Encoding.of_schema(schema).single
+    wanted = frames.roots_of(encoding.needed())
+    return _encoded(frames.arrow_table(frame, [name for name in frames.names_of(frame) if name in wanted]), encoding)
+
+
+def encode_records(records: list[dict[str, Any]], schema: Schema) -> Any:
+    """X of rows that are dicts, encoded as the training table was; what a row lacks is missing."""
+    encoding = Encoding.of_schema(schema).single
+    names = {name for record in records for name in record} & frames.roots_of(encoding.needed())
+    columns = {name: frames.column_of([record.get(name) for record in records], name) for name in names}
+    return _encoded(pa.table(columns), encoding)
+
+
+def _encoded(table: Any, encoding: Encoding) -> Any:
+    table, needed = frames.flattened(table), encoding.needed()
+    present = set(table.schema.names)
+    if absent := [name for name in needed if name not in present]:
+        raise lacks_columns(frames.SOURCE, absent, False)
+    parts = [encoding.encode(batch, place).X for batch, place in frames.batches_of(table.select(needed))]
     return parts[0] if len(parts) == 1 else stack(parts)
 
 
@@ -102,7 +117,7 @@ class _TableFiles:
             raise DataError(f"{self.names[0]} is a table, but the model was trained on {what}")
         self.encoding = None if schema is None else replace(Encoding.of_schema(schema), dtype=options.dtype)
         if self.encoding is not None and self._kind(self.names[0]) not in CSV_LIKE:
-            self.encoding = self.encoding.expanded()
+            self.encoding = self.encoding.single
         self.csv = CsvState(options, self.encoding)
         self.json = JsonState()
         self.bad_lines = 0
@@ -117,16 +132,16 @@ class _TableFiles:
         """All batches; the encoding is made from them if it is not given."""
         while True:
             try:
-                batches = list(self.stream())
+                found = list(self.stream())
                 if self.encoding is not None:
-                    return batches
+                    return found
                 survey = self._new_survey()
-                for batch, place in batches:
+                for batch, place in found:
                     survey.update(batch, place)
-                self._settle(survey)
-                return [(self._complete(batch), place) for batch, place in batches]
+                self._settle(survey, found.copy)
+                return [(self._complete(batch), place) for batch, place in found]
             except Widened:
-                batches = []
+                found = []
 
     def survey(self) -> None:
         """Make the encoding in a pass over the files."""
@@ -135,7 +150,7 @@ class _TableFiles:
             try:
                 for batch, place in self.stream():
                     survey.update(batch, place)
-                return self._settle(survey)
+                return self._settle(survey, self.stream)
             except Widened:
                 continue
 
@@ -143,7 +158,7 @@ class _TableFiles:
         is_csv = self._kind(self.names[0]) in CSV_LIKE
         return Survey(self.options, is_csv, lambda: self.csv.wide_names)
 
-    def _settle(self, survey: Survey) -> None:
+    def _settle(self, survey: Survey, batches: Batches) -> None:
         """Take the encoding from the survey; if text in a column of numbers is a mistake, the files are read again."""
         if survey.rows == 0:
             guessed = "; its first line was taken for names: if it is data, say header='no'"
@@ -154,7 +169,12 @@ class _TableFiles:
             self.csv.strict = known | set(mistyped)
             self.csv.types |= mistyped
             raise Widened
-        self.encoding = survey.encoding(self.csv.header, self.csv.header_chosen)
+        encoding = survey.encoding(self.csv.header, self.csv.header_chosen)
+        if any(column.kind == "text" for column in encoding.columns):
+            from lineal.data.tables.texts import learned
+
+            encoding = learned(encoding, batches, survey.rows, self.options)
+        self.encoding = encoding
         self.csv = CsvState(self.options, self.encoding, strict=self.csv.strict or set())
 
     def stream(self) -> Iterator[tuple[Any, BatchPlace]]:
@@ -165,7 +185,7 @@ class _TableFiles:
         labelled: bool | None = None
         for file, source in zip(self.files, self.names):
             row, self.csv.line_of = 0, None
-            for batch in self._batches(file, source):
+            for batch in map(frames.flat_batch, self._batches(file, source)):
                 names = set(batch.schema.names)
                 if row == 0 and self._kind(source) != "jsonl":
                     self._check_columns(names, source, seen)
@@ -183,14 +203,21 @@ class _TableFiles:
 
     def _json_state(self) -> JsonState:
         if self.encoding is None:
-            dropped = {name.strip() for name in (self.options.drop or "").split(",")}
+            ignored = {*listed(self.options.ignore), str(self.options.id)}
             if not self.options.labels:
-                dropped |= {str(self.options.label), str(self.options.weight)}
-            return JsonState(dropped.__contains__, label_of=lambda names: assign_roles(names, self.options).label)
-        wanted = set(self.encoding.wanted(self.options.labels))
-        numbers = frozenset(column.name for column in self.encoding.columns if column.kind != "category")
+                ignored |= {str(self.options.label), str(self.options.weight)}
+            return JsonState(ignored.__contains__, label_of=self._label_among)
+        wanted = frames.roots_of(self.encoding.wanted(self.options.labels))
+        numbers = frozenset(column.name for column in self.encoding.columns if column.kind in ("number", "boolean"))
         label = self.encoding.label
         return JsonState(lambda name: name not in wanted, numbers, lambda names: label)
+
+    def _label_among(self, names: list[str]) -> str | None:
+        """The label column among these; None for a field of an object."""
+        try:
+            return assign_roles(names, replace(self.options, text=None, categorical=None, numeric=None)).label
+        except DataError:
+            return None  # or there is no such column, which the survey says
 
     def _check_columns(self, names: set[str], source: str, seen: set[str]) -> None:
         """Refuse a file that lacks columns of the training table, or a training file unlike the first one."""
@@ -259,7 +286,9 @@ def _binary(data: Any, source: str, kind: str, wanted: list[str] | None) -> Iter
         file = parquet.ParquetFile(data)
         present = set(file.schema_arrow.names)
         _refuse_repeated(file.schema_arrow.names, source)
-        columns = None if wanted is None else [name for name in wanted if name in present]
+        columns = (
+            None if wanted is None else [name for name in wanted if not present.isdisjoint(frames.roots_of([name]))]
+        )
         yield from file.iter_batches(max(1024, BATCH_CELLS // max(1, len(columns or present))), columns=columns)
         return
     try:

@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from lineal.data.source import BYTE_ORDER_MARK
-from lineal.data.tables.cells import NULLS
 
 #: Files with fewer columns are always parsed column by column.
 MIN_COLUMNS = 10_000
@@ -27,7 +26,9 @@ NUMBERS = "\0numbers"
 NO_DELIMITER = "\x1f"
 
 
-def parse_numbers(piece: bytes, delimiter: str, width: int, columns: np.ndarray, label: tuple[str, int] | None) -> Any:
+def parse_numbers(
+    piece: bytes, delimiter: str, width: int, columns: np.ndarray, label: tuple[str, int] | None, nulls: list[str]
+) -> Any:
     """The rows of a piece as a record batch with `NUMBERS`, and the label as text; None if the piece has anything else.
 
     `columns` are the positions of the numbers among the `width` cells of each row; `label` is a name and a position.
@@ -39,7 +40,7 @@ def parse_numbers(piece: bytes, delimiter: str, width: int, columns: np.ndarray,
     if not _is_regular(text, delimiter, n, width):
         return None
     try:
-        cells = _cells(text.replace(delimiter.encode(), b"\n") + b"\n")
+        cells = _cells(text.replace(delimiter.encode(), b"\n") + b"\n", nulls)
         values = _numbers(_picked(cells, n, width, columns))
     except pa.ArrowInvalid:
         return None
@@ -58,14 +59,12 @@ def _is_regular(text: bytes, delimiter: str, n: int, width: int) -> bool:
     return ends.size == n * width - 1 and bool((data[ends[width - 1 :: width]] == ord("\n")).all())
 
 
-def _cells(lines: bytes) -> Any:
+def _cells(lines: bytes, nulls: list[str]) -> Any:
     table = arrow_csv.read_csv(
         pa.BufferReader(lines),
         arrow_csv.ReadOptions(use_threads=False, block_size=len(lines) + 1, column_names=["cell"]),
         arrow_csv.ParseOptions(delimiter=NO_DELIMITER, quote_char=False, ignore_empty_lines=False),
-        arrow_csv.ConvertOptions(
-            column_types={"cell": pa.large_string()}, null_values=list(NULLS), strings_can_be_null=True
-        ),
+        arrow_csv.ConvertOptions(column_types={"cell": pa.large_string()}, null_values=nulls, strings_can_be_null=True),
     )
     return table.column(0).combine_chunks()
 

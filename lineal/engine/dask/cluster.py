@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 #: Seconds to wait for a scheduler.
 TIMEOUT = 10.0
 
+#: How long a worker of a local cluster may take to start again.
+LOST_WORKER = "1h"
+
 #: Protocols of Dask that need no warning.
 ENCRYPTED_OR_LOCAL = ("tls", "wss", "inproc", "unix")
 
@@ -62,7 +65,7 @@ def local_cluster(
     settings = {"distributed.scheduler.http.routes": [], "distributed.comm.timeouts.connect": "4s"}
     try:
         with config.set(settings):
-            cluster: LocalCluster = package.LocalCluster(
+            cluster: LocalCluster = _patient(package.LocalCluster)(
                 n_workers=n_workers, threads_per_worker=threads, processes=True, host="127.0.0.1",
                 dashboard_address=None, worker_dashboard_address=None, memory_limit=memory_limit,
                 silence_logs=logging.CRITICAL, preload=["lineal.engine.dask.interrupts"],
@@ -71,6 +74,22 @@ def local_cluster(
     except (OSError, TimeoutError, RuntimeError) as error:
         raise ClusterError(f"cannot start {n_workers} workers on this machine: {error}") from error
     return cluster
+
+
+def _patient(kind: Any) -> Any:
+    """A kind of cluster that does not give up processes whose workers are slow to come back after they were killed.
+
+    Dask ends them for good after 15 seconds, in which a busy machine may not start a worker: all could be lost.
+    """
+    from dask import config
+
+    class Patient(kind):
+        def _update_worker_status(self, op: str, msg: Any) -> None:
+            with config.set({"distributed.deploy.lost-worker-timeout": LOST_WORKER}):
+                super()._update_worker_status(op, msg)
+
+    Patient.__name__ = Patient.__qualname__ = kind.__name__
+    return Patient
 
 
 def connect(
@@ -90,18 +109,21 @@ def connect(
     _check_port(address)
     _warn_of_plain(address)
     _check_readable(given)
+    from lineal.engine.dask.probe import Stranger, probe
+
     security = package.Security(**given, require_encryption=True) if given else None
     try:
+        probe(address, security, timeout)
         client: Client = package.Client(address, security=security, timeout=timeout, set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
-        if isinstance(error, ssl.SSLError):
-            raise _no_tls(address, error) from error
+    except (ssl.SSLError, TypeError) as error:  # a TypeError is what Dask raises if certificates are missing
+        raise _no_tls(address, error) from error
+    except Stranger as error:
+        raise ClusterError(f"no Dask scheduler at {address}: {error}; check the address and its port") from error
+    except (OSError, TimeoutError, ValueError, RuntimeError) as error:
         raise ClusterError(
             f"cannot reach a Dask scheduler at {address} within {timeout:g} s ({type(error).__name__}: "
             f"{str(error).splitlines()[0] if str(error) else 'no answer'}): check the address and that it runs"
         ) from error
-    except TypeError as error:  # what Dask raises if certificates are missing
-        raise _no_tls(address, error) from error
     return client
 
 
@@ -143,6 +165,12 @@ def no_workers(client: Client, seconds: float) -> ClusterError:
     )
 
 
+def check_synchronous(client: Client) -> None:
+    """Refuse a client whose answers have to be awaited."""
+    if client.asynchronous:
+        raise OptionError("the Dask client is asynchronous: use Client(..., asynchronous=False)")
+
+
 def check_workers(client: Client) -> None:
     """Refuse workers without lineal, or with another version: a task of ours would end them, one after the other."""
     found = client.run(eval, "__import__('lineal').__version__", on_error="return")
@@ -174,6 +202,7 @@ def client_in_use() -> Client:
             "there is no active Dask client: create one with distributed.Client(...) and keep it open (on the command "
             "line: --workers N, or --scheduler ADDRESS)"
         )
+    check_synchronous(client)
     if not is_in_task() and client.scheduler is not None:
         _warn_of_plain(str(client.scheduler.address))
     make_room_for_tasks()

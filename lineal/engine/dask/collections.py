@@ -15,7 +15,7 @@ from dask.delayed import Delayed, delayed
 from distributed import Client, Future
 from scipy import sparse
 
-from lineal.core.inputs import checked
+from lineal.core.inputs import checked, checked_labels
 from lineal.engine.dask.holder import usable
 from lineal.engine.dask.plan import planned
 from lineal.engine.dask.shares import named
@@ -192,14 +192,18 @@ def _in_chunks_of_rows(X: Any) -> Any:
 
 
 def _like_rows_of(X: Any, part: Any, name: str) -> Any:
-    """Labels or weights in the chunks of the rows of X; arrays in this process are cut likewise."""
-    if part is None or isinstance(part, list | tuple):
+    """Labels or weights in the chunks of the rows of X; those in this process are cut likewise."""
+    if part is None or _is_cut(part):
         return part
+    if not is_dask_collection(part):
+        part = checked_labels(part) if name == "y" else np.asarray(checked(part, name))
     chunks = X.chunks[0]
     is_known = not any(np.isnan(size) for size in chunks)
     if isinstance(part, np.ndarray):
         if not is_known:
-            raise DataError(f"{name} is an array here, and the chunks of X have unknown sizes: X.compute_chunk_sizes()")
+            raise DataError(
+                f"{name} is in this process, and the chunks of X have unknown sizes: X.compute_chunk_sizes()"
+            )
         from dask import array
 
         _check_rows(sum(chunks), len(part), name)
@@ -214,6 +218,11 @@ def _like_rows_of(X: Any, part: Any, name: str) -> Any:
             {0: chunks, **rest}
         )  # fmt: skip
     return part.rechunk(rest) if any(len(sizes) > 1 for sizes in part.chunks[1:]) else part
+
+
+def _is_cut(part: Any) -> bool:
+    """Whether this is a list of delayed blocks, or meant as one."""
+    return isinstance(part, list | tuple) and any(isinstance(one, Delayed | Future) for one in part)
 
 
 def _check_rows(wanted: int, found: int, name: str) -> None:

@@ -32,7 +32,7 @@ from lineal.engine.dask.outbox import Outbox
 from lineal.engine.dask.parcels import nbytes
 from lineal.engine.dask.plan import planned
 from lineal.engine.dask.shares import Facts, Report, Result, get_ready, join_shares
-from lineal.engine.dask.waiting import Waiting, on_slow_worker
+from lineal.engine.dask.waiting import Waiting, leave, on_slow_worker, retrieve
 from lineal.engine.overdue import asked, never
 from lineal.engine.source import Encode
 from lineal.errors import ClusterError, Unanswered
@@ -96,12 +96,6 @@ class WorkerGone(Exception):
 
 class StepFailed(Exception):
     """A step raised an error, which is the cause of this one."""
-
-
-def _retrieve(future: asyncio.Future[Any]) -> None:
-    """Look at the exception of a future that nobody waits for: asyncio would log it, and keep what it refers to."""
-    if not future.cancelled():
-        future.exception()
 
 
 class Rounds:
@@ -524,7 +518,7 @@ class Rounds:
                     raise WorkerGone(f"workers {sorted((present | self._workers) - now)} are gone")
                 if present - now:
                     waiting.cancel()
-                    waiting.add_done_callback(_retrieve)
+                    waiting.add_done_callback(retrieve)
                     waiting = asyncio.ensure_future(start())
                 self._waits_since = None if now else self._waits_since or time.monotonic()
                 self._check_patience()
@@ -534,8 +528,9 @@ class Rounds:
                 present = now
         finally:
             self._waiting = None if self._waiting is watch else self._waiting
-            waiting.cancel()
-            waiting.add_done_callback(_retrieve)
+            if not is_repeated:
+                waiting.cancel()
+            leave(waiting)
 
     # --- what is learnt from a pass
 

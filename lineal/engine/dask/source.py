@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 
 from distributed import Client, Future
 
-from lineal.engine.dask.cluster import no_workers
+from lineal.engine.dask.cluster import check_synchronous, no_workers
 from lineal.engine.dask.engine import DaskEngine
 from lineal.engine.dask.rounds import ATTEMPTS, PATIENCE, RETRIES, Rounds
 from lineal.engine.dask.shares import Facts, facts_only, survey_part
+from lineal.engine.dask.waiting import leave
 from lineal.engine.source import Encode, RawRows
-from lineal.errors import ClusterError, DataError, LinealError, OptionError
+from lineal.errors import ClusterError, DataError, LinealError
 
 T = TypeVar("T")
 
@@ -46,8 +47,7 @@ class DaskSource:
     ) -> None:
         if not parts:
             raise DataError("the collection has no partitions")
-        if client.asynchronous:
-            raise OptionError("the Dask client is asynchronous: use Client(..., asynchronous=False)")
+        check_synchronous(client)
         self.client, self.parts = client, list(parts)
         self.names = [f"partition {number}" for number in range(len(parts))] if names is None else list(names)
         self.feature_names, self.class_names, self.schema = feature_names, class_names, schema
@@ -105,7 +105,7 @@ class DaskSource:
             found: list[tuple[Facts, T, Exception | None]] = waiting.result()
             return found
         finally:
-            waiting.cancel()
+            leave(waiting)
 
     async def _check_parts(self) -> None:
         """Raise the error of a partition that cannot be computed, with its name."""

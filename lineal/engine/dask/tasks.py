@@ -24,7 +24,7 @@ from distributed.worker import thread_state
 from lineal.engine.dask.cluster import no_workers
 from lineal.engine.dask.rounds import ATTEMPTS, PATIENCE, RETRIES
 from lineal.engine.dask.shares import sendable
-from lineal.engine.dask.waiting import SLOW, SLOW_SECONDS
+from lineal.engine.dask.waiting import SLOW, SLOW_SECONDS, leave
 from lineal.errors import ClusterError, LinealError, Unanswered
 
 #: Seconds between two looks at the tasks.
@@ -141,7 +141,7 @@ class Tasks:
             found: list[Any] = waiting.result()
             return found
         finally:
-            waiting.cancel()
+            leave(waiting)
 
     async def _look_at(self, watched: _Watched, now: float) -> None:
         """Name the workers of tasks that take much longer than the others; an error if they should have ended."""

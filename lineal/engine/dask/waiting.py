@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from lineal.engine.dask.shares import Report
 
@@ -19,6 +21,21 @@ UNKNOWN_SECONDS = 30.0
 
 #: Largest number of workers that are named.
 NAMED = 3
+
+
+def leave(waiting: asyncio.Future[Any]) -> None:
+    """Let results be gathered that nobody waits for any more; the gathering ends when their futures are released.
+
+    Dask waits for every future in a task of its own. If the gathering were cancelled, these tasks would go on, and
+    asyncio would log the error of each of them.
+    """
+    waiting.add_done_callback(retrieve)
+
+
+def retrieve(future: asyncio.Future[Any]) -> None:
+    """Look at the exception of a future that nobody waits for: asyncio would log it, and keep what it refers to."""
+    if not future.cancelled():
+        future.exception()
 
 
 class Waiting:

@@ -91,6 +91,21 @@ def largest_alpha(objective: Objective, constant: np.ndarray | None = None) -> f
     return alpha if alpha > least and np.isfinite(alpha) else 1.0  # features that tell nothing: any α will do
 
 
+@np.errstate(over="ignore", invalid="ignore")
+def typical_alpha(objective: Objective, constant: np.ndarray | None = None) -> float:
+    """The α at which the scores of half of the columns, each by itself, are no longer `NEGLIGIBLE`; 0 if none are.
+
+    It is near `largest_alpha` if the columns have one scale, and far below it if a few columns have a larger one.
+    """
+    d = objective.engine.shape[1]
+    means, squares = objective.moments
+    _, gradient = objective.loss_and_gradient(constant_model(objective) if constant is None else constant)
+    variances = np.maximum(squares - means**2, 0.0)[:, 0] if objective.fit_intercept else squares[:, 0]
+    alone = np.sqrt(variances) * np.abs(gradient[:d]).max(axis=1) / NEGLIGIBLE
+    alone = alone[np.isfinite(alone) & (alone > 0.0)]
+    return float(np.median(alone)) if len(alone) else 0.0
+
+
 def path_alphas(objective: Objective, n_alphas: int, min_ratio: float | None, start: float | None = None) -> np.ndarray:
     """`n_alphas` strengths from `start` (`largest_alpha`) downwards, evenly spaced on a logarithmic scale."""
     ratio = min_ratio if min_ratio is not None else 1e-6 if objective.regulariser.penalty.is_smooth else 1e-3
@@ -102,12 +117,18 @@ def path_alphas(objective: Objective, n_alphas: int, min_ratio: float | None, st
     return alphas
 
 
+def least_alpha(total_weight: float) -> float:
+    """The α of LIBLINEAR's largest C = 1/(αΣs)."""
+    return 1.0 / (QUICK_MAX_C * total_weight)
+
+
 def quick_alphas(objective: Objective, total_weight: float, start: float | None = None) -> np.ndarray:
-    """The α of LIBLINEAR's search for C: from one that is surely too large, halved while C = 1/(αΣs) is at most 1024.
+    """The α of LIBLINEAR's search for C: from a strong one, halved while C = 1/(αΣs) is at most 1024.
 
     Chu, Ho, Tsai, Lin & Lin, "Warm start for parameter selection of linear classifiers", KDD 2015. They start where
-    the zero model is provably close to the optimum, by a bound on the largest row; here it is `largest_alpha`.
+    the zero model is provably close to the optimum, by a bound on the largest row. Here that is `largest_alpha`, or
+    what a scan has found.
     """
-    start, least = largest_alpha(objective) if start is None else start, 1.0 / (QUICK_MAX_C * total_weight)
+    start, least = largest_alpha(objective) if start is None else start, least_alpha(total_weight)
     count = int(np.floor(np.log2(max(start / least, 1.0)))) + 1
     return start * 0.5 ** np.arange(count)

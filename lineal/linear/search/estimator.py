@@ -8,11 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import check_scoring
-from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, check_cv
-from sklearn.utils.validation import indexable
 
+from lineal.core.scikit import ConvergenceWarning
 from lineal.errors import OptionError
 from lineal.linear.estimator import LinearClassifier
 from lineal.linear.model import Model
@@ -57,7 +54,8 @@ class LinearClassifierCV(LinearClassifier):
     cv_scores_ : (n_alphas, n_folds), NaN where the search ended early.
     cv_mean_, cv_se_ : mean scores and their standard errors.
     best_index_, chosen_index_ : positions of the best mean score and of α.
-    n_nonzero_ : weights that are not zero, at every α, fitted to all rows.
+    n_nonzero_ : weights that are not zero, at every α, fitted to all rows; −1 where all rows were not fitted, as in a
+        quick search at all α but the chosen one.
     n_nonzero_rows_ : features with a weight that is not zero, of the same fits.
     alpha_max_ : the smallest α at which all weights are zero; None if there is none, as for l2.
     certificates_ : certificates of those fits.
@@ -174,6 +172,7 @@ class LinearClassifierCV(LinearClassifier):
             self.status_ = found.status
         for problem in self._problems(solution.message):
             warnings.warn(problem, ConvergenceWarning, stacklevel=3)
+        self._warn_of_edge()
         return self
 
     def _problems(self, message: str) -> list[str]:
@@ -185,6 +184,10 @@ class LinearClassifierCV(LinearClassifier):
             fits = found.scores.size + len(found.alphas)
             return [f"{found.missed} of {fits} fits missed tol={self.tol:g}; the model: {message}"]
         return []
+
+    def _warn_of_edge(self) -> None:
+        if self.search_.warning is not None:
+            warnings.warn(self.search_.warning, UserWarning, stacklevel=4)
 
     def _path_options(self, scorer: Any) -> PathOptions:
         own = {entry.name for entry in dataclasses.fields(PathOptions)} - {"folds", "scoring"}
@@ -198,8 +201,13 @@ class LinearClassifierCV(LinearClassifier):
         if isinstance(cv, int | np.integer):
             if groups is None:
                 return None
+            from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
+
             seed = {"shuffle": True, "random_state": self.random_state or 0}
             cv = GroupKFold(cv, **seed) if np.ndim(y) == 2 else StratifiedGroupKFold(cv, **seed)
+        from sklearn.model_selection import check_cv
+        from sklearn.utils import indexable
+
         _, groups = indexable(X, groups)
         return list(check_cv(cv, y, classifier=True).split(X, y, groups))
 
@@ -209,6 +217,8 @@ class LinearClassifierCV(LinearClassifier):
             return None
         if offsets is not None:
             raise OptionError(f"scoring={self.scoring!r} does not see offsets: use one of {', '.join(measure_names())}")
+        from sklearn.metrics import check_scoring
+
         try:
             scorer = check_scoring(self, scoring=self.scoring)
         except ValueError as error:

@@ -32,7 +32,8 @@ class PathOptions:
     alphas: str | list[float] | None = option(  # noqa: RUF009
         None, "strengths to try, in any order (on the command line separated by commas); None means n_alphas values"
     )
-    n_alphas: int = option(20, "number of strengths, evenly spaced on a logarithmic scale")
+    n_alphas: int = option(20, "number of strengths, evenly spaced on a logarithmic scale; while the last one "
+                           "has the best score, up to as many again follow")  # fmt: skip
     alpha_min_ratio: float | None = option(
         None, "smallest strength relative to the largest; None means 1e-6 for l2 and 1e-3 for other penalties"
     )
@@ -43,7 +44,7 @@ class PathOptions:
                          "those that score at most `within` worse")  # fmt: skip
     within: float | None = option(None, "for select=smallest, how much worse than the best mean score is still good "
                                   f"enough, in the measure's own units; None means {WITHIN:g}")  # fmt: skip
-    search: str = option("path", "path: all strengths; quick: halve the strength until nothing changes")
+    search: str = option("path", "path: all strengths; quick: halve the strength until the score no longer rises")
 
     def checked(self) -> PathOptions:
         """Return these options, or raise an error that names the first one that is not valid."""
@@ -69,6 +70,11 @@ class PathOptions:
                 raise OptionError(f"within={self.within!r} is for select='smallest' only")
         self.given_alphas()
         return self
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the range of the path was left to the search."""
+        return self.alphas is None and self.alpha_min_ratio is None
 
     def given_alphas(self) -> np.ndarray | None:
         """Given strengths without repeats, from the largest to the smallest."""

@@ -33,6 +33,7 @@ class Search:
     missed : number of fits that ended without meeting the tolerance.
     status : "complete", or why the search ended early: "max_time", "interrupted" or "stopped" (by a callback).
     path : weights and intercept at every α, if they were to be kept.
+    edge : "smallest" or "largest" where the best score is at that end of a path that could go on; else None.
     """
 
     alphas: np.ndarray
@@ -50,6 +51,7 @@ class Search:
     n_features: int = 0
     alpha_max: float | None = None
     path: list[tuple[np.ndarray, np.ndarray] | None] | None = field(default=None, repr=False)
+    edge: str | None = None
 
     @property
     def mean(self) -> np.ndarray:
@@ -70,6 +72,17 @@ class Search:
     def percent_rows(self) -> np.ndarray:
         """Percentage of features with a non-zero weight; NaN if the search ended before."""
         return np.where(self.nonzero_rows >= 0, 100.0 * self.nonzero_rows / max(self.n_features, 1), np.nan)
+
+    @property
+    def warning(self) -> str | None:
+        """What to say of a best score at an end of the path."""
+        if self.edge is None:
+            return None
+        beyond, end = ("smaller", self.alphas[-1]) if self.edge == "smallest" else ("larger", self.alphas[0])
+        return (
+            f"the best {self.measure} is at the {self.edge} alpha of the path, {end:.3g}: {beyond} ones may be better; "
+            "give alphas, or scale the columns"
+        )
 
     @property
     def is_scored(self) -> bool:

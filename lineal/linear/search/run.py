@@ -35,6 +35,7 @@ from lineal.linear.model import Model
 from lineal.linear.options import TrainOptions
 from lineal.linear.search import alphas as strengths
 from lineal.linear.search import measures
+from lineal.linear.search import scan as scans
 from lineal.linear.search.options import WITHIN, PathOptions
 from lineal.linear.search.result import Search, choose
 from lineal.problem.budget import Budget
@@ -47,8 +48,8 @@ from lineal.problem.solution import Solution
 #: Bytes of solutions that are kept, so that the one chosen in the end need not be fitted again.
 PATH_BYTES = 256 << 20
 
-#: Steps that change nothing before the quick search ends.
-QUICK_PATIENCE = 5
+#: Steps that do not improve the score before the quick search ends.
+QUICK_PATIENCE = 3
 
 #: Seconds for fitting a model where the search was ended before it had any.
 LAST_SECONDS = 1.0
@@ -143,11 +144,10 @@ def search_problem(
     with ExitStack() as stack:
         stack.enter_context(blas_threads(problem))
         run = _Run(problem, path_options, _lanes(problem, parts, weights), scorer, callbacks, keep_path)
-        tried = run.find_alphas(total_weight)
-        total = len(tried) * (len(parts) + 1)
-        run.monitor = stack.enter_context(Monitor(Budget(max_iter=total + 1, max_time=options.max_time)))
-        run.steps = stack.enter_context(Steps(options.verbose, "searching", total))
-        run.go(tried)
+        run.monitor = stack.enter_context(Monitor(Budget(max_time=options.max_time)))
+        run.steps = stack.enter_context(Steps(options.verbose, "searching", 1))
+        run.go(run.find_alphas(total_weight))
+        run.extend()
         return run.finish()
 
 
@@ -190,12 +190,14 @@ class _Run:
     scores: list[np.ndarray] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     solutions: dict[int, Solution] = field(default_factory=dict)
-    # Of each fit to all rows: certificate, number of non-zero weights, number of features with any.
-    ends: list[tuple[Any, int, int]] = field(default_factory=list)
+    # Of fits to all rows, by position: certificate, number of non-zero weights, number of features with any.
+    ends: dict[int, tuple[Any, int, int]] = field(default_factory=dict)
     alpha_max: float | None = None
     constant: np.ndarray | None = None  # where the paths of a sparse penalty start
     missed: int = 0
     status: str = "complete"
+    scanned: float | None = None  # the best α of the scan
+    is_natural: bool = False  # whether the path starts where the model is constant, or almost so
 
     def find_alphas(self, total_weight: float) -> np.ndarray:
         """The strengths to try, from the largest to the smallest.
@@ -211,21 +213,58 @@ class _Run:
         alphas = options.given_alphas()
         if alphas is not None:
             return alphas
-        if options.search == "quick":
+        first, quick = strengths.largest_alpha(objective) if start is None else start, options.search == "quick"
+        if quick or (start is None and options.alpha_min_ratio is None and int(options.n_alphas) > 1):
+            typical = strengths.typical_alpha(objective, self.constant)
+            best = self._scan(first, typical, strengths.least_alpha(total_weight))
+            if best is None:
+                return np.empty(0)
+            self.scanned, above = best, scans.ABOVE_QUICK if quick else scans.ABOVE
+            start = min(first, best * above)
+        self.is_natural = start is None or start == first
+        if quick:
             return strengths.quick_alphas(objective, total_weight, start)
         return strengths.path_alphas(objective, int(options.n_alphas), options.alpha_min_ratio, start)
 
-    def go(self, tried: np.ndarray) -> None:
+    def _scan(self, first: float, typical: float, least: float) -> float | None:
+        """The best α of a scan on the first fold; None where it has ended the search."""
+        lane = self.lanes[0]
+        assert lane.held is not None
+        loose = replace(lane.problem.options, tol=max(scans.TOL, lane.problem.options.tol))
+        trial, held = _Lane(replace(lane.problem, options=loose), lane.held), lane.held
+
+        def score_at(alpha: float) -> float | str:
+            ending = self.monitor.must_end(0)
+            if ending is not None:
+                return str(ending)
+            self.steps.note(f"scanning alpha {alpha:.3g}")
+            trial.problem = trial.problem.with_alpha(alpha)
+            try:
+                trial.last = self._solve(trial)
+            except Unanswered:
+                return "max_time"
+            if trial.last.status in ENDINGS:
+                return trial.last.status
+            return float(self.scorer(trial.problem.model_of(trial.last), held))
+
+        found = scans.scan(first, typical, least, score_at, self.scorer.greater_is_better)
+        if found.status is None:
+            return found.best
+        self.alphas, self.seconds = [first if found.best is None else found.best], [self.monitor.seconds]
+        self.scores = [np.full(len(self.lanes) - 1, np.nan)]
+        self.status = self._end(0, found.status)
+        return None
+
+    def go(self, tried: np.ndarray, before: int = 0) -> None:
         """Fit and score one α after the other, until there are no more or something ends the search."""
-        idle, quick = 0, self.options.search == "quick"
-        constant = self._constant_scores() if quick else np.empty(0)
-        for position, alpha in enumerate(tried.tolist()):
-            before = [lane.last for lane in self.lanes]
+        quick, total = self.options.search == "quick", before + len(tried)
+        self.steps.expect(total * (len(self.lanes) - self._is_fitted_last))
+        for position, alpha in enumerate(tried.tolist(), before):
             began = time.perf_counter()
             self.alphas.append(alpha)
             self.scores.append(np.full(len(self.lanes) - 1, np.nan))
             try:
-                ending = self._one_alpha(position, alpha, len(tried))
+                ending = self._one_alpha(position, alpha, total)
             except Unanswered:  # by workers, although the time is over
                 if not self.solutions:
                     raise
@@ -234,13 +273,29 @@ class _Run:
             if ending is not None:
                 self.status = ending
                 return
-            if quick:
-                idle = idle + 1 if self._nothing_changed(before, constant) else 0
-                if idle == QUICK_PATIENCE:
-                    return
+            if quick and self._has_passed_the_best():
+                return
+
+    def extend(self) -> None:
+        """Go on below the last α while it has the best score, to at most twice as many strengths."""
+        options = self.options
+        if options.search == "quick" or not options.is_open or len(self.alphas) < 2:
+            return
+        factor = self.alphas[-1] / self.alphas[-2]
+        for position in range(len(self.alphas), 2 * len(self.alphas)):
+            if self.status != "complete" or self._choose()[0] != position - 1:
+                return
+            self.go(np.array([self.alphas[-1] * factor]), position)
+
+    @property
+    def _is_fitted_last(self) -> bool:
+        """Whether all rows are fitted only at the chosen α: in a quick search, unless its models decide."""
+        return self.options.search == "quick" and self.options.select != "smallest" and not self.keep_path
 
     def _one_alpha(self, position: int, alpha: float, total: int) -> str | None:
         for number, lane in enumerate(self.lanes):
+            if lane.held is None and self._is_fitted_last:
+                return None
             ending = self.monitor.must_end(0)
             if ending is not None and lane.held is not None:
                 return self._end(position, ending)
@@ -271,6 +326,7 @@ class _Run:
         """End the search; if it has no model yet, fit one to all rows as far as `LAST_SECONDS` allow."""
         lane = self.lanes[-1]
         if lane.last is None:
+            position = self._choose()[1] if np.isfinite(np.array(self.scores)).all(axis=1).any() else position
             lane.problem = lane.problem.with_alpha(self.alphas[position])
             self._keep(position, lane.problem.solve(max_time=LAST_SECONDS))
         return status
@@ -278,7 +334,7 @@ class _Run:
     def _keep(self, position: int, solution: Solution) -> None:
         self.monitor.has_iterate = True
         W = solution.weights
-        self.ends.append((solution.certificate, int(np.count_nonzero(W)), int(np.count_nonzero(W.any(axis=1)))))
+        self.ends[position] = solution.certificate, int(np.count_nonzero(W)), int(np.count_nonzero(W.any(axis=1)))
         self.solutions[position] = replace(solution, dual_point=None)
         size = sum(kept.weights.nbytes for kept in self.solutions.values())
         if size > PATH_BYTES and not self.keep_path:
@@ -287,31 +343,24 @@ class _Run:
 
     def _choose(self) -> tuple[int, int]:
         within = WITHIN if self.options.within is None else float(self.options.within)
-        sizes = [rows for _, _, rows in self.ends]
+        sizes = [self.ends[i][2] if i in self.ends else -1 for i in range(len(self.alphas))]
         return choose(np.array(self.scores), self.scorer.greater_is_better, self.options.select, sizes, within)
 
-    def _constant_scores(self) -> np.ndarray:
-        """Scores of the model without features, fold by fold."""
-        encoded, loss = self.problem.encoded, self.problem.options.loss
-        scores = []
-        for lane in self.lanes:
-            if lane.held is not None:
-                W, b = lane.problem.objective.split(lane.problem.objective.start())
-                constant = Model(W, b, encoded.classes, loss, encoded.is_multilabel)
-                scores.append(self.scorer(constant, lane.held))
-        return np.array(scores)
+    def _has_passed_the_best(self) -> bool:
+        """Whether `QUICK_PATIENCE` strengths, all below the best one of the scan, have not improved the best score."""
+        last = len(self.alphas) - 1
+        since = last - self._choose()[0]
+        below = sum(alpha < (self.scanned or 0.0) for alpha in self.alphas)
+        return min(since, below) >= QUICK_PATIENCE
 
-    def _nothing_changed(self, before: list[Solution | None], constant: np.ndarray) -> bool:
-        """Whether a step of the quick search changed nothing: no weights, or no scores.
-
-        Scores that are still those of the constant model say nothing about the steps to come.
-        """
-        if any(solution is None for solution in before):
-            return False
-        moved = (not np.array_equal(lane.last.weights, old.weights) for lane, old in zip(self.lanes, before))  # type: ignore[union-attr]
-        if not any(moved):
-            return True
-        return np.array_equal(self.scores[-1], self.scores[-2]) and not np.array_equal(self.scores[-1], constant)
+    def _edge(self, best: int) -> str | None:
+        """The end of the path at which the best score stands, where a longer path might have a better one."""
+        means, last = np.array(self.scores).mean(axis=1), len(self.alphas) - 1
+        if self.status != "complete" or last == 0:
+            return None
+        if best == last:
+            return "smallest"
+        return "largest" if best == 0 and not self.is_natural and means[0] != means[1] else None
 
     def finish(self) -> tuple[Model, Solution, Search]:
         """Model at the selected α."""
@@ -323,7 +372,9 @@ class _Run:
             self.solutions[chosen] = self._solve(_Lane(problem, None, start))
         solution = self.solutions[chosen]
         m = len(self.alphas)
-        ends = [*self.ends, *[(None, -1, -1)] * (m - len(self.ends))]
+        if chosen not in self.ends:
+            self._keep(chosen, solution)
+        ends = [self.ends.get(i, (None, -1, -1)) for i in range(m)]
         kept = [self.solutions.get(i) for i in range(m)]
         path = [None if one is None else (one.weights, one.intercept) for one in kept] if self.keep_path else None
         found = Search(
@@ -331,6 +382,7 @@ class _Run:
             np.array([nonzero for _, nonzero, _ in ends]), [certificate for certificate, _, _ in ends],
             np.array(self.seconds), best, chosen, self.missed, self.status,
             np.array([rows for _, _, rows in ends]), problem.objective.engine.shape[1], self.alpha_max, path,
+            self._edge(best),
         )  # fmt: skip
         limit, folds = self.problem.options.max_time, held_out_folds(problem) if self.status != "interrupted" else None
         deadline = None if limit is None else time.perf_counter() + limit - self.monitor.seconds

@@ -35,7 +35,8 @@ WEIGHT_ROWS = 4096
 class Group:
     """A group of columns with its own weights and intercepts.
 
-    `gain` is the gain of the last pass over all classes, and `extra` that of the following passes over kept classes.
+    `gain` is the gain of the last pass over all classes, and `extra` that of the following passes over kept classes;
+    `visited` is the number of rows that the last pass visited.
     `total` is the weighted sum Σ s u of all dual variables, and `others` that of rows outside of the current set.
     """
 
@@ -43,7 +44,7 @@ class Group:
         self.at, self.first, self.last = at, first, last
         self.W, self.b, self.M = W, b.copy(), np.zeros_like(b)
         self.total, self.others = np.zeros(last - first), np.zeros(last - first)
-        self.gain, self.extra = 0.0, 0.0
+        self.gain, self.extra, self.visited = 0.0, 0.0, 0
 
     @property
     def k(self) -> int:
@@ -68,7 +69,7 @@ class Ascent(LoopState):
     `inner_passes` is the number of passes over a set of rows before the next set, for rows in a file.
     """
 
-    state_names = ("columns", "rows", "state", "gain", "gained", "passes")
+    state_names = ("columns", "rows", "state", "gain", "gained", "passes", "visited")
 
     def __init__(
         self,
@@ -97,7 +98,7 @@ class Ascent(LoopState):
                 group.M[:] = group.total / self.alpha
                 group.b += (self.geometry.mean_square * group.M.astype(np.float64)).astype(group.b.dtype)
         self.state = generator(seed)
-        self.gain, self.gained, self.passes = math.inf, 0.0, 0
+        self.gain, self.gained, self.passes, self.visited = math.inf, 0.0, 0, 0
 
     @property
     def columns(self) -> list[dict[str, Any]]:
@@ -174,6 +175,7 @@ class Ascent(LoopState):
             order = rows.shuffled(self.state, self.passes * self.inner_passes + inner)
             pool.run([partial(self._update, group, rows, order, share) for group in self.groups], self.threads)
             gain = 0.5 * self.alpha * math.fsum(group.gain for group in self.groups)
+            self.visited += sum(group.visited for group in self.groups)
             self.gained += gain + 0.5 * self.alpha * math.fsum(group.extra for group in self.groups)
             if inner == 0:
                 first, slack = gain, list(rows.slack)
@@ -199,6 +201,7 @@ class Ascent(LoopState):
         """
         loss, at, U = self.objective.loss, group.at, rows.U.groups[group.at]
         visited = order[rows.active[at][order]]
+        group.visited = len(visited)
         slack = rows.slack[at] if self.shrinking else math.inf
         columns = PassColumns(
             group.W.reshape(-1), group.b, group.M, U, rows.active[at], group.first, group.k, group.W.shape[1]
@@ -219,6 +222,11 @@ class Ascent(LoopState):
             group.total = group.others + _weighted_sums(rows.weights, U)
             group.M[:] = group.total / self.alpha
             group.b -= (share * self.beta * group.total).astype(group.b.dtype)
+
+    @property
+    def work(self) -> float:
+        """Visits of rows by all groups of columns so far, in units of passes over all rows."""
+        return self.visited / max(1, self.objective.engine.shape[0] * len(self.groups))
 
     def reactivate(self) -> bool:
         """Make all rows active again; returns whether some were inactive."""

@@ -57,6 +57,11 @@ PATIENCE = 3
 #: wiki_toxicity in 8 blocks need up to 40 % fewer passes over the file than with one, and hardly more than with 5.
 INNER_PASSES = 3
 
+#: Number of passes after which the gap is computed for the first time if another solver may take over, and for one
+#: score column of a loss whose dual updates take several Newton steps, where a pass costs more. The gap is computed
+#: again whenever the passes have doubled: that costs about as much as two passes without shrinking.
+FIRST_LOOK, FIRST_LOOK_DEAR = 40, 10
+
 #: Factor of the first estimate of the gap with several inner passes, of which the first one gains most, for smooth
 #: losses. Data differ by a factor of 60, and a certificate that comes too early costs less than an iteration.
 INNER_RATIO = 0.13
@@ -84,7 +89,10 @@ def memory(n: int, d: int, k: int, size: int) -> int:
     return (n * k + 3 * d * k + 5 * n) * size + 4 * (1 + KEPT_CLASSES) * n
 
 
-@solver(check=check, check_objective=check_objective, memory=memory, order="rows", options=DualOptions)
+@solver(
+    check=check, check_objective=check_objective, memory=memory, order="rows", options=DualOptions,
+    varies_with_threads=True,
+)  # fmt: skip
 def solve(objective: Objective, budget: Budget, start: Start, options: DualOptions) -> Solution:
     """Minimise the objective to a relative duality gap of `tol`; an iteration is a pass over the rows.
 
@@ -94,14 +102,18 @@ def solve(objective: Objective, budget: Budget, start: Start, options: DualOptio
     inner_passes = _inner_passes(objective, options)
     with Monitor(budget) as monitor:
         ascent = Ascent(objective, start, budget.threads, budget.seed, options.shrinking, inner_passes)
-        gap = _Gap(objective, budget.tol, inner_passes)
+        gap = _Gap(objective, budget.tol, inner_passes, budget.is_slow is not None)
         iteration = monitor.resume(_Run(ascent, gap))
 
         def record(iteration: int) -> str | None:
             if not budget.callbacks:
-                return monitor.count(iteration, gap.estimate(ascent))
-            theta = ascent.theta()
-            return monitor.record(iteration, objective.value(theta), gap.estimate(ascent), *objective.split(theta))
+                status = monitor.count(iteration, gap.estimate(ascent))
+            else:
+                theta = ascent.theta()
+                value = objective.value(theta)
+                status = monitor.record(iteration, value, gap.estimate(ascent), *objective.split(theta))
+            monitor.history[-1]["work"] = ascent.work
+            return status
 
         status = record(iteration)
         while not gap.is_reached(ascent, monitor.history[-1]) and status is None:
@@ -128,6 +140,22 @@ def _inner_passes(objective: Objective, options: DualOptions) -> int:
     return INNER_PASSES if options.inner_passes is None else options.inner_passes
 
 
+def first_look(is_dear: bool) -> int:
+    """Number of passes before the first look; `is_dear` says whether updates take several Newton steps."""
+    return FIRST_LOOK_DEAR if is_dear else FIRST_LOOK
+
+
+def is_dear(loss: Any, n_columns: int) -> bool:
+    """Whether a visit of a row costs much more than its product with W: exponentials of single numbers."""
+    return bool(loss.name == "logistic" and n_columns == 1)
+
+
+def is_watched_pass(passes: int, first: int) -> bool:
+    """Whether the gap is computed after this pass, to see whether another solver should take over."""
+    looks, rest = divmod(passes, first)
+    return rest == 0 and looks > 0 and looks & (looks - 1) == 0
+
+
 class _Run(LoopState):
     """State of the loop."""
 
@@ -146,8 +174,9 @@ class _Gap(LoopState):
 
     state_names = ("ratio", "failed", "idle")
 
-    def __init__(self, objective: Objective, tol: float, inner_passes: int) -> None:
-        self.objective, self.tol = objective, tol
+    def __init__(self, objective: Objective, tol: float, inner_passes: int, is_watched: bool) -> None:
+        self.objective, self.tol, self.is_watched = objective, tol, is_watched
+        self.first_look = first_look(is_dear(objective.loss, objective.engine.n_columns))
         self.power = 1.0 if objective.loss.is_smooth else 0.5
         self.ratio = 1.5 if objective.loss.is_smooth else 0.25
         if objective.loss.is_smooth and inner_passes > 1:
@@ -164,13 +193,16 @@ class _Gap(LoopState):
         """Whether the certificate meets `tol`; it is computed only if the estimate does, and added to the history."""
         if ascent.passes == 0 and not ascent.holder.U.any():  # only a warm start can be good enough
             return False
-        if ascent.passes > 0 and self.estimate(ascent) > self.tol:
+        is_early = ascent.passes > 0 and self.estimate(ascent) > self.tol
+        if is_early and not (self.is_watched and is_watched_pass(ascent.passes, self.first_look)):
             return False
         certificate = self.last(ascent)[1]
         row.update(objective=certificate.primal, gap=certificate.value)
         if certificate.meets(self.tol):
             return True
-        if ascent.passes > 0:
+        if is_early:
+            self.ratio = certificate.value / max(ascent.relative_gain**self.power, 1e-300)
+        elif ascent.passes > 0:
             self._learn(certificate.value, ascent)
         return False
 

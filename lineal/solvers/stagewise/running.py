@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lineal.core import blas
 from lineal.engine.base import Block
 from lineal.engine.state import Piece
 from lineal.features.elsewhere import among
@@ -27,7 +28,7 @@ LOWEST, HIGHEST = -1.0, 2.0
 
 def add_stage(running: np.ndarray, F: np.ndarray, stage_weights: np.ndarray, b: np.ndarray, update: str) -> None:
     """Move the running predictions of some rows by a stage, whose features are F."""
-    step = F @ stage_weights[: F.shape[1]]
+    step = blas.matmul(F, stage_weights[: F.shape[1]])
     if update == "calibrated":
         step += powers_of(running) @ stage_weights[F.shape[1] :]
     running += step
@@ -126,18 +127,32 @@ class AddStage:
 
 @dataclass(frozen=True)
 class HeldOutError:
-    """Σ over held-out rows of their weight where the label is wrong; of the share of wrong labels for label sets."""
+    """Sums over held-out rows: their weight where the label is wrong, and their loss.
+
+    For label sets the first is the share of wrong labels. `loss` is None for the squared error of predictions.
+    """
 
     is_independent: bool
-    border: float
+    loss: Any
 
-    def __call__(self, block: Block, running: Piece, held_out: Piece) -> tuple[float]:
-        P = running["P"]
+    def __call__(self, block: Block, running: Piece, held_out: Piece) -> tuple[float, float]:
         held = np.flatnonzero(held_out["rows"])
-        weights, P, Y = held_out["rows"][held], P[held], labels_of(block, P.shape[1], P.dtype)[held]
+        weights, P, Y = held_labels(block, held, held_out["rows"], running["P"])
         if self.is_independent:
-            return (float(weights @ ((self.border < P) != (Y > 0.5)).mean(axis=1)),)
-        return (float(weights @ (P.argmax(axis=1) != Y.argmax(axis=1))),)
+            border = 0.5 if self.loss is None else 0.0
+            error = float(weights @ ((border < P) != (Y > 0.5)).mean(axis=1))
+        else:
+            error = float(weights @ (P.argmax(axis=1) != Y.argmax(axis=1)))
+        if self.loss is None:
+            return error, float(weights @ np.square(Y - P).sum(axis=1, dtype=np.float64))
+        return error, row_sums.values(self.loss, replace(block, weights=held_out["rows"]), running["P"])
+
+
+def held_labels(
+    block: Block, held: np.ndarray, weights: np.ndarray, running: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weights, running predictions and labels of the held-out rows of a block."""
+    return weights[held], running[held], labels_of(block, running.shape[1], running.dtype)[held]
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ most half of that is for features, and chunks are smaller.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,6 +33,7 @@ from lineal.engine.state import no_entries
 from lineal.errors import Unanswered, unknown_value
 from lineal.features.contracts import ChoosesByProducts, NeedsResidual
 from lineal.features.elsewhere import chosen_rows, sampled_rows, stacked
+from lineal.numerics.held_out_choice import best_of, effective_rows
 from lineal.problem.budget import Budget
 from lineal.problem.checkpoint import Checkpoint
 from lineal.problem.loop_state import LoopState
@@ -57,13 +58,14 @@ CHUNKS_PER_ROOM, LEAST_CHUNK = 8, 1 << 18
 
 @dataclass
 class Stagewise:
-    """The stages, and how the fit went."""
+    """The stages, how the fit went, and the ridge of the stages."""
 
     stages: list[Stage]
     history: list[dict[str, float]] = field(default_factory=list)
     status: str = ""
     message: str = ""
     is_answered: bool = True
+    alpha: float = math.nan
 
 
 def solve(
@@ -74,7 +76,7 @@ def solve(
     before: Sequence[Stage] = (),
     is_independent: bool = False,
     update: str = "linear",
-    alpha: float = 1e-6,
+    alpha: float | Sequence[float] = 1e-6,
     stage_size: int = 1024,
     n_stages: int = 20,
     first_stage: int = 0,
@@ -85,30 +87,36 @@ def solve(
     max_time: float | None = None,
     callbacks: Iterable[Callback] = (),
     checkpoint: Checkpoint | None = None,
+    measured: Callable[[float], None] = lambda error: None,
 ) -> Stagewise:
     """Fit stages `first_stage` … of a prepared generator to the labels of an engine.
 
     `start` are the predictions (k,) without any stage, in the precision of the features, and `before` the stages that
     were fitted already.
     `is_independent` says that columns do not compete: two classes (k = 1) and label sets. `held_out` are weights, (n,),
-    of rows that have no weight in the engine: their error is noted after every stage. The fit ends when `patience`
-    stages have not improved it, and stages after the best one are dropped.
+    of rows that have no weight in the engine: their error and loss are noted after every stage, and `measured` is told
+    the error. The fit ends when `patience` stages have not improved it, and stages after the best one are dropped; of
+    errors that can hardly be told apart, the one with the least loss is best. Of several `alpha`, the first stage takes
+    the one with the least squared error of the held-out rows, or the first one without such rows and for softmax; all
+    stages have it.
     """
     if update not in UPDATES:
         raise unknown_value("update", update, UPDATES)
     fit = _Fit(engine, generator, start, tuple(before), is_independent, update, feature_memory)
     result = Stagewise([])
-    progress = _Progress(fit, result)
+    progress = _Progress(fit, result, tuple(alpha) if isinstance(alpha, Sequence) else (alpha,))
     budget = Budget(max_iter=n_stages, max_time=max_time, callbacks=tuple(callbacks), checkpoint=checkpoint)
     with Monitor(budget) as monitor:
 
         def record(W: np.ndarray, b: np.ndarray, loss: float) -> str | None:
             status = monitor.record(len(result.stages), loss, math.nan, W, b)
             if held_out is not None:
-                monitor.history[-1]["validation"] = error = fit.held_out_error(held_out)
-                if error < progress.best:
-                    progress.best, progress.at_best = error, len(result.stages)
-                elif patience is not None and len(result.stages) - progress.at_best >= patience:
+                error, held_loss = fit.held_out_error(held_out)
+                monitor.history[-1].update(validation=error, validation_loss=held_loss)
+                measured(error)
+                progress.errors.append(error)
+                progress.losses.append(held_loss)
+                if patience is not None and progress.since_gain >= patience:
                     return status or "early"
             return status
 
@@ -121,12 +129,15 @@ def solve(
                 return "exhausted"
             states, count = fit.states(), len(before) + len(result.stages) + 1
             if update == "softmax":
-                fitted = fit_labels(engine, states, features, fit.loss, alpha, inner_iter, must_end)
+                chosen = progress.alphas[0]
+                fitted = fit_labels(engine, states, features, fit.loss, chosen, inner_iter, must_end)
             else:
-                fitted = fit_residual(engine, states, features, update, alpha, count)
+                fit_of_stage = fit_residual(engine, states, features, update, progress.alphas, count, held_out)
+                fitted, chosen = fit_of_stage[:2], fit_of_stage.alpha
             if fitted is None or must_end():  # within the stage, which is not kept
                 monitor.save()
                 return monitor.must_end(0)
+            progress.alphas = (chosen,)
             stage = Stage(features.number, stage_size, features.state, *fitted)
             loss = fit.add(features, stage, states)
             result.stages.append(stage)
@@ -141,20 +152,35 @@ def solve(
         except Unanswered as error:
             status, why, result.is_answered = monitor.must_end(0) or "max_time", f": {error}", False
             monitor.save()
-    if held_out is not None and math.isfinite(progress.best):
-        del result.stages[progress.at_best :]
+    if held_out is not None and progress.errors:
+        del result.stages[best_of(progress.errors, progress.losses, effective_rows(held_out)) :]
+    result.alpha = progress.alphas[0]
     result.history, result.status = monitor.history, _ENDS[status or "max_iter"][0]
     result.message = _ENDS[status or "max_iter"][1].format(stages=len(result.stages)) + why
     return result
 
 
 class _Progress(LoopState):
-    """State of the loop: the stages so far, the least error of held-out rows, and the number of stages that had it."""
+    """State of the loop.
 
-    state_names = ("stages", "best", "at_best")
+    Attributes
+    ----------
+    stages : those so far.
+    errors, losses : of held-out rows, from before the first stage on.
+    alphas : ridges to choose from; after the first stage, the one that was chosen.
+    """
 
-    def __init__(self, fit: _Fit, result: Stagewise) -> None:
-        self.fit, self.result, self.best, self.at_best = fit, result, math.inf, 0
+    state_names = ("stages", "errors", "losses", "alphas")
+
+    def __init__(self, fit: _Fit, result: Stagewise, alphas: tuple[float, ...]) -> None:
+        self.fit, self.result, self.alphas = fit, result, alphas
+        self.errors: list[float] = []
+        self.losses: list[float] = []
+
+    @property
+    def since_gain(self) -> int:
+        """Number of stages since the first one with the least error."""
+        return len(self.errors) - 1 - int(np.argmin(self.errors))
 
     @property
     def stages(self) -> list[dict[str, Any]]:
@@ -212,10 +238,11 @@ class _Fit:
         step = AddStage(self.update, self.loss)
         return float(self.engine.sum(step, features, stage, states=(moved, *states[1:]))[0])
 
-    def held_out_error(self, weights: np.ndarray) -> float:
-        """Share of the held-out weight with a wrong label; of wrong labels for label sets."""
-        step = HeldOutError(self.is_independent, 0.0 if self.update == "softmax" else 0.5)
-        return float(self.engine.sum(step, states=(self.running, self.engine.cut(weights)))[0])
+    def held_out_error(self, weights: np.ndarray) -> tuple[float, float]:
+        """Share of the held-out weight with a wrong label (of wrong labels for label sets), and the loss."""
+        step = HeldOutError(self.is_independent, self.loss)
+        error, loss = self.engine.sum(step, states=(self.running, self.engine.cut(weights)))
+        return float(error), float(loss)
 
     def make(self, number: int, size: int) -> StageFeatures:
         """The features of a stage."""

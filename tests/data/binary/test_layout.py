@@ -556,3 +556,21 @@ def test_unsorted_rows_are_sorted_when_written(tmp_path):
     X = sparse.csr_array((np.array([1.0, 2.0]), np.array([1, 0]), np.array([0, 2])), shape=(1, 2))
     write_layout(Dataset(X), tmp_path / "d.arrow")
     np.testing.assert_array_equal(open_layout(tmp_path / "d.arrow").X.toarray(), [[2, 1]])
+
+
+# --- temporary files
+
+
+def test_files_open_whatever_the_folder_for_temporary_files_is(tmp_path, monkeypatch):
+    path = tmp_path / "rows.arrow"
+    write_layout(Dataset(np.eye(3), np.arange(3)), path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    if sys.platform == "linux":
+        np.testing.assert_array_equal(open_layout(path, mapped="no").X, np.eye(3))
+    monkeypatch.setattr(os, "memfd_create", no_file, raising=False)
+    with pytest.raises(DataError, match=r"opening .*rows.arrow needs a temporary file \(No such file.*TMPDIR"):
+        open_layout(path, mapped="no")
+
+
+def no_file(*given):
+    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))

@@ -121,6 +121,16 @@ def test_any_number_of_shards_and_threads(count):
     assert found.certificate.primal <= best.certificate.primal * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("name", ["admm", "averaging"])
+def test_threads_of_a_shard_do_not_change_coordinate_updates(name):
+    """Groups of columns with threads of their own would: `dual_cd` of a shard works on one thread."""
+    objective = problem("hinge", "l2")
+    for count in (1, 2):
+        found = get(name)(objective.with_threads(1), tol=1e-3, shards=count, max_iter=20, n_jobs=1)
+        again = get(name)(objective.with_threads(8), tol=1e-3, shards=count, max_iter=20, n_jobs=8)
+        np.testing.assert_array_equal(found.weights, again.weights)
+
+
 def test_rows_elsewhere_some_of_which_are_lost():
     for loss, penalty, tol in (("squared_hinge", "l2", 1e-5), ("hinge", "l1", 1e-2)):
         objective = problem(loss, penalty)

@@ -54,7 +54,7 @@ def test_the_objective_never_rises_and_the_history_is_complete(name):
     values = [row["objective"] for row in solution.history]
     assert all(after <= before * (1 + 1e-14) for before, after in itertools.pairwise(values))
     assert [row["iteration"] for row in solution.history] == list(range(len(values)))
-    assert set(solution.history[0]) == {"iteration", "seconds", "objective", "gap", "nonzero_rows"}
+    assert set(solution.history[0]) == {"iteration", "seconds", "objective", "gap", "nonzero_rows", "solver"}
     assert solution.history[-1]["gap"] == solution.certificate.value
 
 

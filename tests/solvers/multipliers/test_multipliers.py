@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 
 import judge_peer
 import numpy as np
 import pytest
 import twin
-from judge_objective import SMOOTH, Stated
-from judge_problems import draw, loss_of
+from judge_kinks import status_of, with_kinks
+from judge_objective import Stated
 from objectives import objective_on, telling_rows
 from scipy import optimize, sparse
 from served_rows import ServedRows
 
-import lineal
 from lineal import losses, penalties, solvers
 from lineal.errors import OptionError
 from lineal.problem.minimise import minimise
@@ -278,35 +276,15 @@ def test_for_smooth_losses_gradients_as_dual_points_change_nothing():
 # --- random problems of the judge
 
 
-def hostile(numbers):
-    """Random problems with kinks in the loss, and a penalty other than l2 or weights without one."""
-    for number in numbers:
-        if loss_of(number) in SMOOTH:
-            continue
-        problem = draw(number)
-        if problem.options["penalty"] != "l2" or (problem.stated().strengths == 0.0).any():
-            yield problem
-
-
-def converged(problem):
-    """Whether a fit by the chosen solver reaches 1e-2."""
-    options = {**problem.options, "tol": 1e-2, "max_iter": 1000}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        classifier = lineal.LinearClassifier(**options, n_jobs=1)
-        classifier.fit(problem.rows, problem.y, sample_weight=problem.sample_weight, offsets=problem.offsets)
-    return classifier.status_ == "converged"
-
-
 def test_the_first_random_problems_reach_their_tolerance():
-    found = [converged(problem) for problem in hostile(range(200))]
+    found = [status_of(problem) == "converged" for problem in with_kinks(range(200))]
     assert len(found) > 25
     assert np.mean(found) >= 0.9
 
 
 @slow
 def test_random_problems_reach_their_tolerance():
-    found = [converged(problem) for problem in hostile(range(200, 1400))]
+    found = [status_of(problem) == "converged" for problem in with_kinks(range(200, 1400))]
     assert len(found) > 150
     assert np.mean(found) >= 0.95
 

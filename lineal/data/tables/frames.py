@@ -1,0 +1,129 @@
+"""Tables in memory (pandas, polars, PyArrow) and tables with nested columns as flat Arrow tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lineal.data.tables.cells import BatchPlace
+from lineal.errors import DataError
+
+#: What messages call a table in memory.
+SOURCE = "the table"
+
+#: Columns that are too long for one array are cut into batches of at most so many rows.
+BATCH_ROWS = 1 << 20
+
+
+def is_table(X: Any) -> bool:
+    """Whether X is a table with named columns, of a kind that `arrow_table` knows."""
+    import narwhals
+
+    return isinstance(narwhals.from_native(X, eager_only=True, pass_through=True), narwhals.DataFrame)
+
+
+def arrow_table(frame: Any, columns: Sequence[str] | None = None) -> Any:
+    """A table in memory as an Arrow table, without copies where both have the same layout; only these columns of it."""
+    import narwhals
+
+    try:
+        table = narwhals.from_native(frame, eager_only=True)
+    except TypeError:
+        raise DataError(f"expected a table of pandas, polars or PyArrow, found {type(frame).__name__}") from None
+    except narwhals.exceptions.DuplicateError as error:
+        raise DataError(f"the table has several columns of one name: {str(error).splitlines()[0]}") from None
+    names = list(table.columns)
+    if odd := next((name for name in names if not isinstance(name, str)), None):
+        raise DataError(f"the table has a column called {odd!r}, which is not a text: rename it")
+    found = {}
+    for name in names if columns is None else columns:
+        found[name] = _column(table[name], name)
+    return pa.table(found)
+
+
+def names_of(frame: Any) -> list[str]:
+    """The names of the columns of a table in memory."""
+    import narwhals
+
+    return list(narwhals.from_native(frame, eager_only=True).columns)
+
+
+def column_of(values: list[Any], name: str) -> Any:
+    """Values as an Arrow column; an error names the column and its types if they are several."""
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+        raise _cannot_use(values, name, error) from None
+
+
+def _column(values: Any, name: str) -> Any:
+    try:
+        return values.to_arrow()
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+        raise _cannot_use(values.to_list(), name, error) from None
+
+
+def _cannot_use(values: list[Any], name: str, error: Exception) -> DataError:
+    """The error for a column that has no single type."""
+    kinds: dict[str, int] = {}
+    for row, value in enumerate(values):
+        if value is not None and value == value:
+            kinds.setdefault(type(value).__name__, row)
+    if len(kinds) > 1:
+        shown = ", ".join(f"{kind} (row {row})" for kind, row in list(kinds.items())[:3])
+        return DataError(f"column {name!r} of the table mixes types: {shown}; give all its values one type")
+    return DataError(f"column {name!r} of the table cannot be used: {str(error).splitlines()[0]}")
+
+
+def batches_of(table: Any) -> Iterator[tuple[Any, BatchPlace]]:
+    """The rows of an Arrow table as record batches with their places."""
+    row = 0
+    for batch in flattened(table).combine_chunks().to_batches(max_chunksize=BATCH_ROWS):
+        yield batch, BatchPlace(SOURCE, row)
+        row += len(batch)
+
+
+def flattened(table: Any) -> Any:
+    """The same table with one column per field of each column of objects: field b of column a is "a.b"."""
+    while any(pa.types.is_struct(kind) for kind in table.schema.types):
+        table = table.flatten()
+    return table
+
+
+def flat_batch(batch: Any) -> Any:
+    """A record batch with one column per field of each column of objects."""
+    if not any(pa.types.is_struct(kind) for kind in batch.schema.types):
+        return batch
+    found = flattened(pa.Table.from_batches([batch])).combine_chunks().to_batches()
+    return (
+        found[0] if found else pa.RecordBatch.from_pylist([], schema=flattened(pa.Table.from_batches([batch])).schema)
+    )
+
+
+def roots_of(names: Sequence[str]) -> set[str]:
+    """The names, and the columns of objects that they may be fields of."""
+    return {".".join(parts[: i + 1]) for parts in (name.split(".") for name in names) for i in range(len(parts))}
+
+
+def like(frame: Any, values: Any, name: str, names: list[str]) -> Any:
+    """Values of the rows of a table, as its library has them: a series, or a table whose columns have these names."""
+    import narwhals
+
+    table = narwhals.from_native(frame, eager_only=True)
+    backend = narwhals.get_native_namespace(table)
+    if values.ndim == 1:
+        found: Any = narwhals.new_series(name, values.tolist(), backend=backend)
+    else:
+        found = narwhals.from_dict({name: values[:, j].tolist() for j, name in enumerate(names)}, backend=backend)
+    return (
+        narwhals.maybe_reset_index(found).to_native()
+        if not table.implementation.is_pandas()
+        else _indexed(found.to_native(), table.to_native())
+    )
+
+
+def _indexed(found: Any, table: Any) -> Any:
+    found.index = table.index
+    return found

@@ -1,0 +1,166 @@
+"""`TableClassifier`: from a table with numbers, categories, dates and text to a model that takes such tables."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lineal.core.scikit import BaseEstimator, ClassifierMixin, NotFittedError, available_if, clone
+from lineal.data.tables import frames
+from lineal.data.tables.encode import Encoding
+from lineal.data.tables.table_features import TableFeatures
+from lineal.errors import DataError, OptionError
+from lineal.linear.estimator import LinearClassifier
+from lineal.linear.model import Model
+from lineal.models.estimator import ModelClassifier
+
+
+def _has_probabilities(classifier: TableClassifier) -> bool:
+    why = (classifier.model or LinearClassifier())._why_no_probabilities()
+    if why is not None:
+        raise AttributeError(why)
+    return True
+
+
+class TableClassifier(ClassifierMixin, BaseEstimator):
+    """Classifier of the rows of a table: `TableFeatures`, then any classifier of lineal.
+
+    Takes tables of pandas, polars and PyArrow with numbers, categories, dates, text and missing cells. The model that
+    it saves takes such tables and files, too.
+
+    Parameters
+    ----------
+    model : a classifier of lineal; None for `LinearClassifier()`.
+    features : a `TableFeatures`; None for one with its defaults.
+    output : "array" for NumPy arrays, "frame" for what the library of the table has: a series of labels, or a table
+        with a column of probabilities for each class.
+
+    Attributes
+    ----------
+    features_ : the fitted `TableFeatures`.
+    classifier_ : the fitted classifier; its weights are those of standardised numbers.
+    model_ : the `lineal.Model`. The weights of a linear one are in the units of the table.
+    classes_ : the labels.
+    coef_, intercept_ : weights of linear models in the units of the table, with one column per feature of
+        `get_feature_names_out`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from lineal import TableClassifier
+    >>> table = pd.DataFrame({"age": [20, 40, 30, 60], "job": ["cook", "smith", "cook", "smith"]})
+    >>> classifier = TableClassifier().fit(table, ["no", "yes", "no", "yes"])
+    >>> classifier.predict(pd.DataFrame({"job": ["smith"], "age": [50]})).tolist()
+    ['yes']
+    """
+
+    def __init__(self, model: Any = None, *, features: TableFeatures | None = None, output: str = "array") -> None:
+        self.model = model
+        self.features = features
+        self.output = output
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TableClassifier:
+        """Train on a table. y are the labels, or the name of their column; so are the weights of the rows."""
+        if self.output not in ("array", "frame"):
+            raise OptionError(f"output={self.output!r} must be 'array' or 'frame'")
+        classifier = LinearClassifier() if self.model is None else clone(self.model)
+        if not isinstance(classifier, ModelClassifier):
+            raise OptionError(f"model={self.model!r} must be a classifier of lineal, such as LinearClassifier()")
+        features = TableFeatures() if self.features is None else clone(self.features)
+        named = [name for name in (y, sample_weight) if isinstance(name, str)]
+        if named:
+            ignored = features.ignore
+            others = [] if ignored is None else ignored.split(",") if isinstance(ignored, str) else list(ignored)
+            features.set_params(ignore=[*others, *named])
+        y, sample_weight = (_values(X, one) if isinstance(one, str) else one for one in (y, sample_weight))
+        rows = features.fit_transform(X)
+        given = {} if sample_weight is None else {"sample_weight": sample_weight}
+        classifier.fit(rows, y, **given)
+        encoding = Encoding.of_schema(features.schema_)
+        names = encoding.feature_names()
+        model = replace(classifier.model_, schema=features.schema_, feature_names=names)
+        self.model_ = model.in_units_of(encoding) if isinstance(model, Model) else model
+        self.features_, self.classifier_ = features, classifier
+        self.feature_names_in_ = features.feature_names_in_
+        return self
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The labels."""
+        return self._fitted().classes
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Weights in the units of the table, one row per class, or one row for two classes."""
+        return self._linear().coef_
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """Intercepts for `coef_`."""
+        return self._linear().intercept_
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """A name for each column of `coef_`: a column of the table, with its category, word, or part of a date."""
+        self._fitted()
+        return self.features_.get_feature_names_out()
+
+    def predict(self, X: Any) -> Any:
+        """Labels of the rows of a table, or of a file."""
+        return self._returned(X, self._fitted().predict(X))
+
+    def decision_function(self, X: Any) -> Any:
+        """Scores: (n,) for two classes, else (n, k)."""
+        return self._returned(X, self._fitted().decision_function(X))
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities of the classes."""
+        return self._returned(X, self._fitted().predict_proba(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy. y are the labels, or the name of their column."""
+        y = _values(X, y) if isinstance(y, str) else np.asarray(y)
+        return self._fitted().score(X, y, sample_weight)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model, with what was learned about the table, to a file that `lineal.load` reads."""
+        self._fitted().save(path)
+
+    def _returned(self, X: Any, values: np.ndarray) -> Any:
+        if self.output == "array" or not frames.is_table(X):
+            return values
+        return frames.like(X, values, "prediction", [str(label) for label in self.classes_.tolist()])
+
+    def _fitted(self) -> Any:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError("this TableClassifier is not fitted yet: call fit with a table and labels first")
+        return self.model_
+
+    def _linear(self) -> Model:
+        model = self._fitted()
+        if not isinstance(model, Model):
+            raise AttributeError(f"a {model.kind} model has no coef_")
+        return model
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "model_" in vars(self)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.categorical = tags.input_tags.allow_nan = True
+        return tags
+
+
+def _values(X: Any, name: str) -> np.ndarray:
+    """The values of a column of a table."""
+    if name not in frames.names_of(X):
+        raise DataError(f"the table has no column {name!r}; it has {', '.join(frames.names_of(X)[:20])}")
+    column = frames.arrow_table(X, [name]).column(0)
+    if column.null_count:
+        row = column.is_null().index(True).as_py()
+        raise DataError(f"column {name!r} of the table, which should be the labels or weights, is missing in row {row}")
+    values = column.to_numpy()
+    return values.astype(str) if values.dtype == object else values
