@@ -71,7 +71,7 @@ def gram(
     """(X − 1c')' diag(weights) (X − 1c') as a dense float64 (d, d) matrix, where c is `centre` or zero.
 
     Dense rows are cut into pieces, the same for any number of threads, each of which calls BLAS with one thread of its
-    own: threads of BLAS would wait for each other after every product. A single piece is cut by columns (`lineal.core.blas`).
+    own: threads of BLAS would wait for each other after every product. `lineal.core.blas` cuts a single piece.
 
     The relative rounding error of its entries is `gram_rounding`. Memory: 8d² bytes, and if X is dense GRAM_BYTES and a
     range of rows per thread; CSC is copied to CSR (`by_rows`).
