@@ -36,7 +36,7 @@ def serves(X: np.ndarray, given: np.ndarray, out: np.ndarray) -> bool:
     k = given.shape[1]
     return (
         1 < k <= MAX_WIDTH
-        and X.shape[1] >= MIN_COLUMNS
+        and (X.shape[1] >= MIN_COLUMNS or X.dtype != out.dtype)  # BLAS would need a converted copy of X
         and X.flags.c_contiguous
         and given.flags.c_contiguous
         and X.dtype in (np.float32, np.float64)

@@ -35,6 +35,9 @@ _U = np.uintp
 #: Number of rows that are converted at a time if X and V differ in precision.
 CONVERTED_ROWS = 1024
 
+#: Largest number of pieces of a Gram matrix of dense rows, and of bytes of their sums.
+GRAM_PIECES, GRAM_BYTES = 16, 64 << 20
+
 #: Largest number of features for which the Gram matrix of dense rows is computed in float64.
 FEW_COLUMNS = 64
 
@@ -67,21 +70,22 @@ def gram(
 ) -> np.ndarray:
     """(X − 1c')' diag(weights) (X − 1c') as a dense float64 (d, d) matrix, where c is `centre` or zero.
 
-    The relative rounding error of its entries is `gram_rounding`. Memory: 8d² bytes, and a range of rows if X is dense;
-    CSC is copied to CSR (`by_rows`).
+    Dense rows are cut into pieces, the same for any number of threads, each of which calls BLAS with one thread of its
+    own: threads of BLAS would wait for each other after every product. `lineal.core.blas` cuts a single piece.
+
+    The relative rounding error of its entries is `gram_rounding`. Memory: 8d² bytes, and if X is dense GRAM_BYTES and a
+    range of rows per thread; CSC is copied to CSR (`by_rows`).
     """
     n, d = X.shape
     total = np.zeros((d, d))
     if X.is_dense:
-        rows, dtype = max(CONVERTED_ROWS, d), _gram_dtype(X.dtype, d)
-        for start in range(0, n, rows):
-            block = X.layout.values[start : start + rows].astype(dtype, copy=False)
-            if centre is not None:
-                block = block - centre.astype(dtype)
-            if weights is not None:
-                block = block * np.sqrt(weights[start : start + rows, None]).astype(dtype)
-            with np.errstate(over="ignore", invalid="ignore"):  # its factorisation checks this
-                total += block.T @ block  # NumPy sends A'A to the symmetric BLAS routine
+        count = min(GRAM_PIECES, GRAM_BYTES // max(total.nbytes, 1), n // max(4 * CONVERTED_ROWS, 4 * d))
+        if count <= 1:
+            return _dense_gram(X, weights, centre, blas.gram, 0, n)
+        tasks = [partial(_dense_gram, X, weights, centre, _square, *piece) for piece in pool.ranges(n, count)]
+        with pool.serial_blas():
+            for part in pool.run(tasks, threads):
+                total += part
         return total
     X_rows = by_rows(X, threads)
     weights = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -94,6 +98,28 @@ def gram(
     if centre is not None:
         sums = rmatmul(X, weights[:, None], threads=threads)[:, 0]
         total += weights.sum() * np.outer(centre, centre) - np.outer(sums, centre) - np.outer(centre, sums)
+    return total
+
+
+def _square(A: np.ndarray) -> np.ndarray:
+    return np.asarray(A.T @ A)  # NumPy sends this to the symmetric BLAS routine
+
+
+def _dense_gram(
+    X: Design, weights: np.ndarray | None, centre: np.ndarray | None, square: Any, first: int, last: int
+) -> np.ndarray:  # fmt: skip
+    """Gram matrix of some dense rows."""
+    d = X.shape[1]
+    rows, dtype, total = max(CONVERTED_ROWS, d), _gram_dtype(X.dtype, d), np.zeros((d, d))
+    with np.errstate(over="ignore", invalid="ignore"):  # its factorisation checks this
+        for start in range(first, last, rows):
+            stop = min(start + rows, last)
+            block = X.layout.values[start:stop].astype(dtype, copy=False)
+            if centre is not None:
+                block = block - centre.astype(dtype)
+            if weights is not None:
+                block = block * np.sqrt(weights[start:stop, None]).astype(dtype)
+            total += square(block)
     return total
 
 

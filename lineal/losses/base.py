@@ -7,6 +7,8 @@ methods are called inside kernels, once per row:
 row_value             ℓ(z)
 row_gradient          write ∇ℓ(z) and return ℓ(z)
 gradient_at           write weight·∇ℓ of one row of a flat matrix of scores, in its precision
+value_and_gradient_at  the same, and return ℓ
+curvature_at          write weight·∇²ℓ·v of one row of a flat matrix of scores, in the precision of the output
 row_curvature         write ∇²ℓ(z)·v, with a generalised Hessian where ℓ'' jumps
 add_diagonal          add the diagonal of ∇²ℓ(z); smooth losses only
 row_conjugate         ℓ*(u), +∞ outside of its domain; only with `has_conjugate`
@@ -78,6 +80,19 @@ class Loss(abc.ABC):
         self.row_gradient(labels, Z[at : at + k], work, R[at : at + k])
         for r in range(k):
             R[at + r] *= weight
+
+    def value_and_gradient_at(self, labels, Z, at, k, weight, work, R):
+        """Write weight·∇ℓ(Z[at : at+k]) to R[at : at+k], in the precision of Z, and return ℓ."""
+        value = self.row_gradient(labels, Z[at : at + k], work, R[at : at + k])
+        for r in range(k):
+            R[at + r] *= weight
+        return value
+
+    def curvature_at(self, labels, Z, at, k, weight, V, place, work, R):
+        """Write weight·∇²ℓ(Z[at : at+k]) times V[place : place+k] to R[place : place+k], in the precision of R."""
+        self.row_curvature(labels, Z[at : at + k], V[place : place + k], work, R[place : place + k])
+        for r in range(k):
+            R[place + r] *= weight
 
     def row_dual(self, labels, z, repair, scale, work, u):
         """Write scale times the repaired gradient at z to `u`; returns ℓ(z) and −ℓ*(u)."""

@@ -74,6 +74,25 @@ class MarginLoss(Loss):
                 label = at + np.uintp(labels[p])
                 R[label] = weight * self.derivative(1.0, wide(Z[label]))
 
+    def value_and_gradient_at(self, labels, Z, at, k, weight, work, R):
+        """Write weight·∇ℓ(Z[at : at+k]) to R[at : at+k], in the precision of Z, and return ℓ."""
+        total, p = 0.0, 0
+        for r in range(k):
+            is_label = p < labels.shape[0] and labels[p] == r
+            p += 1 if is_label else 0
+            value, derivative = self.value_and_derivative(1.0 if is_label else -1.0, wide(Z[at + r]))
+            R[at + r] = weight * derivative
+            total += value
+        return total
+
+    def curvature_at(self, labels, Z, at, k, weight, V, place, work, R):
+        """Write weight·∇²ℓ(Z[at : at+k]) times V[place : place+k] to R[place : place+k], in the precision of R."""
+        p = 0
+        for r in range(k):
+            is_label = p < labels.shape[0] and labels[p] == r
+            p += 1 if is_label else 0
+            R[place + r] = weight * self.curvature(1.0 if is_label else -1.0, wide(Z[at + r])) * wide(V[place + r])
+
     def add_diagonal(self, labels, Z, at, k, scale, out):
         """Add scale·∂²ℓ/∂z_r² of the scores Z[at : at+k] to every out[r]."""
         signs = np.empty(k)

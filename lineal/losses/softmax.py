@@ -42,12 +42,51 @@ class Softmax(SimplexLoss, Fieldless):
             R[at + r] *= share
         R[label] = -share * others
 
+    def value_and_gradient_at(self, labels, Z, at, k, weight, work, R):
+        """Write weight·∇ℓ(Z[at : at+k]) to R[at : at+k], in the precision of Z, and return ℓ."""
+        label, top = at + np.uintp(labels[0]), Z[at]
+        for r in range(k):
+            top = max(top, Z[at + r])
+        total = Z.dtype.type(0.0)
+        for r in range(k):
+            e = lane_exp(Z[at + r] - top)
+            R[at + r] = e
+            total += e
+        share, others = weight / total, Z.dtype.type(0.0)
+        for r in range(k):
+            others += R[at + r] if at + r != label else Z.dtype.type(0.0)
+            R[at + r] *= share
+        R[label] = -share * others
+        below = wide(top) - wide(Z[label])
+        return math.log1p(wide(others)) if below == 0.0 else math.log(wide(total)) + below
+
+    def curvature_at(self, labels, Z, at, k, weight, V, place, work, R):
+        """Write weight·(diag(p) − pp') times V[place : place+k] to R[place : place+k], with p at Z[at : at+k]."""
+        top = Z[at]
+        for r in range(k):
+            top = max(top, Z[at + r])
+        total, mean = Z.dtype.type(0.0), Z.dtype.type(0.0)
+        for r in range(k):
+            e = lane_exp(Z[at + r] - top)
+            R[place + r] = e
+            total += e
+            mean += e * V[place + r]
+        mean /= total
+        share = weight / total
+        for r in range(k):
+            R[place + r] *= share * (V[place + r] - mean)
+
     def add_diagonal(self, labels, Z, at, k, scale, out):
         """Add scale·∂²ℓ/∂z_r² of the scores Z[at : at+k] to every out[r]."""
-        p = np.empty(k)
-        softmax_into(Z[at : at + k], p)
+        top = Z[at]
         for r in range(k):
-            out[r] += scale * p[r] * (1.0 - p[r])
+            top = max(top, Z[at + r])
+        total = Z.dtype.type(0.0)
+        for r in range(k):
+            total += lane_exp(Z[at + r] - top)
+        for r in range(k):
+            e = lane_exp(Z[at + r] - top)
+            out[r] += scale * (e / total) * ((total - e) / total)
 
     def row_choice(self, labels, z, p):
         """Write softmax(z) and return the loss, exact also where it is tiny."""

@@ -29,7 +29,7 @@ from lineal.engine.local import LocalEngine, pieces_of, put_pieces
 from lineal.engine.state import Piece
 from lineal.numerics.centred import Centred
 from lineal.numerics.vectors import column_dots, total_dot
-from lineal.problem import row_sums
+from lineal.problem import dense_pass, row_sums
 from lineal.problem.loop_state import LoopState
 
 #: Rows per range when the loss is evaluated; sums over ranges are added in order.
@@ -60,9 +60,10 @@ class ScoreRows(LoopState):
 
     state_names = ("columns", "theta", "pieces")
 
-    def __init__(self, centred: Centred) -> None:
+    def __init__(self, centred: Centred, is_coupled: bool | None = None) -> None:
+        """`is_coupled` says whether all columns are one problem; by default they are if the loss compares scores."""
         self.centred, self.objective, self.engine = centred, centred.objective, centred.objective.engine
-        self.is_coupled = self.objective.loss.is_direct
+        self.is_coupled = self.objective.loss.is_direct if is_coupled is None else is_coupled
         self.dots = total_dot if self.is_coupled else column_dots
         self.columns = np.arange(self.engine.n_columns)
         self.direction: np.ndarray | None = None
@@ -121,6 +122,17 @@ class ScoreRows(LoopState):
         self.direction = direction
         parameters = self._parameters(np.zeros(self.n_problems))
         self.engine.update(set_direction, *parameters[2:4], states=(self.state.to(*parameters),))
+
+    def advance(self, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """`set_direction`, `trial` at a step size of one, and `gradient` there; dense rows are read once for it.
+
+        All columns must be one problem. Returns loss and derivative, and the gradient in float64.
+        """
+        self.direction = direction
+        parameters = self._parameters(np.ones(1))
+        states = (self.state.to(*parameters),)
+        sums, correlation, total = self.engine.sum(Advance(self.facts), *parameters[2:4], self.columns, states=states)
+        return sums[:, 0], self._inside(correlation, total)
 
     def trial(self, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Loss and its derivative along Y of each problem at Z + steps·Y; R and D are then those at this point."""
@@ -243,6 +255,30 @@ class Gradient:
 
 
 @dataclass(frozen=True)
+class Advance:
+    """Step: compute Y = XV + v; loss and derivative at Z + Y, (2, 1), X'R there, and the sums of R.
+
+    Where a fused pass does this, R is not kept.
+    """
+
+    facts: RowFacts
+
+    def __call__(
+        self, block: Block, piece: Piece, V: np.ndarray, v: np.ndarray, columns: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        if not dense_pass.suits(block.X, V):
+            set_direction(block, piece, V, v)
+            sums = _derive(self.facts, block, piece, np.ones(1), columns)
+            correlation = rmatmul(block.X, piece["R"], threads=block.threads)
+            return sums, correlation.astype(np.float64), piece["R"].sum(axis=0, dtype=np.float64)
+        for name in ("R", "D", "active"):
+            piece.pop(name, None)
+        value, derivative, gradient = dense_pass.gradients(self.facts.loss, block, V, v, piece["Z"], piece["Y"])
+        piece["steps"] = np.ones(1)
+        return np.array([[value], [derivative]]), gradient[:-1], gradient[-1]
+
+
+@dataclass(frozen=True)
 class CurvatureProduct:
     """Step: X'D(XW + b) for the curvatures D of the chosen columns, and the sums of D(XW + b)."""
 
@@ -251,6 +287,9 @@ class CurvatureProduct:
     def __call__(
         self, block: Block, piece: Piece, W: np.ndarray, b: np.ndarray, columns: np.ndarray, chosen: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
+        if self.facts.is_coupled and dense_pass.suits(block.X, W):
+            sums = dense_pass.product(self.facts.loss, block, W, b, piece["Z"])
+            return sums[:-1], sums[-1]
         piece = derivatives(self.facts, block, piece, columns)
         if self.facts.is_fused(block):
             if "active" not in piece:

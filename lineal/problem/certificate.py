@@ -129,7 +129,12 @@ def primal_and_dual(objective: Objective, U: Any, W: np.ndarray, b: np.ndarray) 
 
 
 def _with_rows(engine: Engine, U: Any) -> tuple[Engine, tuple[RowState]]:
-    """The engine whose blocks have given dual points as row state: an array is cut, shards keep theirs."""
+    """The engine whose blocks have given dual points as row state: an array is cut, shards keep theirs.
+
+    The pieces of a row state are dual points themselves.
+    """
+    if isinstance(U, RowState):
+        return engine, (U,)
     if isinstance(U, ShardPoint):
         return engine.shards(U.number, U.seed), (U.state,)
     return engine, (engine.cut(U),)

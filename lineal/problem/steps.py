@@ -10,7 +10,7 @@ import numpy as np
 from lineal.design.products import column_moments, matmul, rmatmul, row_norms
 from lineal.engine.base import Block
 from lineal.engine.state import Piece
-from lineal.problem import row_sums
+from lineal.problem import dense_pass, row_sums
 from lineal.problem.row_sums import DualSums
 
 
@@ -79,6 +79,9 @@ class LossGradient:
     fit_intercept: bool
 
     def __call__(self, block: Block, W: np.ndarray, b: np.ndarray) -> tuple[float, np.ndarray]:
+        if dense_pass.suits(block.X, W):
+            value, _, gradient = dense_pass.gradients(self.loss, block, W, b)
+            return value, gradient[: len(W) + self.fit_intercept].astype(W.dtype)
         Z = row_sums.scores(block, W, b)
         R = np.empty_like(Z)
         value = row_sums.gradients(self.loss, block, block.weights, Z, R)

@@ -7,6 +7,9 @@ generalised Hessian over the rows inside the margin. One-vs-rest losses are k pr
 share every pass over X and become inactive when they have converged. Softmax and other losses that compare scores are
 one problem with the full multi-class Hessian.
 
+Where rows are dense, many times as many as parameters, and columns are coupled or several, the variant of `sampled.py`
+is used with globalisation="line_search".
+
 Memory: 5 parameter arrays, and 4·n·k numbers in the data type of X for scores, their changes, derivatives and
 curvatures (row state, see `lineal/numerics/score_rows.py`). If one of these arrays would take more than `KEPT_BYTES`,
 none is kept, and every product with the Hessian computes the scores again. Full Hessians of few features take
@@ -33,6 +36,7 @@ from lineal.problem.monitor import Monitor
 from lineal.problem.objective import Objective, check_finite
 from lineal.problem.solution import Solution
 from lineal.problem.solver import Start, solver
+from lineal.solvers.newton import sampled
 from lineal.solvers.newton.globalise import GLOBALISATIONS, Line
 from lineal.solvers.newton.small_hessian import MAX_SIZE, SmallHessian, is_worthwhile
 from lineal.solvers.options import NewtonOptions
@@ -55,6 +59,7 @@ def check(loss: Any, penalty: Any) -> None:
 def memory(n: int, d: int, k: int, size: int) -> int:
     """Number of bytes that a fit needs besides X."""
     hessians = 8 * k * (d + 1) ** 2 if k * (d + 1) ** 2 <= MAX_SIZE else 0
+    hessians = max(hessians, sampled.matrix_bytes(n, d, k))
     return (5 * d * k + (4 * n * k if n * k * size <= KEPT_BYTES else 0)) * size + hessians
 
 
@@ -65,6 +70,8 @@ def solve(objective: Objective, budget: Budget, start: Start, options: NewtonOpt
     The seed chooses the random signs that estimate the curvature of coupled columns, for the preconditioner.
     """
     tol, globalisation, seed = budget.tol, options.globalisation, budget.seed
+    if globalisation == "line_search" and sampled.is_worthwhile(objective):
+        return sampled.minimise(objective.with_threads(budget.threads), budget, objective.theta_of(start))
     with Monitor(budget) as monitor:
         threads = useful_threads(objective.engine, budget.threads)
         centred = Centred(objective.with_threads(threads))
