@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Annotated, Any
+from inspect import signature as inspect_signature
+from types import NoneType
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -27,7 +29,19 @@ USAGE_ERROR: Any = typer.BadParameter.__base__
 
 
 class Command(TyperCommand):
-    """A command whose help lists its options in sections."""
+    """A command whose help lists its options in sections, and that converts only what must be converted.
+
+    For a value that is not text, some versions of Typer import Pydantic and build a validator. For texts, and for
+    options that are not given, there is nothing to convert.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        signature = inspect_signature(self.callback, eval_str=True) if self.callback is not None else None
+        for parameter in self.params:
+            if signature is not None and parameter.name in signature.parameters and parameter.callback is None:
+                is_text = _is_text(signature.parameters[parameter.name].annotation)
+                _skip_conversion(parameter, is_text)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments and options to the help."""
@@ -41,6 +55,23 @@ class Command(TyperCommand):
         for title, records in sections.items():
             with formatter.section(title):
                 formatter.write_dl(records)
+
+
+def _is_text(annotation: Any) -> bool:
+    """Whether values are texts, or texts and None."""
+    kind = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    return set(get_args(kind) or (kind,)) <= {str, NoneType}
+
+
+def _skip_conversion(parameter: Any, is_text: bool) -> None:
+    convert = parameter.process_value
+
+    def process_value(context: Any, value: Any) -> Any:
+        if (value is None and not parameter.required) or (is_text and isinstance(value, str)):
+            return value
+        return convert(context, value)
+
+    parameter.process_value = process_value
 
 
 class Group(TyperGroup):

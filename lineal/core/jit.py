@@ -13,10 +13,11 @@ from typing import Any, TypeVar, overload
 
 import numba
 import numpy as np
+from numba.core import types
 
 from lineal.core import shipped, threads
 from lineal.core.kernel_files import KernelFiles, Key, cache_folders, name_of
-from lineal.core.numba_internals import CacheInterface, event, index_key, rebuild_result, settings
+from lineal.core.numba_internals import CacheInterface, event, index_key, rebuild_result, runtime, settings
 from lineal.core.sources import digest
 
 #: Only the flags that keep NaN and infinity meaningful.
@@ -60,10 +61,10 @@ class _KernelCache(CacheInterface):
 
     _index_key: Any = index_key
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], suffix: str = "") -> None:
         self._py_func = function
         plain = function.__qualname__.replace("<", "").replace(">", "")  # Windows has no such file names
-        self.files = KernelFiles(f"{function.__module__}.{plain}", *cache_folders())
+        self.files = KernelFiles(f"{function.__module__}.{plain}{suffix}", *cache_folders())
 
     @property
     def cache_path(self) -> str:
@@ -73,7 +74,7 @@ class _KernelCache(CacheInterface):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Compiled code for a signature; None if Numba must compile it."""
         threads.raise_if_cancelled()
-        target_context.refresh()
+        runtime.initialize(target_context)  # what loaded code calls; Numba's registries are for compiling only
         key = self.key(sig, target_context.codegen())
         found = None
         if key is not None:
@@ -173,7 +174,36 @@ def kernel(
     if IS_PLAIN:
         return np.errstate(over="ignore")(function)  # wrap-around of integers is meant, and silent in compiled code
     options: dict[str, Any] = {"fastmath": set(fastmath), "inline": inline, "forceinline": forceinline}
+    options["no_cfunc_wrapper"] = True  # a copy for callers in C, who do not exist
     options["_nrt"] = not borrows  # always given: otherwise it is inherited from the kernel that calls this one
-    dispatcher = numba.njit(nogil=True, error_model="numpy", **options)(function)
-    dispatcher._cache = _KernelCache(function)
+    dispatcher = _dispatcher(function, options)
+    _separate_inner_calls(dispatcher, function, options)
     return dispatcher
+
+
+def _dispatcher(function: Callable[..., Any], options: dict[str, Any], suffix: str = "") -> Any:
+    found = numba.njit(nogil=True, error_model="numpy", **options)(function)
+    found._cache = _KernelCache(function, suffix)
+    return found
+
+
+def _separate_inner_calls(dispatcher: Any, function: Callable[..., Any], options: dict[str, Any]) -> None:
+    """Make kernels call a twin of a kernel, which Python cannot call.
+
+    It lacks the code that turns Python's objects into arguments, which is a good part of what there is to compile, and
+    most kernels that others call are called by others only. Constants have the type of all numbers there: Numba would
+    compile a kernel once for every number that it is called with.
+    """
+
+    @functools.cache
+    def inner() -> Any:
+        return _dispatcher(function, {**options, "no_cpython_wrapper": True}, ".inner")
+
+    def get_call_template(args: Any, kws: Any) -> Any:
+        named = {name: types.unliteral(one) for name, one in kws.items()}
+        return inner().get_call_template(tuple(map(types.unliteral, args)), named)
+
+    def get_overload(signature: Any) -> Any:
+        return inner().get_overload(signature)
+
+    dispatcher.get_call_template, dispatcher.get_overload = get_call_template, get_overload

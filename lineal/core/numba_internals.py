@@ -10,8 +10,11 @@ upper bound in pyproject.toml, and run the whole test suite.
 ``Cache._index_key``         what a cached kernel depends on besides its sources: signature, CPU, closure
 ``CompileResult._rebuild``   turns the contents of a cached file back into a kernel
 ``serialize.dumps``          the inverse: Numba's pickle of a compiled kernel
+``rtsys``                    defines the functions that compiled code calls for its arrays; loading needs no more
 ``event``                    tells when a compilation begins and ends
-``_OverloadMethodTemplate``  how ``thing.method(…)`` finds its method inside a kernel (`lineal.core.protocol`)
+``_OverloadMethodTemplate``  how ``thing.method(…)`` finds its method inside a kernel (`lineal.core.protocol`), and
+                             ``_OverloadFunctionTemplate`` how the method is typed and inlined there
+``ConfigStack``              settings of the kernel that is being compiled, on which types of methods may depend
 ``_nrt``                     an option of `njit`: leave out reference counts (`lineal.core.jit.kernel`)
 ===========================  =====================================================================================
 """
@@ -45,7 +48,9 @@ check_version(numba.__version__)
 # After the check: a newer Numba may not have these any more.
 from numba.core import caching, config, event  # noqa: E402
 from numba.core.compiler import CompileResult  # noqa: E402
+from numba.core.runtime import rtsys as runtime  # noqa: E402
 from numba.core.serialize import dumps  # noqa: E402
+from numba.core.targetconfig import ConfigStack  # noqa: E402
 from numba.core.typing import templates  # noqa: E402
 
 #: Numba's settings; its module makes the names when it is imported.
@@ -55,15 +60,20 @@ CacheInterface = caching._Cache
 index_key = caching.Cache._index_key
 rebuild_result = CompileResult._rebuild
 OverloadMethodTemplate = templates._OverloadMethodTemplate
+OverloadFunctionTemplate = templates._OverloadFunctionTemplate
+compiler_flags = ConfigStack.top_or_none
 
 __all__ = [
     "NEWEST",
     "CacheInterface",
+    "OverloadFunctionTemplate",
     "OverloadMethodTemplate",
     "check_version",
+    "compiler_flags",
     "dumps",
     "event",
     "index_key",
     "rebuild_result",
+    "runtime",
     "settings",
 ]

@@ -71,6 +71,15 @@ ALWAYS = frozenset({"format", "dtype", "n_jobs", "block_bytes", "labels"})
 CSV_LIKE = ("csv", "tsv")
 
 
+def may_be_arrow(path: str) -> bool:
+    """Whether a file begins as an Arrow file, or cannot be read. PyArrow is not imported for this."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(ARROW_MAGIC)) == ARROW_MAGIC
+    except OSError:
+        return True
+
+
 def is_compressed(path: str) -> bool:
     """Whether the name of a file says that it is compressed."""
     return _COMPRESSED.search(path.lower()) is not None

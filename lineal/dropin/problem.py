@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.validation import _check_sample_weight
 
 from lineal.core.inputs import checked_numbers
+from lineal.core.scikit import ConvergenceWarning, _check_sample_weight
 from lineal.design import wrap
 from lineal.errors import DataError
 from lineal.linear.fit import Problem, assemble, blas_threads

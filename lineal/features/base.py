@@ -19,13 +19,17 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.preprocessing import LabelBinarizer
-from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from lineal.core import threads as pool
 from lineal.core.inputs import checked_labels, checked_numbers
+from lineal.core.scikit import (
+    BaseEstimator,
+    TransformerMixin,
+    check_array,
+    check_consistent_length,
+    check_is_fitted,
+    type_of_target,
+)
 from lineal.errors import DataError, OptionError, unknown_value
 from lineal.features import rows
 from lineal.features.contracts import FeatureBatch, Named, Restorable
@@ -253,6 +257,8 @@ class Generator(TransformerMixin, BaseEstimator, abc.ABC):
         elif kind == "multilabel-indicator":
             R = label_sets(y).toarray().astype(np.float64)
         else:
+            from sklearn.preprocessing import LabelBinarizer
+
             R = LabelBinarizer().fit_transform(y)
         return X, R - R.mean(axis=0)
 

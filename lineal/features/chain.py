@@ -15,9 +15,9 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import clone
 
 from lineal.core import rng
+from lineal.core.scikit import clone
 from lineal.errors import DataError, OptionError
 from lineal.features import rows
 from lineal.features.base import Generator, described, from_description, transform_rows

@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from lineal.core.row_sparse import pick_columns
+from lineal.core.scikit import _check_feature_names_in, check_is_fitted
 from lineal.errors import OptionError
 from lineal.features import rows
 from lineal.features.base import Generator

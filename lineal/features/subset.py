@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from lineal.core import rng
 from lineal.core.row_sparse import pick_columns
+from lineal.core.scikit import _check_feature_names_in, check_is_fitted
 from lineal.design.matrix import summed
 from lineal.features import rows
 from lineal.features.base import Generator

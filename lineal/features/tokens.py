@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
 
 from lineal.core.jit import kernel
+from lineal.core.scikit import BaseEstimator, TransformerMixin
 from lineal.data import ngrams
 from lineal.data.dataset import csr_of_parts
 from lineal.data.text.lines import merge_entries, sort_entries

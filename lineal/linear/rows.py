@@ -13,6 +13,7 @@ from typing import Any
 
 from lineal.core.inputs import is_lazy
 from lineal.data.dataset import Dataset
+from lineal.data.formats import may_be_arrow
 from lineal.data.source import expand, is_path
 from lineal.engine.choice import check_engine
 from lineal.engine.source import Source
@@ -97,9 +98,11 @@ def _engine_for(paths: list[str], memory_budget: Any) -> str:
 
 
 def _are_converted(paths: list[str]) -> bool:
+    if not all(os.path.isfile(path) and may_be_arrow(path) for path in paths):
+        return False
     from lineal.data.binary.layout import is_layout
 
-    return all(os.path.isfile(path) and is_layout(path) for path in paths)
+    return all(map(is_layout, paths))
 
 
 def _need_converted(paths: list[str], engine: str) -> None:

@@ -9,13 +9,17 @@ from operator import methodcaller
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from lineal.core.inputs import Checked, is_lazy
+from lineal.core.scikit import (
+    BaseEstimator,
+    ClassifierMixin,
+    ConvergenceWarning,
+    available_if,
+    check_classification_targets,
+    check_is_fitted,
+    column_or_1d,
+)
 from lineal.data.source import is_path
 from lineal.errors import DataError
 from lineal.models.evaluation import accuracy_on

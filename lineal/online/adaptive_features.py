@@ -17,19 +17,20 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import (
+
+from lineal.core import threads
+from lineal.core.inputs import checked_labels
+from lineal.core.scikit import (
+    BaseEstimator,
+    TransformerMixin,
     _check_feature_names_in,
     check_array,
     check_consistent_length,
     check_is_fitted,
+    check_random_state,
     column_or_1d,
+    type_of_target,
 )
-
-from lineal.core import threads
-from lineal.core.inputs import checked_labels
 from lineal.design.matrix import summed
 from lineal.errors import DataError, OptionError
 from lineal.models.estimator import column_names

@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from lineal.core.inputs import Checked, is_lazy
+from lineal.core.scikit import BaseEstimator, ConvergenceWarning, RegressorMixin, check_is_fitted
 from lineal.core.threads import thread_count
 from lineal.data.source import expand, is_path
 from lineal.errors import DataError, OptionError

@@ -45,7 +45,7 @@ class Penalty(abc.ABC):
     is_norm: ClassVar[bool] = False  # positively homogeneous: ω(c·w) = c·ω(w)
     is_additive: ClassVar[bool] = False  # the prox of one strength after that of another is the prox of their sum
     is_separable: ClassVar[bool] = False  # a sum over single weights, see `SeparablePenalty`
-    is_radial: ClassVar[bool] = False  # a function of ‖w‖₂, with `radial_conjugate`
+    is_radial: ClassVar[bool] = False  # ½‖w‖², with `radial_value` and `radial_conjugate`
     has_curvature: ClassVar[bool] = False  # twice differentiable in the free weights of w ≠ 0
     frees_all: ClassVar[bool] = False  # all weights of a group w ≠ 0 are free, else those that are not zero
 
@@ -77,6 +77,10 @@ class Penalty(abc.ABC):
 
     def group_typical_curvature(self, w: Any, strength: float) -> float:
         """Needed only with `has_curvature`."""
+        raise NotImplementedError
+
+    def radial_value(self, size: float) -> float:
+        """ω of any vector of this 2-norm; only with `is_radial`."""
         raise NotImplementedError
 
     def radial_conjugate(self, size: float, strength: float) -> float:

@@ -27,8 +27,7 @@ class L2(SeparablePenalty, Fieldless):
         return 0.0
 
     def group_value(self, w: Any) -> float:
-        size = norm2(w)
-        return 0.5 * size * size
+        return self.radial_value(norm2(w))
 
     def group_prox(self, v: Any, strength: float, out: Any) -> None:
         """v / (1 + strength)."""
@@ -40,6 +39,10 @@ class L2(SeparablePenalty, Fieldless):
         if strength == 0.0:
             return ball_indicator(norm_inf(v), 0.0)
         return self.radial_conjugate(norm2(v), strength)
+
+    def radial_value(self, size: float) -> float:
+        """½·size²."""
+        return 0.5 * size * size
 
     def radial_conjugate(self, size: float, strength: float) -> float:
         """(strength·ω)* of any vector of this norm, for strength > 0."""

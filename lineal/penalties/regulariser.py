@@ -1,7 +1,8 @@
 """αΩ(W) = Σ_g α·f_g·ω(W_g) over a whole weight matrix: value, prox, conjugate, optimality.
 
 The loops over groups are compiled once per penalty. A group of one row is used in place; a group of several rows is
-copied to a scratch vector of its own size. Only results are as large as W.
+copied to a scratch vector of its own size. Only results are as large as W. The commonest penalty, ½‖W‖² with one
+strength, needs no loops that are compiled.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from lineal import penalties
+from lineal.core.norms import norm_of
 from lineal.errors import DataError, OptionError
 from lineal.penalties import group_loops
 from lineal.penalties.base import Penalty
@@ -112,6 +114,8 @@ class Regulariser:
         """αΩ(W)."""
         self._check(W)
         moved = W if self.centre is None else np.subtract(W, self.centre, dtype=np.float64)
+        if self._is_half_square:
+            return float(self.strengths[0]) * self.penalty.radial_value(norm_of(moved))
         strengths, (W,) = self._whole(moved)
         return group_loops.value(self.penalty, strengths, *self._rooms(W), W)
 
@@ -135,6 +139,8 @@ class Regulariser:
         """∇²(αΩ)·V, into `out` if given: the smooth penalties are quadratic, so it is the same everywhere."""
         out = np.empty_like(V) if out is None else out
         self._check(V, out)
+        if self._is_half_square:
+            return np.multiply(V, self.strengths[0], out=out, dtype=np.float64, casting="same_kind")
         strengths, (V, whole) = self._whole(V, out)
         group_loops.gradient(self.penalty, strengths, *self._rooms(V, whole), V, whole)
         return out
@@ -145,12 +151,16 @@ class Regulariser:
         if scale == 0.0:
             return 0.0  # no penalty is negative, and all are zero at zero
         shift = 0.0 if self.centre is None else scale * float(np.einsum("jr,jr->", V, self.centre, dtype=np.float64))
+        if self._is_half_square:
+            return scale * self.penalty.radial_conjugate(norm_of(V), float(self.strengths[0]) / scale) + shift
         strengths, (V,) = self._whole(V)
         return group_loops.conjugate(self.penalty, scale, strengths, *self._rooms(V), V) + shift
 
     def dual_scale(self, V: np.ndarray) -> float:
         """The largest c in [0, 1] with (αΩ)*(c·V) < ∞."""
         self._check(V)
+        if self._is_half_square:
+            return 1.0
         strengths, (V,) = self._whole(V)
         return group_loops.dual_scale(self.penalty, strengths, *self._rooms(V), V)
 
@@ -257,6 +267,11 @@ class Regulariser:
         if self.groups.features.size:
             nonzero = np.logical_or.reduceat(nonzero[self.groups.features], self.groups.offsets[:-1])
         return ~nonzero
+
+    @property
+    def _is_half_square(self) -> bool:
+        """Whether αΩ(W) is ½α‖W − V‖², with α > 0."""
+        return self.penalty.is_radial and self.is_uniform and self.strengths[0] > 0.0
 
     def _rooms(self, *matrices: np.ndarray) -> tuple[Groups, tuple[np.ndarray, ...]]:
         """The groups and room for one of each matrix, as the kernels get them."""

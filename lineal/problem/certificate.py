@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lineal.core import threads as pool
-from lineal.core.jit import kernel
-from lineal.core.maths import norm2
+from lineal.core.norms import norm_of
 from lineal.engine.base import Engine
 from lineal.engine.state import RowState, ShardPoint
 from lineal.problem import steps
@@ -175,8 +174,8 @@ def _radial_conjugate(objective: Objective, W: np.ndarray, sums: DualSums) -> fl
     without sums per column.
     """
     sizes = math.sqrt(objective.mean_square * float(sums.squares.sum()))
-    slack = ROUNDING * (abs(sums.dual) + sums.primal + sizes * norm2(W.reshape(-1)))
-    return objective.regulariser.radial_conjugate(norm2(sums.correlation.reshape(-1)) + ROUNDING * sizes) + slack
+    slack = ROUNDING * (abs(sums.dual) + sums.primal + sizes * norm_of(W))
+    return objective.regulariser.radial_conjugate(norm_of(sums.correlation) + ROUNDING * sizes) + slack
 
 
 def _rounding(objective: Objective, W: np.ndarray, b: np.ndarray, sums: DualSums) -> tuple[float, np.ndarray]:
@@ -242,15 +241,13 @@ def _largest_violation(objective: Objective, theta: np.ndarray, gradient: np.nda
     return largest
 
 
-@kernel
-def _away_from_zero(correlation, means, shift, dual_size, sizes, W, start, stop):
+def _away_from_zero(
+    correlation: np.ndarray, means: np.ndarray, shift: np.ndarray, dual_size: np.ndarray, sizes: np.ndarray,
+    W: np.ndarray, start: int, stop: int,
+) -> np.ndarray:  # fmt: skip
     """Replace C by x̄·shift' − C, moved away from zero by its rounding error; returns Σ ‖x_j‖|w_j| and Σ x̄_j w_j."""
-    out = np.zeros((2, W.shape[1]))
-    for j in range(start, stop):
-        for r in range(W.shape[1]):
-            value = means[j] * shift[r] - correlation[j, r]
-            error = ROUNDING * sizes[j] * dual_size[r]
-            correlation[j, r] = value + (error if value >= 0.0 else -error)
-            out[0, r] += sizes[j] * abs(W[j, r])
-            out[1, r] += means[j] * W[j, r]
-    return out
+    rows = slice(start, stop)
+    C, V, mean, size = correlation[rows], W[rows], means[rows], sizes[rows]
+    np.subtract(np.outer(mean, shift), C, out=C)
+    C += np.copysign(np.outer(ROUNDING * size, dual_size), C)
+    return np.stack([np.einsum("j,jr->r", size, np.abs(V)), np.einsum("j,jr->r", mean, V)])

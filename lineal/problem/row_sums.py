@@ -18,12 +18,17 @@ from lineal.core.jit import kernel
 from lineal.core.maths import wide
 from lineal.design.products import matmul, rmatmul
 from lineal.engine.base import Block
+from lineal.problem.targets import label_entries
 
 #: Smallest number of scores for which several threads are used.
 WORTH_A_THREAD = 1 << 18
 
 #: Number of rows per range.
 RANGE_ROWS = 2048
+
+
+#: What is done to the rows from `start` to `stop`, given three rows of k zeros.
+RangeTask = Callable[[int, int, np.ndarray], Any]
 
 
 class DualSums(NamedTuple):
@@ -56,7 +61,8 @@ def scores(block: Block, W: np.ndarray, b: np.ndarray, dtype: Any = None) -> np.
 
 def label_weights(block: Block, k: int) -> np.ndarray:
     """Total weight of the rows per label."""
-    return _label_weights(block.targets, block.weights, k)
+    rows, columns = label_entries(block.targets)
+    return np.bincount(columns, block.weights[rows], k)
 
 
 def values(loss: Any, block: Block, Z: np.ndarray) -> float:
@@ -78,14 +84,14 @@ def intercept_curvature(loss: Any, block: Block, Z: np.ndarray) -> tuple[np.ndar
     """Gradient Σ s·∇ℓ and Hessian Σ s·∇²ℓ with respect to the intercept."""
     k = Z.shape[1]
     gradient, curvature = np.zeros(k), np.zeros((k, k))
-    _intercept_curvature(loss, block.targets, block.weights, Z, loss.is_direct, gradient, curvature)
+    _intercept_curvature(loss, block.targets, block.weights, Z, loss.is_direct, gradient, curvature, np.ones((3, k)))
     return gradient, curvature
 
 
 def balance(loss: Any, block: Block, U: np.ndarray, references: np.ndarray) -> np.ndarray:
     """Sums over the dual points U that `repair` of the loss needs."""
     sums = np.zeros((loss.n_sums, U.shape[1]))
-    _balances(loss, block.targets, block.weights, U, references, sums)
+    _balances(loss, block.targets, block.weights, U, references, np.empty(U.shape[1]), sums)
     return sums
 
 
@@ -107,7 +113,7 @@ def fenchel_young(loss: Any, block: Block, Z: np.ndarray, given: np.ndarray, out
     return _total([part[0] for part in parts]), _total([part[1] for part in parts])
 
 
-def _dual_sums(block: Block, U: np.ndarray, task: Callable[[int, int], tuple[float, float, np.ndarray]]) -> DualSums:
+def _dual_sums(block: Block, U: np.ndarray, task: RangeTask) -> DualSums:
     parts = _by_ranges(block, U, task)
     primal, dual = (_total([part[term] for part in parts]) for term in (0, 1))
     sums = np.sum([part[2] for part in parts], axis=0) if parts else np.zeros((2, U.shape[1]))
@@ -116,11 +122,20 @@ def _dual_sums(block: Block, U: np.ndarray, task: Callable[[int, int], tuple[flo
     return DualSums(primal, dual, rmatmul(block.X, U, threads=block.threads), *sums)
 
 
-def _by_ranges(block: Block, Z: np.ndarray, task: Callable[[int, int], Any]) -> list[Any]:
-    """Results of a task for consecutive ranges of the rows of a block; Z has one row per row of the block."""
-    n, threads = len(Z), block.threads if Z.size >= WORTH_A_THREAD else 1
+def _by_ranges(block: Block, Z: np.ndarray, task: RangeTask) -> list[Any]:
+    """Results of a task for consecutive ranges of the rows of a block; Z has one row per row of the block.
+
+    A task gets the bounds of a range, and three rows of k zeros of its own, so that kernels make no arrays: those that
+    do take longer to compile.
+    """
+    n, k = Z.shape
+    threads = block.threads if Z.size >= WORTH_A_THREAD else 1
     ranges = [(start, min(start + RANGE_ROWS, n)) for start in range(0, n, RANGE_ROWS)]
-    return pool.run([partial(task, *bounds) for bounds in ranges], threads)
+    return pool.run([partial(_with_room, task, *bounds, k) for bounds in ranges], threads)
+
+
+def _with_room(task: RangeTask, start: int, stop: int, k: int) -> Any:
+    return task(start, stop, np.zeros((3, k)))
 
 
 def _total(parts: list[float]) -> float:
@@ -128,19 +143,8 @@ def _total(parts: list[float]) -> float:
 
 
 @kernel
-def _label_weights(targets, weights, k):
-    total = np.zeros(k, np.float64)
-    for i in range(weights.shape[0]):
-        labels = targets.labels(i)
-        for p in range(labels.shape[0]):
-            if labels[p] >= 0:
-                total[labels[p]] += weights[i]
-    return total
-
-
-@kernel
-def _values(loss, targets, weights, Z, start, stop):
-    work = np.empty(Z.shape[1], np.float64)
+def _values(loss, targets, weights, Z, start, stop, room):
+    work = room[0]
     total = 0.0
     for i in range(start, stop):
         total += weights[i] * loss.row_value(targets.labels(i), Z[i], work)
@@ -148,8 +152,8 @@ def _values(loss, targets, weights, Z, start, stop):
 
 
 @kernel
-def _gradients(loss, targets, weights, Z, R, start, stop):
-    work = np.empty(Z.shape[1], np.float64)
+def _gradients(loss, targets, weights, Z, R, start, stop, room):
+    work = room[0]
     total = 0.0
     for i in range(start, stop):
         total += weights[i] * loss.row_gradient(targets.labels(i), Z[i], work, R[i])
@@ -159,8 +163,8 @@ def _gradients(loss, targets, weights, Z, R, start, stop):
 
 
 @kernel
-def _curvatures(loss, targets, weights, Z, Y, start, stop):
-    work, out = np.empty(Z.shape[1], np.float64), np.empty(Z.shape[1], np.float64)
+def _curvatures(loss, targets, weights, Z, Y, start, stop, room):
+    work, out = room[0], room[1]
     for i in range(start, stop):
         loss.row_curvature(targets.labels(i), Z[i], Y[i], work, out)
         for r in range(Z.shape[1]):
@@ -168,10 +172,10 @@ def _curvatures(loss, targets, weights, Z, Y, start, stop):
 
 
 @kernel
-def _intercept_curvature(loss, targets, weights, Z, is_direct, gradient, curvature):
+def _intercept_curvature(loss, targets, weights, Z, is_direct, gradient, curvature, ones):
     """Add up Σ s·∇ℓ and Σ s·∇²ℓ; losses that treat the columns separately need only the diagonal, from one product."""
     k = Z.shape[1]
-    work, unit, out = np.empty(k), np.ones(k), np.empty(k)
+    work, unit, out = ones[0], ones[1], ones[2]
     for i in range(Z.shape[0]):
         labels = targets.labels(i)
         loss.row_gradient(labels, Z[i], work, out)
@@ -187,8 +191,7 @@ def _intercept_curvature(loss, targets, weights, Z, is_direct, gradient, curvatu
 
 
 @kernel
-def _balances(loss, targets, weights, U, references, sums):
-    work = np.empty(U.shape[1], np.float64)
+def _balances(loss, targets, weights, U, references, work, sums):
     for i in range(U.shape[0]):
         if weights[i] > 0.0:
             loss.row_balance(targets.labels(i), U[i], weights[i], references, work, sums)
@@ -204,9 +207,9 @@ def _weigh(U, i, weight, sums):
 
 
 @kernel
-def _duals_at(loss, targets, weights, Z, repair, scale, U, start, stop):
+def _duals_at(loss, targets, weights, Z, repair, scale, U, start, stop, room):
     """Return Σ s·ℓ, −Σ s·ℓ*(u), and Σ s·u and Σ s·u² as two rows; s·u is written to U."""
-    work, sums = np.empty(Z.shape[1], np.float64), np.zeros((2, Z.shape[1]))
+    work, sums = room[0], room[1:]
     primal, dual = 0.0, 0.0
     for i in range(start, stop):
         value, bound = loss.row_dual(targets.labels(i), Z[i], repair, scale, work, U[i])
@@ -217,9 +220,9 @@ def _duals_at(loss, targets, weights, Z, repair, scale, U, start, stop):
 
 
 @kernel
-def _duals_of(loss, targets, weights, given, repair, scale, U, start, stop):
+def _duals_of(loss, targets, weights, given, repair, scale, U, start, stop, room):
     """Return 0, −Σ s·ℓ*(u), and Σ s·u and Σ s·u² as two rows, for given dual points; s·u is written to U."""
-    work, sums = np.empty(U.shape[1], np.float64), np.zeros((2, U.shape[1]))
+    work, sums = room[0], room[1:]
     dual = 0.0
     for i in range(start, stop):
         if weights[i] == 0.0:  # the dual variables of a row without weight can be anything
@@ -231,9 +234,9 @@ def _duals_of(loss, targets, weights, given, repair, scale, U, start, stop):
 
 
 @kernel
-def _fenchel_young(loss, targets, weights, Z, given, R, start, stop):
+def _fenchel_young(loss, targets, weights, Z, given, R, start, stop, room):
     """Return Σ s·ℓ(z) and Σ s(ℓ(z) + ℓ*(u) − u·z), which has no negative terms; s·u is written to R."""
-    work = np.empty(Z.shape[1], np.float64)
+    work = room[0]
     value, residual = 0.0, 0.0
     for i in range(start, stop):
         if weights[i] == 0.0:  # the dual variables of a row without weight can be anything

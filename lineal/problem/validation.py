@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from lineal.core.inputs import check_frame, checked_labels, checked_numbers, is_frame, is_lazy
+from lineal.core.scikit import _check_sample_weight, validate_data
 from lineal.errors import LinealError, OptionError
 from lineal.problem.labels import check_present, has_columns, label_sets
 

@@ -35,9 +35,13 @@ def _files(*folders: str) -> tuple[str, ...]:
     return tuple(module.name for module in pkgutil.iter_modules(folders))
 
 
+#: Solvers that fits usually import anyway; one of them can handle almost every loss and penalty.
+_COMMON = ("lbfgs", "dual_cd", "block_cd")
+
+
 def choose(name: str, loss: Any, penalty: Any) -> Solver:
     """The solver called `name`, or for "auto" the first one that can handle the loss and the penalty."""
-    return _first_able([name] if name != "auto" else names(), loss, penalty, None)
+    return _first_able([name] if name != "auto" else [*_COMMON, *names()], loss, penalty, None)
 
 
 def pick(name: str, objective: Any, tol: float) -> Solver:

@@ -8,11 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import check_scoring
-from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, check_cv
-from sklearn.utils.validation import indexable
 
+from lineal.core.scikit import ConvergenceWarning
 from lineal.errors import OptionError
 from lineal.linear.estimator import LinearClassifier
 from lineal.linear.model import Model
@@ -198,8 +195,13 @@ class LinearClassifierCV(LinearClassifier):
         if isinstance(cv, int | np.integer):
             if groups is None:
                 return None
+            from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
+
             seed = {"shuffle": True, "random_state": self.random_state or 0}
             cv = GroupKFold(cv, **seed) if np.ndim(y) == 2 else StratifiedGroupKFold(cv, **seed)
+        from sklearn.model_selection import check_cv
+        from sklearn.utils import indexable
+
         _, groups = indexable(X, groups)
         return list(check_cv(cv, y, classifier=True).split(X, y, groups))
 
@@ -209,6 +211,8 @@ class LinearClassifierCV(LinearClassifier):
             return None
         if offsets is not None:
             raise OptionError(f"scoring={self.scoring!r} does not see offsets: use one of {', '.join(measure_names())}")
+        from sklearn.metrics import check_scoring
+
         try:
             scorer = check_scoring(self, scoring=self.scoring)
         except ValueError as error:

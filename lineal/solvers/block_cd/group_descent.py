@@ -93,7 +93,8 @@ def descend(problem, rows, parameters, chosen, unit, goal, max_sweeps):
     worst = 0.0
     for _ in range(max_sweeps):
         worst, count = 0.0, chosen.shape[0]
-        remaining[:] = chosen
+        for c in range(count):  # not remaining[:] = chosen, whose error message Numba compiles for two seconds
+            remaining[c] = chosen[c]
         if b.shape[0] > 0:
             worst = unit * update_intercept(problem.loss, rows, parameters)
         for repetition in range(1 + REPEATED_SWEEPS):
@@ -113,7 +114,7 @@ def descend(problem, rows, parameters, chosen, unit, goal, max_sweeps):
     return worst
 
 
-@kernel
+@kernel(borrows=True)
 def _update(problem, rows, parameters, g, scratch, step, enough):
     """Update the weights of group g once, unless its violation is small enough; returns the violation before."""
     penalty, strength = problem.penalty, problem.strengths[g]
@@ -157,7 +158,7 @@ def _update(problem, rows, parameters, g, scratch, step, enough):
     return violation
 
 
-@kernel
+@kernel(borrows=True)
 def members(groups, g):
     """Range of the positions of group g; `feature` gives the feature at a position."""
     if groups.features.shape[0] == 0:
@@ -165,13 +166,13 @@ def members(groups, g):
     return groups.offsets[g], groups.offsets[g + 1]
 
 
-@kernel
+@kernel(borrows=True)
 def feature(groups, position):
     """Feature at a position: the position itself if every feature is one group."""
     return groups.features[position] if groups.features.shape[0] > 0 else position
 
 
-@kernel
+@kernel(borrows=True)
 def load_weights(groups, g, W, out):
     """Copy the weights of a group to a vector."""
     k = np.uintp(W.shape[1])
@@ -182,7 +183,7 @@ def load_weights(groups, g, W, out):
             out[np.uintp(f - first) * k + r] = W[j, r]
 
 
-@kernel
+@kernel(borrows=True)
 def add_to_weights(groups, g, step, W):
     """Add an update to the weights of a group."""
     k = np.uintp(W.shape[1])
@@ -192,7 +193,7 @@ def add_to_weights(groups, g, step, W):
             W[feature(groups, f), r] += step[np.uintp(f - first) * k + r]
 
 
-@kernel
+@kernel(borrows=True)
 def group_gradient(problem, rows, g, out):
     """Gradient of the loss term with respect to the weights of a group."""
     k = np.uintp(rows.k)
@@ -201,7 +202,7 @@ def group_gradient(problem, rows, g, out):
         problem.layout.column_products(feature(problem.groups, f), rows.R, k, out, np.uintp(f - first) * k)
 
 
-@kernel
+@kernel(borrows=True)
 def add_to_scores(problem, rows, g, step):
     """Change the scores of the rows by an update of a group."""
     k = np.uintp(rows.k)
@@ -210,7 +211,7 @@ def add_to_scores(problem, rows, g, step):
         problem.layout.column_update(feature(problem.groups, f), step, np.uintp(f - first) * k, k, rows.Z)
 
 
-@kernel
+@kernel(borrows=True)
 def is_first_visit(rows, i, grouped):
     """Whether row i has not been visited in this round, which begins when `stamps[0]` is increased.
 
@@ -224,7 +225,7 @@ def is_first_visit(rows, i, grouped):
     return True
 
 
-@kernel
+@kernel(borrows=True)
 def expand_group(problem, rows, g):
     """Compute new gradients of the rows that have some feature of a group."""
     rows.stamps[0] += 1
@@ -283,7 +284,7 @@ def update_intercept(loss, rows, parameters):
     return np.sqrt(square)
 
 
-@kernel
+@kernel(borrows=True)
 def _sum_gradients(rows, out):
     """Write Σ R_i to `out`; returns the sum of the squares of all entries of R."""
     k, squares = np.uintp(rows.k), 0.0

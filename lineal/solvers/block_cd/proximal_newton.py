@@ -216,7 +216,8 @@ def descend(problem, rows, w, intercept, goal, fraction, max_steps):
             goal = min(goal, fraction * max(largest, of_intercept))
         if max(largest, of_intercept) <= goal:
             break
-        old[:] = w
+        for a in range(p):
+            old[a] = w[a]
         _minimise(problem, rows, model, w, max(MODEL_FRACTION * largest, 0.3 * goal))
         shift = -sums[0] * sums[1]
         predicted = first_sum * shift
@@ -230,7 +231,8 @@ def descend(problem, rows, w, intercept, goal, fraction, max_steps):
                 predicted += penalty_value(penalty, j, r, w[a]) - penalty_value(penalty, j, r, old[a])
         step_size, value, derivative_sum, curvature_sum = _search(problem, rows, w, old, value, predicted)
         if step_size == 0.0:  # the direction may not even be finite
-            w[:] = old
+            for a in range(p):
+                w[a] = old[a]
             break
         for a in range(p):
             w[a] = w[a] if step_size == 1.0 else old[a] + step_size * (w[a] - old[a])
