@@ -42,7 +42,8 @@ def fit(name, model, X, y):
     if hasattr(model, "predict_proba"):
         model.predict_proba(X[:1])
     found = getattr(model, "certificate_", None)
-    results[name] = [float(np.mean(predicted == y)), None if found is None else found.primal]
+    has_objective = found is not None and found.kind != "none"
+    results[name] = [float(np.mean(predicted == y)), found.primal if has_objective else None]
     if jit.compiled[before:]:
         missing[name] = jit.compiled[before:]
 

@@ -56,7 +56,9 @@ SLOW = {"warmup": "warmup"}
 def run(command, redirection, folder):
     line = f'set -o pipefail; "$@" {redirection}'
     start = ["bash", "-c", line, "bash", *program(), *command.split()]
-    return subprocess.run(start, cwd=folder, capture_output=True, text=True, timeout=240)
+    return subprocess.run(
+        start, cwd=folder, capture_output=True, text=True, timeout=3600 if command in SLOW.values() else 240
+    )
 
 
 def test_streams_of_every_command(files, tmp_path, tally, factor):
