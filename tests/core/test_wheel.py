@@ -210,7 +210,10 @@ def test_another_version_of_numba_and_an_older_processor(installed, tmp_path):
     found, said = run(installed[0], older + SOME, tmp_path / "numba")
     assert found["missing"]
     assert re.fullmatch(r"lineal: .* made for numba \S+, and 0.68.0rc9 is installed; pip install numba==\S+ .*\n", said)
-    below = "import llvmlite.binding as b; b.get_host_cpu_features = lambda: {'sse2': True}\n"
+    below = (
+        "import llvmlite.binding as b\n"
+        "b.get_host_cpu_features = lambda: b.targets.FeatureMap({'sse2': True, 'avx': False})\n"
+    )
     found, said = run(installed[0], below + SOME, tmp_path / "processor")
     assert found["missing"]
     assert re.fullmatch(r"lineal: .* this processor has none of the instruction sets \S+\n", said)
