@@ -18,6 +18,7 @@ from numba.core import types
 from lineal.core import shipped, threads
 from lineal.core.kernel_files import KernelFiles, Key, cache_folders, name_of
 from lineal.core.numba_internals import CacheInterface, event, index_key, rebuild_result, runtime, settings
+from lineal.core.slim import without_bitcode
 from lineal.core.sources import digest
 
 #: Only the flags that keep NaN and infinity meaningful.
@@ -62,7 +63,7 @@ class _KernelCache(CacheInterface):
     _index_key: Any = index_key
 
     def __init__(self, function: Callable[..., Any], suffix: str = "") -> None:
-        self._py_func = function
+        self._py_func, self._is_linked = function, suffix != ""
         plain = function.__qualname__.replace("<", "").replace(">", "")  # Windows has no such file names
         self.files = KernelFiles(f"{function.__module__}.{plain}{suffix}", *cache_folders())
 
@@ -115,7 +116,8 @@ class _KernelCache(CacheInterface):
         """Save compiled code, unless it contains addresses of this process."""
         key = self.key(sig, data.codegen)
         if key is not None and not data.library.has_dynamic_globals and all(part.can_cache for part in data.lifted):
-            self.files.save(key, data._reduce())
+            reduced = data._reduce()
+            self.files.save(key, reduced if self._is_linked else without_bitcode(reduced))
         _announce(None)
 
     def enable(self) -> None:

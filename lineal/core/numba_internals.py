@@ -10,6 +10,7 @@ upper bound in pyproject.toml, and run the whole test suite.
 ``Cache._index_key``         what a cached kernel depends on besides its sources: signature, CPU, closure
 ``CompileResult._rebuild``   turns the contents of a cached file back into a kernel
 ``serialize.dumps``          the inverse: Numba's pickle of a compiled kernel
+``CompileResult._reduce``    what is pickled; the first part is machine code and bitcode (`lineal.core.slim`)
 ``rtsys``                    defines the functions that compiled code calls for its arrays; loading needs no more
 ``event``                    tells when a compilation begins and ends
 ``_OverloadMethodTemplate``  how ``thing.method(…)`` finds its method inside a kernel (`lineal.core.protocol`), and
