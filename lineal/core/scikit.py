@@ -12,7 +12,6 @@ with postponed("scipy.stats", "pandas"):
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin, clone
     from sklearn.exceptions import ConvergenceWarning, NotFittedError
     from sklearn.utils import check_random_state
-    from sklearn.utils.metaestimators import available_if
     from sklearn.utils.multiclass import check_classification_targets, type_of_target
     from sklearn.utils.validation import (
         _check_feature_names_in,
@@ -33,7 +32,6 @@ __all__ = [
     "TransformerMixin",
     "_check_feature_names_in",
     "_check_sample_weight",
-    "available_if",
     "check_array",
     "check_classification_targets",
     "check_consistent_length",

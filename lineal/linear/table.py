@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lineal.core.scikit import BaseEstimator, ClassifierMixin, NotFittedError, available_if, clone
+from lineal.core.scikit import BaseEstimator, ClassifierMixin, NotFittedError, clone
 from lineal.data.tables import frames
 from lineal.data.tables.encode import Encoding
 from lineal.data.tables.table_features import TableFeatures
@@ -16,13 +16,11 @@ from lineal.errors import DataError, OptionError
 from lineal.linear.estimator import LinearClassifier
 from lineal.linear.model import Model
 from lineal.models.estimator import ModelClassifier
+from lineal.models.offered import offered_unless
 
 
-def _has_probabilities(classifier: TableClassifier) -> bool:
-    why = (classifier.model or LinearClassifier())._why_no_probabilities()
-    if why is not None:
-        raise AttributeError(why)
-    return True
+def _why_no_probabilities(classifier: TableClassifier) -> str | None:
+    return (classifier.model or LinearClassifier())._why_no_probabilities()
 
 
 class TableClassifier(ClassifierMixin, BaseEstimator):
@@ -115,7 +113,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         """Scores: (n,) for two classes, else (n, k)."""
         return self._returned(X, self._fitted().decision_function(X))
 
-    @available_if(_has_probabilities)
+    @offered_unless(_why_no_probabilities)
     def predict_proba(self, X: Any) -> Any:
         """Probabilities of the classes."""
         return self._returned(X, self._fitted().predict_proba(X))

@@ -15,7 +15,6 @@ from lineal.core.scikit import (
     BaseEstimator,
     ClassifierMixin,
     ConvergenceWarning,
-    available_if,
     check_classification_targets,
     check_is_fitted,
     column_or_1d,
@@ -24,14 +23,12 @@ from lineal.data.source import is_path
 from lineal.errors import DataError
 from lineal.models.evaluation import accuracy_on
 from lineal.models.lazy import lazily, lazy_accuracy, lazy_labels
+from lineal.models.offered import offered_unless
 from lineal.problem.validation import ScoresChecked, validated, validated_weights
 
 
-def _has_probabilities(estimator: ModelClassifier) -> bool:
-    why = estimator._why_no_probabilities()
-    if why is None:
-        return True
-    raise AttributeError(why)
+def _why_no_probabilities(estimator: ModelClassifier) -> str | None:
+    return estimator._why_no_probabilities()
 
 
 def column_names(estimator: BaseEstimator) -> list[str] | None:
@@ -68,7 +65,7 @@ class ModelClassifier(ScoresChecked, ClassifierMixin, BaseEstimator):
         """Labels, or an (n, k) indicator matrix for label sets."""
         return self._on(X, "predict")
 
-    @available_if(_has_probabilities)
+    @offered_unless(_why_no_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes, or of each label for label sets. The largest is that of the predicted class."""
         return self._on(X, "predict_proba")
@@ -94,7 +91,7 @@ class ModelClassifier(ScoresChecked, ClassifierMixin, BaseEstimator):
             return accuracy_on(self._fitted(), X)
         return super().score(X, y, sample_weight)
 
-    @available_if(_has_probabilities)
+    @offered_unless(_why_no_probabilities)
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of `predict_proba`."""
         with np.errstate(divide="ignore"):  # of a probability that rounds to zero: −∞
