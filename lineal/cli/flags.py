@@ -17,7 +17,7 @@ from lineal.errors import OptionError
 from lineal.system.options import OF_FEATURES
 
 #: The form of a value that the type of the flag does not show.
-METAVARS = {"class_weight": "balanced|LABEL=WEIGHT,…", "solver_options": "NAME=VALUE"}
+METAVARS = {"rate": "FLOAT|tune", "class_weight": "balanced|LABEL=WEIGHT,…", "solver_options": "NAME=VALUE"}
 
 #: Fields without a flag: the command decides them, or they have a value for every feature.
 NO_FLAGS = ("labels", *OF_FEATURES)
@@ -92,6 +92,7 @@ def parameters_of(options: type) -> dict[str, inspect.Parameter]:
             help=_help(field, flag),
             show_default=False,  # the default is None, for "not given"; the help text has the real one
             metavar=METAVARS.get(field.name),
+            parser=_number_or_text if hints[field.name] == float | str else None,
             rich_help_panel=SECTIONS.get(options.__name__),
         )
         marks = (WRITES,) if field.name in FILES else ()
@@ -128,6 +129,14 @@ def _plain_type(hint: Any) -> Any:
     if isinstance(hint, types.UnionType):
         hint = next(kind for kind in typing.get_args(hint) if kind is not type(None))
     return str if hint is Any else hint
+
+
+def _number_or_text(text: str) -> float | str:
+    """The value of a flag that takes numbers and words, such as --rate."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _help(field: dataclasses.Field[Any], flag: str) -> str:

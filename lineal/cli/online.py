@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lineal.cli import show
 from lineal.cli.files import note_header, save_model, with_labels, write_history
 from lineal.cli.flags import flag_of
+from lineal.cli.labels import check_values
 from lineal.cli.terminal import INTERRUPTED, say
 from lineal.cli.training import Clock, announced, seconds_text
 from lineal.errors import OptionError
@@ -39,6 +40,7 @@ class Request:
     resume: str | None
     verbose: bool | None
     json: bool
+    classify: bool = False
 
     def check(self, options: OnlineOptions, holdout: float | None, given: dict[str, Any]) -> None:
         """Refuse what cannot be done before anything is read; `given` are the options that the user gave."""
@@ -62,6 +64,11 @@ class Request:
             )
         if self.is_number and (self.classes is not None or self.has_sets):
             raise OptionError("--classes and --label-sets are for classes, --regression is for numbers: choose one")
+        if self.classify and (self.is_number or self.has_sets or self.classes is not None or self.resume is not None):
+            raise OptionError(
+                "--classify is for labels of which nothing else is said: leave it out, or --regression, --label-sets, "
+                "--classes and --resume"
+            )
         if self.has_sets and self.classes is None:
             raise OptionError("--label-sets needs --classes, the numbers that can be labels")
         if self.has_sets and not all(isinstance(label, float) for label in parse_labels(str(self.classes))):
@@ -95,6 +102,8 @@ def train_online(request: Request, options: OnlineOptions, reading: dict[str, An
     learner = FileLearner(request.data, options, reading, labels, start)
     if start is None:
         note_header(request.data, learner.first, reading)
+        if not (request.is_number or request.classes is not None or learner.first.is_multilabel):
+            check_values(learner.first.y, learner.first.schema, request.data, request.classify, is_all=False)
     clock.lap("open")
     with announced(options), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -110,6 +119,8 @@ def train_online(request: Request, options: OnlineOptions, reading: dict[str, An
 
         plot_progress(run.history, request.plot)
     clock.lap("save")
+    if len(model.classes) == 1 and request.classes is None and not request.is_number:
+        say(f"warning: all labels are {model.classes.tolist()[0]!r}: the model knows one class and always predicts it")
     if learner.bad_lines:
         say(f"warning: {learner.bad_lines} malformed lines were skipped")
     if run.status == "interrupted":

@@ -12,6 +12,7 @@ from lineal.cli import show
 from lineal.cli.cluster import ClusterOptions, cluster_of, engine_of
 from lineal.cli.files import WRITES_IMAGE, save_model
 from lineal.cli.flags import flags
+from lineal.cli.labels import Classify, check_labels
 from lineal.cli.terminal import INTERRUPTED, say
 from lineal.cli.training import (
     Clock,
@@ -55,6 +56,7 @@ def path(
         typer.Option(help="Image file to plot scores against the percentage of features in use to."),
         WRITES_IMAGE,
     ] = None,
+    classify: Classify = False,
     verbose: Verbose = None,
     json: show.Json = False,
     *,
@@ -76,6 +78,7 @@ def path(
     clock = Clock()
     with cluster_of(cluster):
         rows = training_rows(data, options, reading)
+        check_labels(rows, data, classify)
         clock.lap("read")
         bad_lines = bad_lines_of(rows)
         if bad_lines:

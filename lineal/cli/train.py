@@ -21,6 +21,7 @@ from lineal.cli.files import (
     write_history,
 )  # fmt: skip
 from lineal.cli.flags import flags
+from lineal.cli.labels import Classify, check_labels
 from lineal.cli.terminal import INTERRUPTED, say
 from lineal.cli.training import (
     FAMILIES,
@@ -66,6 +67,7 @@ def train(
     regression: Annotated[
         bool, typer.Option("--regression", help="Labels are numbers to predict, not classes (--online).")
     ] = False,
+    classify: Classify = False,
     label_sets: Annotated[
         bool, typer.Option("--label-sets", help="Rows can have any number of labels, which --classes names (--online).")
     ] = False,
@@ -127,7 +129,7 @@ def train(
     if model_type == "online":
         from lineal.cli.online import Request, on_workers, train_online
 
-        request = Request(data, model, validate, history, plot, regression, label_sets, classes, resume, verbose, json)
+        request = Request(data, model, validate, history, plot, regression, label_sets, classes, resume, verbose, json, classify)
         request.check(options, holdout, given_online)
         with cluster_of(cluster) as workers:
             return train_online(request, on_workers(options, workers, given_online), reading)
@@ -140,7 +142,7 @@ def train(
     seed = given[model_type].get("random_state", 0)
     outputs = _Outputs(model, history, plot, verbose is not False or json, json)
     with cluster_of(cluster):
-        return _train(_Rows(data, validate, holdout, seed, reading), _Model(model_type, options, tune), outputs)
+        return _train(_Rows(data, validate, holdout, seed, reading, classify), _Model(model_type, options, tune), outputs)
 
 
 class _Rows(NamedTuple):
@@ -151,6 +153,7 @@ class _Rows(NamedTuple):
     holdout: float | None
     seed: int
     reading: dict[str, Any]
+    classify: bool
 
 
 class _Model(NamedTuple):
@@ -176,6 +179,7 @@ def _train(given: _Rows, wanted: _Model, outputs: _Outputs) -> int | None:
 
     clock = Clock()
     rows: Any = training_rows(given.data, wanted.options, given.reading)
+    check_labels(rows, given.data, given.classify)
     if given.holdout is not None and not isinstance(rows, Dataset):
         raise OptionError("--holdout needs rows in memory: measure on another file with --validate")
     measured = None if given.validate is None else read_labelled(given.validate, given.reading, rows.schema)
