@@ -21,6 +21,7 @@ from lineal.cli.predict import predict
 from lineal.cli.terminal import report, say, say_error
 from lineal.cli.train import train
 from lineal.cli.warmup import warmup
+from lineal.cli.wording import for_command_line
 
 #: What Typer raises for a wrong command line. Click defines it, which Typer may bring along as its own copy.
 USAGE_ERROR: Any = typer.BadParameter.__base__
@@ -65,7 +66,7 @@ class Group(TyperGroup):
         """Run a command. Interrupts are caught here, before Click translates them. Warnings become one line each."""
         try:
             with warnings.catch_warnings():
-                warnings.showwarning = lambda message, *_: say(f"warning: {message}")
+                warnings.showwarning = lambda message, *_: say(f"warning: {for_command_line(str(message))}")
                 code = super().invoke(ctx)
             sys.stdout.flush()  # a full disk must fail here, not while the interpreter shuts down
             return code

@@ -12,6 +12,7 @@ from lineal.cli.flags import flag_of
 from lineal.cli.labels import check_values
 from lineal.cli.terminal import INTERRUPTED, say
 from lineal.cli.training import Clock, announced, seconds_text
+from lineal.cli.wording import for_command_line
 from lineal.errors import OptionError
 from lineal.online.options import TUNE, OnlineOptions
 
@@ -109,7 +110,7 @@ def train_online(request: Request, options: OnlineOptions, reading: dict[str, An
         warnings.simplefilter("always")
         model, trainer, run = learner.fit()
     for message in dict.fromkeys(str(warning.message) for warning in caught):  # once, however many passes
-        say(f"warning: {message}")
+        say(f"warning: {for_command_line(message)}")
     clock.lap("learn")
     save_model(model, request.model)
     if request.history is not None:
@@ -126,7 +127,7 @@ def train_online(request: Request, options: OnlineOptions, reading: dict[str, An
     if run.status == "interrupted":
         say(f"{run.message}; the model so far is in {request.model}")
     elif run.status != "converged":
-        say(f"warning: {run.message}")
+        say(f"warning: {for_command_line(run.message)}")
     if request.verbose is not False or request.json:
         result = _result(request, model, trainer, run, learner)
         if request.validate is not None:

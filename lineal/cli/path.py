@@ -29,6 +29,7 @@ from lineal.cli.training import (
     training_rows,
     with_names,
 )  # fmt: skip
+from lineal.cli.wording import for_command_line
 from lineal.data.options import ReadOptions
 from lineal.linear.options import TrainOptions
 from lineal.linear.search.options import PathOptions
@@ -130,7 +131,7 @@ def _warn(found: Search, solution: Solution, tol: float, model: str) -> None:
     elif found.status != "complete":
         say(f"the search ended early ({found.status}); the best model so far is in {model}: {solution.message}")
     elif found.missed:
-        say(f"warning: {found.missed} fits missed the tolerance {tol:g}; the model: {solution.message}")
+        say(f"warning: {found.missed} fits missed the tolerance {tol:g}; the model: {for_command_line(solution.message)}")
 
 
 def _result(

@@ -38,6 +38,7 @@ from lineal.cli.training import (
     seconds_text,
     training_rows,
 )  # fmt: skip
+from lineal.cli.wording import for_command_line
 from lineal.data.options import ReadOptions
 from lineal.errors import OptionError
 from lineal.least_squares.options import LeastSquaresOptions
@@ -209,7 +210,7 @@ def _train(given: _Rows, wanted: _Model, outputs: _Outputs) -> int | None:
     if interrupted:
         say(f"{solution.message}; the best model so far is in {outputs.model}")
     elif solution.needs_warning:
-        say(f"warning: {solution.message}")
+        say(f"warning: {for_command_line(solution.message)}")
     if outputs.is_shown:
         result = {"model": outputs.model, **_result(rows, measured, on, fitted, solution), "bad_lines": bad_lines}
         clock.lap("measure")

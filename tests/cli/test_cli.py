@@ -187,7 +187,7 @@ def test_validation_and_what_was_skipped(digits, tmp_path):
     assert report["validation_rows"] == 200
     assert report["status"] == "max_iter"
     assert "1 malformed lines were skipped" in result.stderr
-    assert "raise max_iter" in result.stderr
+    assert "raise --max-iter" in result.stderr
 
 
 def test_output_in_pipes_is_plain(digits, tmp_path):
