@@ -169,7 +169,7 @@ class _TableFiles:
             self.csv.strict = known | set(mistyped)
             self.csv.types |= mistyped
             raise Widened
-        encoding = survey.encoding(self.csv.header, self.csv.header_chosen)
+        encoding = survey.encoding(self.csv.header, self.csv.header_chosen, self.csv.delimiter)
         if any(column.kind == "text" for column in encoding.columns):
             from lineal.data.tables.texts import learned
 
