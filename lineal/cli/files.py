@@ -224,21 +224,22 @@ def note_header(path: str, data: Dataset, reading: dict[str, Any]) -> None:
         )
 
 
-def note_columns(data: Dataset) -> None:
-    """Say what the columns of a table were taken for, unless all are numbers."""
+def columns_in(data: Any) -> dict[str, Any]:
+    """What the feature columns of a table were taken for, by kind, as an entry of results; empty for other data."""
     if data.schema is None or data.schema.format != "table":
-        return
+        return {}
     from lineal.data.tables.encode import Encoding
 
-    kinds = Encoding.of_schema(data.schema).names_by_kind()
-    if set(kinds) <= {"number", "numbers"}:
-        return
-    shown = "; ".join(f"{kind}: {_few(names)}" for kind, names in kinds.items())
-    say(f"note: columns are {shown} (--text, --categorical, --numeric and --ignore change it)")
+    found = Encoding.of_schema(data.schema).names_by_kind()
+    return {} if "numbers" in found else {"columns": found}
 
 
-def _few(names: list[str]) -> str:
-    return ", ".join(names) if len(names) <= 8 else f"{', '.join(names[:6])}, … ({len(names)})"
+def columns_text(kinds: dict[str, list[str]]) -> str:
+    """The columns of a table by kind, as a person reads them."""
+    shown = {
+        kind: names if len(names) <= 8 else [*names[:6], f"… ({len(names)} in all)"] for kind, names in kinds.items()
+    }
+    return "; ".join(f"{kind}: {', '.join(names)}" for kind, names in shown.items())
 
 
 def unseen_in(data: Dataset) -> dict[str, int]:

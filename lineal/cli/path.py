@@ -10,7 +10,7 @@ import typer
 
 from lineal.cli import show
 from lineal.cli.cluster import ClusterOptions, cluster_of, engine_of
-from lineal.cli.files import WRITES_IMAGE, save_model
+from lineal.cli.files import WRITES_IMAGE, columns_in, columns_text, save_model
 from lineal.cli.flags import flags
 from lineal.cli.labels import Classify, check_labels
 from lineal.cli.terminal import INTERRUPTED, say
@@ -141,6 +141,7 @@ def _result(
     return {
         "model": path,
         "rows": rows,
+        **columns_in(model),
         "features": model.n_features,
         "classes": len(model.classes),
         "folds": found.scores.shape[1],
@@ -189,6 +190,8 @@ def _show(result: dict[str, Any], solution: Solution, as_json: bool) -> None:
         entries["score"] = "none: the search ended before any strength was scored on all folds"
     if result["alpha_max"] is None:
         del entries["alpha_max"]
+    if "columns" in entries:
+        entries["columns"] = columns_text(entries["columns"])
     entries["certificate"] = str(solution.certificate)
     entries["seconds"] = seconds_text(result["seconds"])
     show.pairs("lineal path", entries)

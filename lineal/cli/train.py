@@ -14,6 +14,8 @@ from lineal.cli.files import (
     WRITES,
     WRITES_IMAGE,
     Reads,
+    columns_in,
+    columns_text,
     read_labelled,
     save_model,
     unseen_in,
@@ -233,6 +235,7 @@ def _result(
     """The outcome of the training, in plain values."""
     return {
         "rows": row_count(rows),
+        **columns_in(rows),
         "features": model.n_features,
         "classes": len(model.classes),
         "status": solution.status,
@@ -258,6 +261,8 @@ def _show(result: dict[str, Any], solution: Solution, as_json: bool) -> None:
         return
     hidden = ("message", "bad_lines", "seconds", "certificate")
     entries = {name: value for name, value in result.items() if name not in hidden}
+    if "columns" in entries:
+        entries["columns"] = columns_text(entries["columns"])
     entries["certificate"] = str(solution.certificate)
     entries["seconds"] = seconds_text(result["seconds"])
     show.pairs("lineal train", entries)

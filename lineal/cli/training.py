@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from lineal.cli.files import READS_DATA, STDIN, WRITES, note_columns, note_header, read_labelled, with_labels
+from lineal.cli.files import READS_DATA, STDIN, WRITES, note_header, read_labelled, with_labels
 from lineal.cli.flags import flag_of, parse_class_weight, parse_solver_options
 from lineal.cli.terminal import say
 from lineal.data.options import ReadOptions
@@ -135,9 +135,7 @@ def training_rows(data: str, options: Any, reading: dict[str, Any]) -> Dataset |
     if "scale" not in reading and _is_table(data, reading):
         reading = {**reading, "scale": "standard"}
     if data == STDIN:
-        piped = read_labelled(data, reading)
-        note_columns(piped)
-        return piped
+        return read_labelled(data, reading)
     from lineal.data.dataset import Dataset
     from lineal.linear.rows import rows_of
 
@@ -146,7 +144,6 @@ def training_rows(data: str, options: Any, reading: dict[str, Any]) -> Dataset |
     if not isinstance(rows, Dataset):
         return rows
     note_header(data, rows, reading)
-    note_columns(rows)
     return with_labels(rows, data)
 
 

@@ -90,6 +90,7 @@ class Run:
     message: str
     certificate = NO_CERTIFICATE
     is_answered: bool = field(default=True, kw_only=True)
+    took = ""
 
     @property
     def needs_warning(self) -> bool:
