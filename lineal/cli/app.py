@@ -7,14 +7,16 @@ import warnings
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperGroup
 
 import lineal
 from lineal.cli.compact import compact
+from lineal.cli.completion import completion
 from lineal.cli.convert import convert
 from lineal.cli.demo import demo
 from lineal.cli.evaluate import evaluate
 from lineal.cli.files import with_checked_files
+from lineal.cli.help import Command, help, with_help_all
 from lineal.cli.inspect import inspect
 from lineal.cli.path import path
 from lineal.cli.predict import predict
@@ -25,23 +27,6 @@ from lineal.cli.wording import for_command_line
 
 #: What Typer raises for a wrong command line. Click defines it, which Typer may bring along as its own copy.
 USAGE_ERROR: Any = typer.BadParameter.__base__
-
-
-class Command(TyperCommand):
-    """A command whose help lists its options in sections."""
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments and options to the help."""
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None:
-                title = parameter.rich_help_panel if isinstance(parameter, TyperArgument | TyperOption) else None
-                default = "Arguments" if parameter.param_type_name == "argument" else "Options"
-                sections.setdefault(title or default, []).append(record)
-        for title, records in sections.items():
-            with formatter.section(title):
-                formatter.write_dl(records)
 
 
 class Group(TyperGroup):
@@ -80,7 +65,9 @@ app = typer.Typer(
 )  # fmt: skip
 
 for command in (train, path, predict, evaluate, inspect, compact, convert, demo, warmup):
-    app.command(cls=Command)(with_checked_files(command))
+    app.command(cls=Command)(with_help_all(with_checked_files(command)))
+app.command(cls=Command)(with_help_all(help))
+app.command(cls=Command)(with_help_all(completion))
 
 
 def _print_version(wanted: bool) -> None:
@@ -93,7 +80,7 @@ def _print_version(wanted: bool) -> None:
 def root(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+        bool, typer.Option("--version", "-V", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Large-scale linear classification. Every answer comes with a certificate. New here? Run: lineal demo."""

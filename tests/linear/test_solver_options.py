@@ -191,7 +191,7 @@ def test_other_kinds_of_models_refuse_them(digits, tmp_path):
 
 
 def test_help_and_docstrings_name_every_option():
-    text = re.sub(r"[\s│]+", " ", done("train", "--help").stdout)
+    text = re.sub(r"[\s│]+", " ", done("train", "--help-all").stdout)
     for solver, kind in OPTIONS.items():
         for entry in dataclasses.fields(kind):
             assert entry.name in text, (solver, entry.name)
