@@ -176,13 +176,12 @@ def _result(request: Request, model: OnlineModel, trainer: Trainer, run: Run, ro
 
 
 def _validation(model: OnlineModel, path: str, reading: dict[str, Any]) -> dict[str, Any]:
-    """The headline measure of the model on a labelled file."""
-    from lineal.models.evaluation import evaluate
+    """The measures that matter of the model on a labelled file."""
+    from lineal.models.evaluation import summary_of
 
     given = {option: value for option, value in reading.items() if option not in KNOWN}
-    measured = evaluate(model, with_labels(model.read_labelled(path, **given), path))
-    name = next(name for name in ("accuracy", "mean_squared_error", "subset_accuracy") if name in measured)
-    return {f"validation_{name}": measured[name], "validation_rows": measured["rows"]}
+    found, rows = summary_of(model, with_labels(model.read_labelled(path, **given), path))
+    return {**{f"validation_{name}": value for name, value in found.items()}, "validation_rows": rows}
 
 
 def _show(result: dict[str, Any], as_json: bool, history: list[dict[str, float]]) -> None:

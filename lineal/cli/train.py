@@ -248,11 +248,14 @@ def _result(
 
 
 def _measures(rows: Dataset | Source, measured: Dataset | None, on: str, model: Model) -> dict[str, Any]:
-    """The main measure; that of training rows needs a pass over them."""
-    from lineal.models.evaluation import headline_of
+    """The measures on rows that were not trained on; else the main one on training rows, which needs a pass over them."""
+    from lineal.models.evaluation import headline_of, summary_of
 
-    name, value, n_measured = headline_of(model, rows if measured is None else measured)
-    return {f"{on}_{name}": value, f"{on}_rows": n_measured}
+    if measured is None:
+        name, value, n_measured = headline_of(model, rows)
+        return {f"{on}_{name}": value, f"{on}_rows": n_measured}
+    found, n_measured = summary_of(model, measured)
+    return {**{f"{on}_{name}": value for name, value in found.items()}, f"{on}_rows": n_measured}
 
 
 def _show(result: dict[str, Any], solution: Solution, as_json: bool) -> None:
