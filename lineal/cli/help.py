@@ -22,6 +22,7 @@ MAIN = {
     "path": ("model", "plot", "json", "scoring", "select", "folds", "loss", "penalty", "class_weight", *_COLUMNS),
     "predict": ("output", "proba", "scores", "json", *_READING),
     "evaluate": ("json", "label", "weight", *_READING),
+    "inspect": ("top", "features", "json", *_COLUMNS, *_READING),
     "convert": ("json", "dtype", *_COLUMNS, *_READING),
 }  # fmt: skip
 

@@ -395,7 +395,7 @@ def test_what_may_be_named_twice(trained, tmp_path):
 
 def test_every_parameter_that_names_a_file_says_what_it_is_for():
     """Texts that name no file are listed here; a new one must be marked, or listed."""
-    plain = {"model_type", "classes"}
+    plain = {"model_type", "classes", "command", "shell"}
     fields = {
         field.name
         for options in (
