@@ -525,3 +525,26 @@ def test_resume_names_the_flag_of_the_cluster(files, tmp_path):
     resume = ("train", "--online", files / "train.vw", "-m", tmp_path / "m", "--resume", tmp_path / "m")
     message = failed(*resume, "--checkpoint", tmp_path / "c", "--workers", "2")
     assert message.endswith("leave out --workers")
+
+
+@pytest.mark.parametrize("flags", [(), ("--levels", "hash")])
+def test_tables_with_text_from_files_and_pipes(flags, tmp_path):
+    """Words are learned from in one pass if they are hashed, else in two; a pipe gives the same model as a file."""
+    source = np.random.default_rng(0)
+    plain, good, bad = "the a day report people city work time".split(), ["great", "fine"], ["awful", "sad"]  # noqa: SIM905
+    rows = tmp_path / "t.jsonl"
+    with open(rows, "w") as file:
+        for number in range(1500):
+            label = number % 2
+            words = [*source.choice(plain, 6), source.choice(good if label else bad)]
+            file.write(json.dumps({"doc": {"body": " ".join(source.permutation(words))}, "label": label}) + "\n")
+    given = ("--text", "doc.body", *flags)
+    result = json.loads(done("train", "--online", rows, "-m", tmp_path / "m", "--json", *given).stdout)
+    assert result["progressive_loss"] < 0.3
+    piped = ("train", "--online", "-", "--format", "jsonl", "-m", tmp_path / "piped", "--quiet", *given)
+    done(*piped, input=rows.read_bytes())
+    assert json.loads(done("evaluate", tmp_path / "piped", rows, "--json").stdout)["accuracy"] > 0.98
+    scores = [done("predict", tmp_path / name, rows, "--scores").stdout for name in ("m", "piped")]
+    assert scores[0] == scores[1]
+    again = ("train", "--online", rows, "-m", tmp_path / "m", "--resume", tmp_path / "m", "--json")
+    assert json.loads(done(*again).stdout)["examples"] == 3000
