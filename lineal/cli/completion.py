@@ -20,8 +20,8 @@ def completion(
 ) -> None:
     """Print a script that makes a shell complete commands and flags.
 
-    For bash, add to ~/.bashrc: eval "$(lineal completion bash)". For zsh, the same with zsh in ~/.zshrc, after compinit.
-    For fish: lineal completion fish > ~/.config/fish/completions/lineal.fish
+    For bash, add to ~/.bashrc: eval "$(lineal completion bash)". For zsh, the same with zsh in ~/.zshrc, after
+    compinit. For fish: lineal completion fish > ~/.config/fish/completions/lineal.fish
     """
     if shell not in SCRIPTS:
         raise OptionError(f"there is no completion for the shell {shell!r}: {nearest(shell, SCRIPTS)}")

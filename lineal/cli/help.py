@@ -62,7 +62,12 @@ def with_help_all(command: Callable[..., Any]) -> Callable[..., Any]:
     """The command with the flag --help-all."""
     signature = inspect.signature(command, eval_str=True)
     info = typer.Option(
-        "--help-all", help="Show all options.", is_eager=True, expose_value=False, callback=_print_all, show_default=False
+        "--help-all",
+        help="Show all options.",
+        is_eager=True,
+        expose_value=False,
+        callback=_print_all,
+        show_default=False,
     )
     added = inspect.Parameter(
         "help_all", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, info]
@@ -74,7 +79,10 @@ def with_help_all(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(**values)
 
     run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), added])  # type: ignore[attr-defined]
-    run.__annotations__ = {**{name: p.annotation for name, p in signature.parameters.items()}, "help_all": added.annotation}
+    run.__annotations__ = {
+        **{name: p.annotation for name, p in signature.parameters.items()},
+        "help_all": added.annotation,
+    }
     return run
 
 
@@ -85,7 +93,7 @@ def _print_all(context: typer.Context, wanted: bool) -> None:
         raise typer.Exit
 
 
-def help(  # noqa: A001
+def help(
     context: typer.Context,
     command: Annotated[str | None, typer.Argument(metavar="COMMAND", help="Command to explain.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show all options, as --help-all does.")] = False,

@@ -9,7 +9,7 @@ import typer
 
 from lineal.cli import show
 from lineal.cli.files import READS_DATA
-from lineal.cli.flags import flags, flag_of
+from lineal.cli.flags import flag_of, flags
 from lineal.cli.terminal import say
 from lineal.data.options import ReadOptions
 from lineal.errors import OptionError
@@ -25,7 +25,8 @@ SHOWN_FEATURES = 100
 @flags(reading=ReadOptions)
 def inspect(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Model file, or data file, a quoted glob, or - for standard input."),
+        str,
+        typer.Argument(metavar="FILE", help="Model file, or data file, a quoted glob, or - for standard input."),
         READS_DATA,
     ],
     top: Annotated[
@@ -43,8 +44,8 @@ def inspect(
     Of data: rows, columns and what they hold, missing cells, scales, classes, and which model and solver lineal train
     takes, and why. A file whose name does not show that it holds data needs --format.
 
-    Of a model, shows its shape, how sparse it is, its certificate, and the features with the largest weights for each class. With
-    --features, lists the features that the model uses, largest weights first; --json gives all of them, for every
+    Of a model: its shape, how sparse it is, its certificate, and the features with the largest weights for each class.
+    With --features, lists the features that the model uses, largest weights first; --json gives all of them, for every
     class.
     """
     from lineal.cli.profile import is_data, show_profile

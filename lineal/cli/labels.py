@@ -78,6 +78,7 @@ def _check(values: np.ndarray, schema: Schema | None, data: str, classify: bool,
         return
     shown = ", ".join(f"{value:.6g}" for value in values[:3].tolist())
     raise DataError(
-        f"{label} has {len(values)} different numbers ({shown}, …), {what}: they look like numbers to predict, not like "
-        f"classes; {another}learn to predict numbers with --online --regression, or say --classify if they are classes"
+        f"{label} has {len(values)} different numbers ({shown}, …), {what}: they look like numbers to predict, not "
+        f"like classes; {another}learn to predict numbers with --online --regression, or say --classify if they are "
+        "classes"
     )

@@ -131,7 +131,8 @@ def _warn(found: Search, solution: Solution, tol: float, model: str) -> None:
     elif found.status != "complete":
         say(f"the search ended early ({found.status}); the best model so far is in {model}: {solution.message}")
     elif found.missed:
-        say(f"warning: {found.missed} fits missed the tolerance {tol:g}; the model: {for_command_line(solution.message)}")
+        message = for_command_line(solution.message)
+        say(f"warning: {found.missed} fits missed the tolerance {tol:g}; the model: {message}")
 
 
 def _result(

@@ -13,7 +13,7 @@ from lineal.cli.labels import check_values
 from lineal.cli.terminal import say
 from lineal.cli.training import is_table
 from lineal.data.dataset import Dataset
-from lineal.data.formats import FORMATS, named_format
+from lineal.data.formats import named_format
 from lineal.data.source import STDIN
 from lineal.errors import DataError
 
@@ -42,7 +42,10 @@ def show_profile(path: str, reading: dict[str, Any], as_json: bool) -> None:
     from lineal.data.read import read
 
     if "scale" not in reading and is_table(path, reading):
-        reading = {**reading, "scale": "standard"}  # as `lineal train` reads it, which the choice of the solver depends on
+        reading = {
+            **reading,
+            "scale": "standard",
+        }  # as `lineal train` reads it, which the choice of the solver depends on
     data = read(path, **reading)
     note_header(path, data, reading)
     result = {"file": path, **profile(data, path)}
@@ -89,9 +92,7 @@ def profile(data: Dataset, path: str) -> dict[str, Any]:
     else:
         spreads = deviations[deviations > 0.0].tolist()
         found["weight"] = None if data.weights is None else "given"
-    found["scales"] = (
-        f"standard deviations from {min(spreads):.3g} to {max(spreads):.3g}" if spreads else None
-    )
+    found["scales"] = f"standard deviations from {min(spreads):.3g} to {max(spreads):.3g}" if spreads else None
     return found | _of_labels(data, path, has_table)
 
 

@@ -132,7 +132,9 @@ def train(
     if model_type == "online":
         from lineal.cli.online import Request, on_workers, train_online
 
-        request = Request(data, model, validate, history, plot, regression, label_sets, classes, resume, verbose, json, classify)
+        request = Request(
+            data, model, validate, history, plot, regression, label_sets, classes, resume, verbose, json, classify
+        )
         request.check(options, holdout, given_online)
         with cluster_of(cluster) as workers:
             return train_online(request, on_workers(options, workers, given_online), reading)
@@ -145,7 +147,9 @@ def train(
     seed = given[model_type].get("random_state", 0)
     outputs = _Outputs(model, history, plot, verbose is not False or json, json)
     with cluster_of(cluster):
-        return _train(_Rows(data, validate, holdout, seed, reading, classify), _Model(model_type, options, tune), outputs)
+        return _train(
+            _Rows(data, validate, holdout, seed, reading, classify), _Model(model_type, options, tune), outputs
+        )
 
 
 class _Rows(NamedTuple):
@@ -248,7 +252,7 @@ def _result(
 
 
 def _measures(rows: Dataset | Source, measured: Dataset | None, on: str, model: Model) -> dict[str, Any]:
-    """The measures on rows that were not trained on; else the main one on training rows, which needs a pass over them."""
+    """The measures on rows that were not trained on; without such rows, the main one on those of training."""
     from lineal.models.evaluation import headline_of, summary_of
 
     if measured is None:

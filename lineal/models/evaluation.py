@@ -53,7 +53,15 @@ def with_weight(data: Dataset) -> Dataset:
 
 
 #: Measures that summaries show, of label sets, of numbers, and of one label per row.
-SUMMARY = ("subset_accuracy", "micro_f1", "macro_f1", "precision_at_1", "mean_squared_error", "mean_absolute_error", "r2")
+SUMMARY = (
+    "subset_accuracy",
+    "micro_f1",
+    "macro_f1",
+    "precision_at_1",
+    "mean_squared_error",
+    "mean_absolute_error",
+    "r2",
+)
 SUMMARY_OF_CLASSES = ("accuracy", "roc_auc", "log_loss", "macro_f1")
 
 #: Number of scores up to which a summary has all of its measures: those of all rows are needed at once.
@@ -72,7 +80,7 @@ def summary_of(model: Predictor, data: Dataset) -> tuple[dict[str, Any], int]:
 
 def accuracy_on(model: Predictor, paths: Any) -> float:
     """Share of the rows of files that are predicted right, with all of their labels; in bounded memory."""
-    right, rows = 0.0, 0
+    right, rows = 0.0, 0.0
     for block in model.read_blocks(paths, labels=True):
         share, n = _exact(model, block) if model.is_multilabel else _Headline(model, False)(block)[1:3]
         right, rows = right + share, rows + n
@@ -107,7 +115,7 @@ def headline_of(model: Predictor, data: Dataset | Source) -> tuple[str, float, i
 
 @dataclass(frozen=True)
 class _Headline:
-    """Step of `Source.survey`: name of the measure, its sum over the rows, the sum of their weights, and their number."""
+    """Step of `Source.survey`: name of the measure, its sum over the rows, the sum of weights, number of rows."""
 
     model: Predictor
     is_weighted: bool = True

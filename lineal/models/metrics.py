@@ -128,9 +128,7 @@ def _areas(
     return _mean_areas([(truth == number, ranking[:, number]) for number in able], weights), notes
 
 
-def _mean_areas(
-    problems: list[tuple[np.ndarray, np.ndarray]], weights: np.ndarray | None
-) -> dict[str, float | None]:
+def _mean_areas(problems: list[tuple[np.ndarray, np.ndarray]], weights: np.ndarray | None) -> dict[str, float | None]:
     from sklearn.metrics import average_precision_score, roc_auc_score
 
     if not problems:
@@ -214,7 +212,9 @@ def label_sets(
         result |= {name: means[name] for name in _ORDER_MEASURES}
         has_labels = found[:, -1] > 0.0
         first = found[has_labels, _ROW_MEASURES.index("precision_at_1")]
-        result["one_error"] = 1.0 - _mean(first, None if weights is None else weights[has_labels]) if len(first) else None
+        result["one_error"] = (
+            1.0 - _mean(first, None if weights is None else weights[has_labels]) if len(first) else None
+        )
     result |= {f"precision_at_{top}": means[f"precision_at_{top}"] for top in TOP if top <= k}
     if probabilities is not None:
         result |= _of_label_probabilities(labels, probabilities, weights)

@@ -21,7 +21,19 @@ from lineal.cli.flags import NO_FLAGS, flag_of
 from lineal.data.options import ReadOptions
 from lineal.linear.options import TrainOptions
 
-COMMANDS = ["train", "predict", "evaluate", "inspect", "convert", "demo", "warmup", "path", "compact", "help", "completion"]
+COMMANDS = [
+    "train",
+    "predict",
+    "evaluate",
+    "inspect",
+    "convert",
+    "demo",
+    "warmup",
+    "path",
+    "compact",
+    "help",
+    "completion",
+]
 
 
 def modules_after(code: str, *names: str) -> list[str]:

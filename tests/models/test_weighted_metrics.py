@@ -87,10 +87,14 @@ def test_weights_that_measure_nothing(model):
 
 
 def test_commands(tmp_path):
-    lines = [f"{x:.3f},{int(w)},{'up' if x + e > 0 else 'down'}" for x, e, w in zip(*rng.normal(size=(2, 200)), WEIGHTS)]
+    lines = [
+        f"{x:.3f},{int(w)},{'up' if x + e > 0 else 'down'}" for x, e, w in zip(*rng.normal(size=(2, 200)), WEIGHTS)
+    ]
     single, copied = tmp_path / "single.csv", tmp_path / "copied.csv"
     single.write_text("\n".join(["x,w,label", *lines]) + "\n")
-    copied.write_text("\n".join(["x,w,label", *(lines[i].replace(f",{int(WEIGHTS[i])},", ",1,") for i in COPIES)]) + "\n")
+    copied.write_text(
+        "\n".join(["x,w,label", *(lines[i].replace(f",{int(WEIGHTS[i])},", ",1,") for i in COPIES)]) + "\n"
+    )
     flags = ("-m", tmp_path / "m", "--weight", "w", "--loss", "logistic", "--json")
     result = json.loads(done("train", single, *flags, "--validate", copied).stdout)
     by_weight = json.loads(done("evaluate", tmp_path / "m", single, "--json").stdout)
@@ -99,6 +103,8 @@ def test_commands(tmp_path):
     assert (result["validation_rows"], by_weight["rows"]) == (len(COPIES), 200)
     held = json.loads(done("train", single, *flags, "--holdout", "0.3").stdout)
     assert held.keys() >= {"holdout_accuracy", "holdout_roc_auc", "holdout_log_loss", "holdout_macro_f1"}
-    plain = json.loads(done("train", single, "-m", tmp_path / "m", "--weight", "w", "--holdout", "0.3", "--json").stdout)
+    plain = json.loads(
+        done("train", single, "-m", tmp_path / "m", "--weight", "w", "--holdout", "0.3", "--json").stdout
+    )
     assert "holdout_log_loss" not in plain  # the default loss has no probabilities
     assert "--validate" in failed("train", single, "-m", tmp_path / "m", "--holdout", "0.3", "--validate", copied)

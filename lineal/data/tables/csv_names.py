@@ -68,9 +68,13 @@ def column_names(
 def _given_names(count: int, path: str, options: ReadOptions) -> list[str]:
     names = listed(options.names)
     if len(names) != count:
-        raise DataError(f"names={options.names!r} are {len(names)} names, but the first line of {path} has {count} cells")
+        raise DataError(
+            f"names={options.names!r} are {len(names)} names, but the first line of {path} has {count} cells"
+        )
     if twice := [name for name, times in Counter(names).items() if times > 1]:
-        raise OptionError(f"names={options.names!r} has the name {twice[0]!r} twice: give every column a name of its own")
+        raise OptionError(
+            f"names={options.names!r} has the name {twice[0]!r} twice: give every column a name of its own"
+        )
     return names
 
 

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 
 from lineal.data.byte_stream import open_bytes, stdin_head
 from lineal.data.dataset import Dataset
@@ -66,7 +67,7 @@ def _schema_of_first_piece(table: TableFiles) -> Schema:
             survey = table.new_survey()
             if first is not None:
                 survey.update(*first)
-            table.settle(survey, lambda: [] if first is None else [first])
+            table.settle(survey, partial(list, [] if first is None else [first]))
             return table.known.schema()
         except Widened:
             continue

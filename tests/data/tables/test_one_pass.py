@@ -103,7 +103,7 @@ def test_rows_longer_than_the_head_take_two_passes(tmp_path, monkeypatch):
 def test_errors_are_those_of_the_reader(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text('a,label\n1,"x\n')
-    with pytest.raises(ParseError, match="t.csv:2:3: found a quote that is never closed"):
+    with pytest.raises(ParseError, match=r"t\.csv:2:3: found a quote that is never closed"):
         blocks_of(path)
     with pytest.raises(DataError, match="no such column"):
         blocks_of(write(path, records(5)), label="none")
