@@ -23,7 +23,7 @@ from lineal.cli.predict import predict
 from lineal.cli.terminal import report, say, say_error
 from lineal.cli.train import train
 from lineal.cli.warmup import warmup
-from lineal.cli.wording import for_command_line
+from lineal.cli.wording import for_command_line, remember_arguments
 
 #: What Typer raises for a wrong command line. Click defines it, which Typer may bring along as its own copy.
 USAGE_ERROR: Any = typer.BadParameter.__base__
@@ -34,6 +34,7 @@ class Group(TyperGroup):
 
     def main(self, args: Any = None, prog_name: Any = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
         """Run the program and leave with an exit code."""
+        remember_arguments(args)
         try:
             code = super().main(args, prog_name, standalone_mode=False, **extra)
         except typer.Abort:  # what Click makes of Ctrl-C before a command runs

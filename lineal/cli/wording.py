@@ -25,18 +25,30 @@ _NUMBER = r"-?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|inf|nan)(?![\w.]*\w)"
 _VALUE = rf"(?:{_SEVERAL}|{_NUMBER}|\[[^\]]*\]|\{{[^}}]*\}}|…|\w[^\s,;:()]*)"
 
 
+#: Flags of --online whose names are also those of options of solvers, which have no flags.
+OF_SOLVERS = ("rate", "schedule", "adaptive", "passes")
+
 #: What messages say before an option that should change.
 _BEFORE_OPTIONS = ("raise ", "lower ", "set ", "leave out ")
 
 
+#: The arguments of the command that runs.
+_typed: list[str] = []
+
+
+def remember_arguments(arguments: Iterable[str] | None) -> None:
+    """Note what the user typed; None means the arguments of this process."""
+    _typed[:] = sys.argv[1:] if arguments is None else arguments
+
+
 def for_command_line(message: str, typed: Iterable[str] | None = None) -> str:
     """The message with flags instead of Python's options; `typed` are the arguments that the user gave."""
-    typed = sys.argv[1:] if typed is None else typed
+    typed = list(_typed if typed is None else typed)
     kept = sorted({text for text in typed if "=" in text or "_" in text}, key=len, reverse=True)
     verbatim = "".join(f"{re.escape(text)}|" for text in kept)
     pattern = re.compile(
         rf"(?P<verbatim>{verbatim}(?<!\w)(?<!=){_QUOTED})"
-        rf"|(?<![\w'\"./=-])(?P<name>{_names_pattern()})(?:=(?P<value>{_VALUE})|(?P<alone>)(?![\w=(/-]|\.\w))"
+        rf"|(?<![\w'\"./=-])(?P<name>{_names_pattern(_is_online(typed))})(?:=(?P<value>{_VALUE})|(?P<alone>)(?![\w=(/-]|\.\w))"
     )
     found: set[str] = set()
 
@@ -71,8 +83,12 @@ def _flag_with(flag: str, value: str) -> str:
     return f"{flag} {value[:stop]}{value[stop:]}"
 
 
+def _is_online(typed: list[str]) -> bool:
+    return "--online" in typed or "online" in typed or "--model-type=online" in typed
+
+
 @functools.cache
-def _names_pattern() -> str:
+def _names_pattern(is_online: bool) -> str:
     """The options that are flags, longest first. Those of single solvers are given as NAME=VALUE and stay so."""
     from lineal.cli.cluster import ClusterOptions
     from lineal.data.options import ReadOptions
@@ -86,4 +102,5 @@ def _names_pattern() -> str:
         TrainOptions, PathOptions, LeastSquaresOptions, StagewiseOptions, OnlineOptions, ClusterOptions, ReadOptions,
     )  # fmt: skip
     names = {field.name for group in groups for field in dataclasses.fields(group)} - {*NO_FLAGS, "verbose"}
+    names -= set() if is_online else set(OF_SOLVERS)
     return "|".join(sorted({*names, "model_type"}, key=lambda name: (-len(name), name)))

@@ -52,6 +52,11 @@ def test_other_texts_stay(message):
     assert for_command_line(message, []) == message
 
 
+def test_options_of_solvers_are_no_flags():
+    assert for_command_line("use rate=0.5", ["train", "--solver", "hybrid"]) == "use rate=0.5"
+    assert for_command_line("use rate=0.5", ["train", "--online"]) == "use --rate 0.5"
+
+
 def test_what_the_user_typed_stays():
     message = "label=3.csv does not exist; say format='csv'"
     assert for_command_line(message, ["train", "label=3.csv"]) == "label=3.csv does not exist; say --format csv"
