@@ -4,74 +4,29 @@ from __future__ import annotations
 
 import sys
 import warnings
-from inspect import signature as inspect_signature
-from types import NoneType
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any
 
 import typer
-from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperGroup
 
 import lineal
 from lineal.cli.compact import compact
+from lineal.cli.completion import completion
 from lineal.cli.convert import convert
 from lineal.cli.demo import demo
 from lineal.cli.evaluate import evaluate
 from lineal.cli.files import with_checked_files
+from lineal.cli.help import Command, help, with_help_all
 from lineal.cli.inspect import inspect
 from lineal.cli.path import path
 from lineal.cli.predict import predict
 from lineal.cli.terminal import report, say, say_error
 from lineal.cli.train import train
 from lineal.cli.warmup import warmup
+from lineal.cli.wording import for_command_line, remember_arguments
 
 #: What Typer raises for a wrong command line. Click defines it, which Typer may bring along as its own copy.
 USAGE_ERROR: Any = typer.BadParameter.__base__
-
-
-class Command(TyperCommand):
-    """A command whose help lists its options in sections, and that converts only what must be converted.
-
-    For a value that is not text, some versions of Typer import Pydantic and build a validator. For texts, and for
-    options that are not given, there is nothing to convert.
-    """
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        signature = inspect_signature(self.callback, eval_str=True) if self.callback is not None else None
-        for parameter in self.params:
-            if signature is not None and parameter.name in signature.parameters and parameter.callback is None:
-                is_text = _is_text(signature.parameters[parameter.name].annotation)
-                _skip_conversion(parameter, is_text)
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments and options to the help."""
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None:
-                title = parameter.rich_help_panel if isinstance(parameter, TyperArgument | TyperOption) else None
-                default = "Arguments" if parameter.param_type_name == "argument" else "Options"
-                sections.setdefault(title or default, []).append(record)
-        for title, records in sections.items():
-            with formatter.section(title):
-                formatter.write_dl(records)
-
-
-def _is_text(annotation: Any) -> bool:
-    """Whether values are texts, or texts and None."""
-    kind = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
-    return set(get_args(kind) or (kind,)) <= {str, NoneType}
-
-
-def _skip_conversion(parameter: Any, is_text: bool) -> None:
-    convert = parameter.process_value
-
-    def process_value(context: Any, value: Any) -> Any:
-        if (value is None and not parameter.required) or (is_text and isinstance(value, str)):
-            return value
-        return convert(context, value)
-
-    parameter.process_value = process_value
 
 
 class Group(TyperGroup):
@@ -79,6 +34,7 @@ class Group(TyperGroup):
 
     def main(self, args: Any = None, prog_name: Any = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
         """Run the program and leave with an exit code."""
+        remember_arguments(args)
         try:
             code = super().main(args, prog_name, standalone_mode=False, **extra)
         except typer.Abort:  # what Click makes of Ctrl-C before a command runs
@@ -96,7 +52,7 @@ class Group(TyperGroup):
         """Run a command. Interrupts are caught here, before Click translates them. Warnings become one line each."""
         try:
             with warnings.catch_warnings():
-                warnings.showwarning = lambda message, *_: say(f"warning: {message}")
+                warnings.showwarning = lambda message, *_: say(f"warning: {for_command_line(str(message))}")
                 code = super().invoke(ctx)
             sys.stdout.flush()  # a full disk must fail here, not while the interpreter shuts down
             return code
@@ -110,7 +66,9 @@ app = typer.Typer(
 )  # fmt: skip
 
 for command in (train, path, predict, evaluate, inspect, compact, convert, demo, warmup):
-    app.command(cls=Command)(with_checked_files(command))
+    app.command(cls=Command)(with_help_all(with_checked_files(command)))
+app.command(cls=Command)(with_help_all(help))
+app.command(cls=Command)(with_help_all(completion))
 
 
 def _print_version(wanted: bool) -> None:
@@ -123,7 +81,7 @@ def _print_version(wanted: bool) -> None:
 def root(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+        bool, typer.Option("--version", "-V", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Large-scale linear classification. Every answer comes with a certificate. New here? Run: lineal demo."""

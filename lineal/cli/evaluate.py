@@ -30,7 +30,7 @@ def evaluate(
     For one label per row: accuracy, macro and micro F1, ROC and PR AUC (for several classes, means of one-vs-rest), and
     the confusion matrix of up to 30 classes; with probabilities also log loss, Brier score and calibration error. For
     label sets: subset accuracy, Hamming loss, macro, micro and example F1; for the order of the labels ranking loss,
-    average precision, coverage, one-error, and precision at 1, 3 and 5. Every row counts equally.
+    average precision, coverage, one-error, and precision at 1, 3 and 5. Rows with weights count by them.
     """
     from lineal.models import evaluation
     from lineal.models.file import load
@@ -40,8 +40,6 @@ def evaluate(
     if rows.bad_lines:
         say(f"warning: {rows.bad_lines} malformed lines of {data} were skipped")
     warn_unseen(unseen_in(rows))
-    if rows.weights is not None:
-        say("warning: the weights of the rows are not used: every row counts equally")
     result = evaluation.evaluate(known, rows)
     if json:
         show.as_json(result)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 STDIN = STDOUT = "-"
 
+#: What messages call the delimiters that are detected.
+DELIMITER_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+
 Command = Callable[..., Any]
 
 
@@ -195,20 +198,30 @@ def with_labels(data: Dataset, path: str) -> Dataset:
 
 
 def note_header(path: str, data: Dataset, reading: dict[str, Any]) -> None:
-    """Say whether the first line of a CSV file was taken for names, unless that is certain."""
+    """Say which delimiter of a CSV file was detected, and what its first line was taken for, unless that is plain."""
     from lineal.data.formats import format_of
     from lineal.data.source import expand
 
-    if data.schema is None or data.schema.settings.get("header_chosen") != "guessed":
+    if data.schema is None or data.schema.format != "table":
+        return
+    delimiter, header_chosen = (data.schema.settings.get(name) for name in ("delimiter", "header_chosen"))
+    if header_chosen != "guessed" and delimiter in (None, ","):
         return
     first = expand(path)[0]
     kind = reading.get("format", "auto")
     if first != STDIN and (format_of(first) if kind == "auto" else kind) == "arrow":
         return  # a converted file: what its first line was has been said before
+    if delimiter not in (None, ","):
+        say(f"note: cells of {path} are separated by {DELIMITER_NAMES[delimiter]}; if not, say --delimiter")
+    if header_chosen != "guessed":
+        return
     if data.schema.settings["header"]:
         say(f"note: the first line of {path} was taken for column names; if it is data, say --header no")
     else:
-        say(f"note: {path} has no header, and its columns are f0, f1, …; if its first line is one, say --header yes")
+        say(
+            f"note: {path} has no header, and its columns are f0, f1, …; if its first line is one, say --header yes; "
+            "else --names a,b,c can name them"
+        )
 
 
 def columns_in(data: Any) -> dict[str, Any]:

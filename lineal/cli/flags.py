@@ -17,7 +17,20 @@ from lineal.errors import OptionError
 from lineal.system.options import OF_FEATURES
 
 #: The form of a value that the type of the flag does not show.
-METAVARS = {"class_weight": "balanced|LABEL=WEIGHT,…", "solver_options": "NAME=VALUE"}
+METAVARS = {"rate": "FLOAT|tune", "class_weight": "balanced|LABEL=WEIGHT,…", "solver_options": "NAME=VALUE"}
+
+#: Help of flags whose values differ from those of the field in Python.
+HELP = {
+    "class_weight": "weights of classes: balanced, or for example spam=2,ham=1",
+    "accelerated": "method: Nesterov's momentum, or with --no-accelerated plain iterations; by default quasi_newton",
+}
+
+#: How Python's help of fields says what the default is, and how the help of flags says it.
+DEFAULTS = (
+    ("None or -1 means", "by default, and for -1,"), ("None means", "by default"), ("None for", "by default"),
+    ("None detects", "by default detects"), ("None takes", "by default"), ("None:", "by default"),
+    (", or None", "; by default none"), (", or a lineal.Link", ""),
+)  # fmt: skip
 
 #: Fields without a flag: the command decides them, or they have a value for every feature.
 NO_FLAGS = ("labels", *OF_FEATURES)
@@ -92,6 +105,7 @@ def parameters_of(options: type) -> dict[str, inspect.Parameter]:
             help=_help(field, flag),
             show_default=False,  # the default is None, for "not given"; the help text has the real one
             metavar=METAVARS.get(field.name),
+            parser=_number_or_text if hints[field.name] == float | str else None,
             rich_help_panel=SECTIONS.get(options.__name__),
         )
         marks = (WRITES,) if field.name in FILES else ()
@@ -130,10 +144,20 @@ def _plain_type(hint: Any) -> Any:
     return str if hint is Any else hint
 
 
+def _number_or_text(text: str) -> float | str:
+    """The value of a flag that takes numbers and words, such as --rate."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 def _help(field: dataclasses.Field[Any], flag: str) -> str:
-    text = field.metadata["help"]
+    text = HELP.get(field.name, field.metadata["help"])
+    for python, here in DEFAULTS:
+        text = text.replace(python, here)
     text = f"{text[:1].upper()}{text[1:]}."
-    if field.default is None:
+    if field.default is None or field.name in HELP:
         return text
     shown = field.default if not isinstance(field.default, bool) else flag if field.default else f"--no-{flag[2:]}"
     return f"{text} [default: {shown}]"

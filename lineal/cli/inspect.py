@@ -1,4 +1,4 @@
-"""`lineal inspect`: show what is in a model file."""
+"""`lineal inspect`: show what is in a model file or a data file."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from lineal.cli import show
-from lineal.cli.files import READS
+from lineal.cli.files import READS_DATA
+from lineal.cli.flags import flag_of, flags
 from lineal.cli.terminal import say
+from lineal.data.options import ReadOptions
 from lineal.errors import OptionError
 from lineal.system import memory
 
@@ -20,8 +22,13 @@ SHOWN_CLASSES = 50
 SHOWN_FEATURES = 100
 
 
+@flags(reading=ReadOptions)
 def inspect(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model file."), READS],
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="Model file, or data file, a quoted glob, or - for standard input."),
+        READS_DATA,
+    ],
     top: Annotated[
         int, typer.Option(min=0, help="Number of features to show for each class: those with the largest weights.")
     ] = 5,
@@ -29,17 +36,31 @@ def inspect(
         bool, typer.Option("--features", help="List the features in use: overall, and how many for each class.")
     ] = False,
     json: show.Json = False,
+    *,
+    reading: dict[str, Any],
 ) -> None:
-    """Show what is in a model file.
+    """Show what is in a model file or a data file.
 
-    Shows its shape, how sparse it is, its certificate, and the features with the largest weights for each class. With
-    --features, lists the features that the model uses, largest weights first; --json gives all of them, for every
+    Of data: rows, columns and what they hold, missing cells, scales, classes, and which model and solver lineal train
+    takes, and why. A file whose name does not show that it holds data needs --format.
+
+    Of a model: its shape, how sparse it is, its certificate, and the features with the largest weights for each class.
+    With --features, lists the features that the model uses, largest weights first; --json gives all of them, for every
     class.
     """
+    from lineal.cli.profile import is_data, show_profile
     from lineal.linear.description import describe, used_features
     from lineal.models.file import load
     from lineal.models.thresholds import describe as described
 
+    model = file
+    if is_data(file, reading):
+        if features:
+            raise OptionError(f"--features is for models, and {file} is data")
+        show_profile(file, reading, json)
+        return
+    if reading:
+        raise OptionError(f"{flag_of(next(iter(reading)))} is for data, and {file} is a model (else give --format)")
     known = load(model)
     if known.kind != "linear":
         if features:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from lineal.cli import show
 from lineal.cli.files import note_header, save_model, with_labels, write_history
 from lineal.cli.flags import flag_of
+from lineal.cli.labels import check_values
 from lineal.cli.terminal import INTERRUPTED, say
 from lineal.cli.training import Clock, announced, seconds_text
+from lineal.cli.wording import for_command_line
 from lineal.errors import OptionError
 from lineal.online.options import TUNE, OnlineOptions
 
@@ -39,6 +41,7 @@ class Request:
     resume: str | None
     verbose: bool | None
     json: bool
+    classify: bool = False
 
     def check(self, options: OnlineOptions, holdout: float | None, given: dict[str, Any]) -> None:
         """Refuse what cannot be done before anything is read; `given` are the options that the user gave."""
@@ -62,6 +65,11 @@ class Request:
             )
         if self.is_number and (self.classes is not None or self.has_sets):
             raise OptionError("--classes and --label-sets are for classes, --regression is for numbers: choose one")
+        if self.classify and (self.is_number or self.has_sets or self.classes is not None or self.resume is not None):
+            raise OptionError(
+                "--classify is for labels of which nothing else is said: leave it out, or --regression, --label-sets, "
+                "--classes and --resume"
+            )
         if self.has_sets and self.classes is None:
             raise OptionError("--label-sets needs --classes, the numbers that can be labels")
         if self.has_sets and not all(isinstance(label, float) for label in parse_labels(str(self.classes))):
@@ -95,12 +103,14 @@ def train_online(request: Request, options: OnlineOptions, reading: dict[str, An
     learner = FileLearner(request.data, options, reading, labels, start)
     if start is None:
         note_header(request.data, learner.first, reading)
+        if not (request.is_number or request.classes is not None or learner.first.is_multilabel):
+            check_values(learner.first.y, learner.first.schema, request.data, request.classify, is_all=False)
     clock.lap("open")
     with announced(options), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model, trainer, run = learner.fit()
     for message in dict.fromkeys(str(warning.message) for warning in caught):  # once, however many passes
-        say(f"warning: {message}")
+        say(f"warning: {for_command_line(message)}")
     clock.lap("learn")
     save_model(model, request.model)
     if request.history is not None:
@@ -110,12 +120,14 @@ def train_online(request: Request, options: OnlineOptions, reading: dict[str, An
 
         plot_progress(run.history, request.plot)
     clock.lap("save")
+    if len(model.classes) == 1 and request.classes is None and not request.is_number:
+        say(f"warning: all labels are {model.classes.tolist()[0]!r}: the model knows one class and always predicts it")
     if learner.bad_lines:
         say(f"warning: {learner.bad_lines} malformed lines were skipped")
     if run.status == "interrupted":
         say(f"{run.message}; the model so far is in {request.model}")
     elif run.status != "converged":
-        say(f"warning: {run.message}")
+        say(f"warning: {for_command_line(run.message)}")
     if request.verbose is not False or request.json:
         result = _result(request, model, trainer, run, learner)
         if request.validate is not None:
@@ -164,13 +176,12 @@ def _result(request: Request, model: OnlineModel, trainer: Trainer, run: Run, ro
 
 
 def _validation(model: OnlineModel, path: str, reading: dict[str, Any]) -> dict[str, Any]:
-    """The headline measure of the model on a labelled file."""
-    from lineal.models.evaluation import evaluate
+    """The measures that matter of the model on a labelled file."""
+    from lineal.models.evaluation import summary_of
 
     given = {option: value for option, value in reading.items() if option not in KNOWN}
-    measured = evaluate(model, with_labels(model.read_labelled(path, **given), path))
-    name = next(name for name in ("accuracy", "mean_squared_error", "subset_accuracy") if name in measured)
-    return {f"validation_{name}": measured[name], "validation_rows": measured["rows"]}
+    found, rows = summary_of(model, with_labels(model.read_labelled(path, **given), path))
+    return {**{f"validation_{name}": value for name, value in found.items()}, "validation_rows": rows}
 
 
 def _show(result: dict[str, Any], as_json: bool, history: list[dict[str, float]]) -> None:

@@ -12,6 +12,7 @@ from lineal.cli import show
 from lineal.cli.cluster import ClusterOptions, cluster_of, engine_of
 from lineal.cli.files import WRITES_IMAGE, columns_in, columns_text, save_model
 from lineal.cli.flags import flags
+from lineal.cli.labels import Classify, check_labels
 from lineal.cli.terminal import INTERRUPTED, say
 from lineal.cli.training import (
     Clock,
@@ -28,6 +29,7 @@ from lineal.cli.training import (
     training_rows,
     with_names,
 )  # fmt: skip
+from lineal.cli.wording import for_command_line
 from lineal.data.options import ReadOptions
 from lineal.linear.options import TrainOptions
 from lineal.linear.search.options import PathOptions
@@ -55,6 +57,7 @@ def path(
         typer.Option(help="Image file to plot scores against the percentage of features in use to."),
         WRITES_IMAGE,
     ] = None,
+    classify: Classify = False,
     verbose: Verbose = None,
     json: show.Json = False,
     *,
@@ -76,6 +79,7 @@ def path(
     clock = Clock()
     with cluster_of(cluster):
         rows = training_rows(data, options, reading)
+        check_labels(rows, data, classify)
         clock.lap("read")
         bad_lines = bad_lines_of(rows)
         if bad_lines:
@@ -127,9 +131,10 @@ def _warn(found: Search, solution: Solution, tol: float, model: str) -> None:
     elif found.status != "complete":
         say(f"the search ended early ({found.status}); the best model so far is in {model}: {solution.message}")
     elif found.missed:
-        say(f"warning: {found.missed} fits missed the tolerance {tol:g}; the model: {solution.message}")
+        message = for_command_line(solution.message)
+        say(f"warning: {found.missed} fits missed the tolerance {tol:g}; the model: {message}")
     if found.warning is not None:
-        say(f"warning: {found.warning}")
+        say(f"warning: {for_command_line(found.warning)}")
 
 
 def _result(

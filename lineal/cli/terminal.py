@@ -60,7 +60,9 @@ def report(error: BaseException) -> int:
         say("interrupted")
         return INTERRUPTED
     if isinstance(error, LinealError):
-        return say_error(str(error))
+        from lineal.cli.wording import for_command_line
+
+        return say_error(for_command_line(str(error)))
     if isinstance(error, MemoryError):
         return say_error("not enough memory; use --dtype float32, or fewer rows or columns (--bits)")
     if isinstance(error, OSError):

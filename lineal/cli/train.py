@@ -23,6 +23,7 @@ from lineal.cli.files import (
     write_history,
 )  # fmt: skip
 from lineal.cli.flags import flags
+from lineal.cli.labels import Classify, check_labels
 from lineal.cli.terminal import INTERRUPTED, say
 from lineal.cli.training import (
     FAMILIES,
@@ -39,6 +40,7 @@ from lineal.cli.training import (
     seconds_text,
     training_rows,
 )  # fmt: skip
+from lineal.cli.wording import for_command_line
 from lineal.data.options import ReadOptions
 from lineal.errors import OptionError
 from lineal.least_squares.options import LeastSquaresOptions
@@ -68,6 +70,7 @@ def train(
     regression: Annotated[
         bool, typer.Option("--regression", help="Labels are numbers to predict, not classes (--online).")
     ] = False,
+    classify: Classify = False,
     label_sets: Annotated[
         bool, typer.Option("--label-sets", help="Rows can have any number of labels, which --classes names (--online).")
     ] = False,
@@ -129,7 +132,9 @@ def train(
     if model_type == "online":
         from lineal.cli.online import Request, on_workers, train_online
 
-        request = Request(data, model, validate, history, plot, regression, label_sets, classes, resume, verbose, json)
+        request = Request(
+            data, model, validate, history, plot, regression, label_sets, classes, resume, verbose, json, classify
+        )
         request.check(options, holdout, given_online)
         with cluster_of(cluster) as workers:
             return train_online(request, on_workers(options, workers, given_online), reading)
@@ -142,7 +147,9 @@ def train(
     seed = given[model_type].get("random_state", 0)
     outputs = _Outputs(model, history, plot, verbose is not False or json, json)
     with cluster_of(cluster):
-        return _train(_Rows(data, validate, holdout, seed, reading), _Model(model_type, options, tune), outputs)
+        return _train(
+            _Rows(data, validate, holdout, seed, reading, classify), _Model(model_type, options, tune), outputs
+        )
 
 
 class _Rows(NamedTuple):
@@ -153,6 +160,7 @@ class _Rows(NamedTuple):
     holdout: float | None
     seed: int
     reading: dict[str, Any]
+    classify: bool
 
 
 class _Model(NamedTuple):
@@ -178,6 +186,7 @@ def _train(given: _Rows, wanted: _Model, outputs: _Outputs) -> int | None:
 
     clock = Clock()
     rows: Any = training_rows(given.data, wanted.options, given.reading)
+    check_labels(rows, given.data, given.classify)
     if given.holdout is not None and not isinstance(rows, Dataset):
         raise OptionError("--holdout needs rows in memory: measure on another file with --validate")
     measured = None if given.validate is None else read_labelled(given.validate, given.reading, rows.schema)
@@ -207,7 +216,7 @@ def _train(given: _Rows, wanted: _Model, outputs: _Outputs) -> int | None:
     if interrupted:
         say(f"{solution.message}; the best model so far is in {outputs.model}")
     elif solution.needs_warning:
-        say(f"warning: {solution.message}")
+        say(f"warning: {for_command_line(solution.message)}")
     if outputs.is_shown:
         result = {"model": outputs.model, **_result(rows, measured, on, fitted, solution), "bad_lines": bad_lines}
         clock.lap("measure")
@@ -243,11 +252,14 @@ def _result(
 
 
 def _measures(rows: Dataset | Source, measured: Dataset | None, on: str, model: Model) -> dict[str, Any]:
-    """The main measure; that of training rows needs a pass over them."""
-    from lineal.models.evaluation import headline_of
+    """The measures on rows that were not trained on; without such rows, the main one on those of training."""
+    from lineal.models.evaluation import headline_of, summary_of
 
-    name, value, n_measured = headline_of(model, rows if measured is None else measured)
-    return {f"{on}_{name}": value, f"{on}_rows": n_measured}
+    if measured is None:
+        name, value, n_measured = headline_of(model, rows)
+        return {f"{on}_{name}": value, f"{on}_rows": n_measured}
+    found, n_measured = summary_of(model, measured)
+    return {**{f"{on}_{name}": value for name, value in found.items()}, f"{on}_rows": n_measured}
 
 
 def _show(result: dict[str, Any], solution: Solution, as_json: bool) -> None:

@@ -132,7 +132,7 @@ def options_of(kind: str, given: dict[str, dict[str, Any]], verbose: int, tune: 
 
 def training_rows(data: str, options: Any, reading: dict[str, Any]) -> Dataset | Source:
     """The rows to train on: in memory, or where the option `engine` says. Numbers of tables are standardised."""
-    if "scale" not in reading and _is_table(data, reading):
+    if "scale" not in reading and is_table(data, reading):
         reading = {**reading, "scale": "standard"}
     if data == STDIN:
         return read_labelled(data, reading)
@@ -147,7 +147,7 @@ def training_rows(data: str, options: Any, reading: dict[str, Any]) -> Dataset |
     return with_labels(rows, data)
 
 
-def _is_table(data: str, reading: dict[str, Any]) -> bool:
+def is_table(data: str, reading: dict[str, Any]) -> bool:
     """Whether files are tables with named columns, not matrices or converted files."""
     from lineal.data.binary.layout import is_layout
     from lineal.data.formats import FORMATS, format_of

@@ -27,7 +27,7 @@ TABLE_OPTIONS = frozenset(
     "label weight ignore id text categorical numeric levels rare scale missing bits ngram skips".split()  # noqa: SIM905
 )
 _TEXT_TABLE_OPTIONS = TABLE_OPTIONS | {"max_bad_lines"}
-_CSV_OPTIONS = _TEXT_TABLE_OPTIONS | {"delimiter", "header", "na"}
+_CSV_OPTIONS = _TEXT_TABLE_OPTIONS | {"delimiter", "header", "names", "na"}
 
 
 class Format(NamedTuple):

@@ -59,6 +59,9 @@ class ReadOptions:
         f"texts of a CSV file that mean a missing cell, separated by commas; None: {', '.join(NULLS)}, and no text",
     )
     delimiter: str | None = option(None, "separator of a CSV file; None detects one of , ; tab |")
+    names: str | None = option(
+        None, "names of the columns of a CSV file without a header, separated by commas; with header=yes instead of it"
+    )
     header: str = option("auto", "whether the first line of a CSV file holds column names: auto, yes, no")
 
     # the binary layout, and .npy files

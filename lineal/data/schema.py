@@ -149,6 +149,7 @@ def _wrong_table(schema: Schema) -> str | None:
         "header": lambda value: value is None or isinstance(value, bool),
         "header_chosen": lambda value: isinstance(value, str),
         "names": _is_texts,
+        "delimiter": lambda value: value is None or isinstance(value, str),
         "density": _is_number,
     }
     return next((name for name, test in tests.items() if name in settings and not test(settings[name])), None)

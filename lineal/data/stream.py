@@ -5,7 +5,8 @@ Every block is a `Dataset` whose X is a float32 csr_array with int32 indices.
 svmlight and VW text are read in a single pass with nothing known beforehand: X has 2**bits columns (an svmlight index
 is taken as written, modulo 2**bits), and labels are float64, NaN where a VW line has none. The features of a row are
 neither sorted nor summed, unless ``merge=True``. Other formats go through their own readers, with the labels and
-columns that those make; tables need two passes unless there is a schema.
+columns that those make; tables need two passes unless there is a schema, or hashed levels (see
+`lineal.data.tables.one_pass`).
 
 Memory: `DEPTH` + 2 blocks are being made, waiting or learned from. Each takes its text (of a plain file, one chunk per
 thread) and about as much again for its arrays.
@@ -174,6 +175,11 @@ def _whole_blocks(plan: Plan) -> Iterator[Dataset]:
         from lineal.data.binary.layout import stream_blocks
 
         return stream_blocks(plan.pieces, plan.options, plan.schema)
+    if plan.schema is None and plan.options.levels == "hash":
+        from lineal.data.tables import one_pass
+
+        if plan.format in one_pass.FORMATS:
+            return one_pass.blocks(plan.paths, plan.options)
     return plan.reader.read_blocks(plan.paths, plan.options, plan.schema)
 
 

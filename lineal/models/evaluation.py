@@ -19,9 +19,14 @@ if TYPE_CHECKING:
 
 
 def evaluate(model: Predictor, data: Dataset) -> dict[str, Any]:
-    """All measures that the model and the labels of the data allow, in plain values. Every row counts equally."""
+    """All measures that the model and the labels of the data allow, in plain values.
+
+    Rows count by their weights, if they have any; a row of weight 0 does not count at all.
+    """
+    data = with_weight(data)
+    weights = None if data.weights is None else np.asarray(data.weights, np.float64)
     if model.is_number:
-        return metrics.numbers(data.y, _scores(model, data)[:, 0])
+        return metrics.numbers(data.y, _scores(model, data)[:, 0], weights)
     if model.is_multilabel != data.is_multilabel:
         one, sets = "one label per row", "label sets"
         has, wants = (sets, one) if data.is_multilabel else (one, sets)
@@ -30,15 +35,54 @@ def evaluate(model: Predictor, data: Dataset) -> dict[str, Any]:
     scores = _scores(model, data)
     probabilities = model.probabilities_of(scores) if model.has_probabilities else None
     if model.is_multilabel:
-        return metrics.label_sets(y, scores, probabilities, model.classes, model.labels_of)
-    return metrics.single_label(y, scores, probabilities, model.classes)
+        return metrics.label_sets(y, scores, probabilities, model.classes, model.labels_of, weights)
+    return metrics.single_label(y, scores, probabilities, model.classes, weights)
+
+
+def with_weight(data: Dataset) -> Dataset:
+    """The rows that count: those with a positive weight; an error if there are none."""
+    if data.weights is None or (data.weights > 0.0).all():
+        return data
+    if (data.weights < 0.0).any():
+        row = int(np.flatnonzero(data.weights < 0.0)[0])
+        raise DataError(f"the weight of row {row} is {data.weights[row]:g}: weights must not be negative")
+    counts = np.flatnonzero(data.weights > 0.0)
+    if not len(counts):
+        raise DataError("the weights of all rows are 0: there is nothing to measure")
+    return data.take(counts)
+
+
+#: Measures that summaries show, of label sets, of numbers, and of one label per row.
+SUMMARY = (
+    "subset_accuracy",
+    "micro_f1",
+    "macro_f1",
+    "precision_at_1",
+    "mean_squared_error",
+    "mean_absolute_error",
+    "r2",
+)
+SUMMARY_OF_CLASSES = ("accuracy", "roc_auc", "log_loss", "macro_f1")
+
+#: Number of scores up to which a summary has all of its measures: those of all rows are needed at once.
+SUMMARY_SCORES = 1 << 25
+
+
+def summary_of(model: Predictor, data: Dataset) -> tuple[dict[str, Any], int]:
+    """The measures that matter for this kind of problem, and the number of rows; of very many scores the main one."""
+    if len(data) * len(model.classes) > SUMMARY_SCORES:
+        name, value, rows = headline_of(model, data)
+        return {name: value}, rows
+    found = evaluate(model, data)
+    names = SUMMARY if model.is_multilabel or model.is_number else SUMMARY_OF_CLASSES
+    return {name: found[name] for name in names if found.get(name) is not None}, found["rows"]
 
 
 def accuracy_on(model: Predictor, paths: Any) -> float:
     """Share of the rows of files that are predicted right, with all of their labels; in bounded memory."""
-    right, rows = 0.0, 0
+    right, rows = 0.0, 0.0
     for block in model.read_blocks(paths, labels=True):
-        share, n = _exact(model, block) if model.is_multilabel else _Headline(model)(block)[1:]
+        share, n = _exact(model, block) if model.is_multilabel else _Headline(model, False)(block)[1:3]
         right, rows = right + share, rows + n
     if rows == 0:
         raise DataError("there are no rows to score")
@@ -58,30 +102,39 @@ def _exact(model: Predictor, data: Dataset) -> tuple[int, int]:
 def headline_of(model: Predictor, data: Dataset | Source) -> tuple[str, float, int]:
     """Name and value of the main measure (accuracy, or precision at 1 for label sets), and the number of rows.
 
-    Rows of a source are scored where they are.
+    Rows of a source are scored where they are. Rows count by their weights, if they have any.
     """
     step = _Headline(model)
     parts = [step(data)] if isinstance(data, Dataset) else [part for _, part in data.survey(step)]
-    rows = sum(n for _, _, n in parts)
-    name = next((name for name, _, n in parts if n), "")
-    return name, sum(total for _, total, _ in parts) / rows, rows
+    rows, weight = sum(part[3] for part in parts), sum(part[2] for part in parts)
+    if rows and not weight > 0.0:
+        raise DataError("the weights of all rows are 0: there is nothing to measure")
+    name = next((part[0] for part in parts if part[2] > 0.0), "")
+    return name, sum(part[1] for part in parts) / weight, rows
 
 
 @dataclass(frozen=True)
 class _Headline:
-    """Step of `Source.survey`: name of the measure, its sum over the rows, and the number of rows."""
+    """Step of `Source.survey`: name of the measure, its sum over the rows, the sum of weights, number of rows."""
 
     model: Predictor
+    is_weighted: bool = True
 
-    def __call__(self, rows: RawRows | Dataset) -> tuple[str, float, int]:
+    def __call__(self, rows: RawRows | Dataset) -> tuple[str, float, float, int]:
         # In batches, because the scores of all rows and many classes would not fit in memory.
-        name, total, start = "", 0.0, 0
+        name, total, weight, start = "", 0.0, 0.0, 0
+        counts = rows.weights if self.is_weighted else None
         for batch in self.model.batches(rows.X):
             stop = start + batch.shape[0]
             if stop > start:
-                name, value = metrics.headline(rows.y[start:stop], self.model.scores(batch), self.model.classes)
-                total, start = total + value * batch.shape[0], stop
-        return name, total, start
+                some = None if counts is None else np.asarray(counts[start:stop], np.float64)
+                here = float(stop - start if some is None else some.sum())
+                if here > 0.0:
+                    y = rows.y[start:stop]
+                    name, value = metrics.headline(y, self.model.scores(batch), self.model.classes, some)
+                    total, weight = total + value * here, weight + here
+                start = stop
+        return name, total, weight, start
 
 
 def _scores(model: Predictor, data: Dataset) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Measures of scores and probabilities against labels, as plain dicts.
 
 Areas, F1 for one label per row and log loss are scikit-learn's (imported on use). A measure that the data do not
-determine (the area under a curve with one class only) is None, and "notes" says why.
+determine (the area under a curve with one class only) is None, and "notes" says why. With `weights`, which are
+positive, every mean over rows is a weighted one, and counts are sums of weights; a row of weight 2 counts as two.
 """
 
 from __future__ import annotations
@@ -40,15 +41,25 @@ def predicted_numbers(scores: np.ndarray) -> np.ndarray:
     return (scores > 0.0).astype(np.intp) if scores.ndim == 1 else np.argmax(scores, axis=1)
 
 
-def headline(labels: Any, scores: np.ndarray, classes: np.ndarray) -> tuple[str, float]:
+def headline(
+    labels: Any, scores: np.ndarray, classes: np.ndarray, weights: np.ndarray | None = None
+) -> tuple[str, float]:
     """The measure for summaries: accuracy, or precision at 1 for label sets. Does not need scikit-learn."""
     if np.ndim(labels) == 2:
-        return "precision_at_1", precision_at(labels, scores, 1)
-    return "accuracy", float(np.mean(class_numbers(labels, classes) == predicted_numbers(scores)))
+        return "precision_at_1", precision_at(labels, scores, 1, weights)
+    return "accuracy", _mean(class_numbers(labels, classes) == predicted_numbers(scores), weights)
+
+
+def _mean(values: np.ndarray, weights: np.ndarray | None) -> float:
+    return float(np.mean(values) if weights is None else np.average(values, weights=weights))
 
 
 def single_label(
-    labels: np.ndarray, scores: np.ndarray, probabilities: np.ndarray | None, classes: np.ndarray
+    labels: np.ndarray,
+    scores: np.ndarray,
+    probabilities: np.ndarray | None,
+    classes: np.ndarray,
+    weights: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """Measures for one label per row.
 
@@ -59,15 +70,18 @@ def single_label(
     probabilities : (n, k), or None if the model has none.
     classes : (k,) labels that the model knows. Rows with others count as wrong in accuracy and F1; the measures of
         probabilities and the areas leave them out.
+    weights : (n,), or None if all rows count equally.
     """
     from sklearn.metrics import f1_score
 
     truth, guess = class_numbers(labels, classes), predicted_numbers(scores)
     known = truth >= 0
     seen = np.union1d(truth[known], guess)
-    result: dict[str, Any] = {"rows": len(truth), "accuracy": float(np.mean(truth == guess))}
+    result: dict[str, Any] = {"rows": len(truth), "accuracy": _mean(truth == guess, weights)}
     for average in ("macro", "micro"):
-        result[f"{average}_f1"] = float(f1_score(truth, guess, labels=seen, average=average, zero_division=0.0))
+        result[f"{average}_f1"] = float(
+            f1_score(truth, guess, labels=seen, average=average, zero_division=0.0, sample_weight=weights)
+        )
     notes = []
     if not known.all():
         count = int((~known).sum())
@@ -76,79 +90,91 @@ def single_label(
             "accuracy and F1, left out of the other measures"
         )
     truth, guess, scores = truth[known], guess[known], scores[known]
+    weights = None if weights is None else weights[known]
     # Softmax orders the rows of a class otherwise than its scores do: the probabilities are what is used.
     ranking = scores if probabilities is None or scores.ndim == 1 else probabilities[known]
-    areas, area_notes = _areas(truth, ranking, classes)
+    areas, area_notes = _areas(truth, ranking, classes, weights)
     result |= areas
     if probabilities is not None and len(truth):
-        result |= _of_probabilities(truth, guess, probabilities[known])
+        result |= _of_probabilities(truth, guess, probabilities[known], weights)
     if len(classes) <= MAX_CONFUSION:
-        result["confusion"] = confusion(truth, guess, classes)
+        result["confusion"] = confusion(truth, guess, classes, weights)
     return result | {"notes": notes + area_notes}
 
 
-def confusion(truth: np.ndarray, guess: np.ndarray, classes: np.ndarray) -> dict[str, Any]:
-    """Counts, one row per true class and one column per predicted class."""
-    counts = np.zeros((len(classes), len(classes)), np.int64)
-    np.add.at(counts, (truth, guess), 1)
+def confusion(
+    truth: np.ndarray, guess: np.ndarray, classes: np.ndarray, weights: np.ndarray | None = None
+) -> dict[str, Any]:
+    """Counts, or sums of weights: one row per true class and one column per predicted class."""
+    counts = np.zeros((len(classes), len(classes)), np.int64 if weights is None else np.float64)
+    np.add.at(counts, (truth, guess), 1 if weights is None else weights)
     return {"labels": np.asarray(classes).tolist(), "matrix": counts.tolist()}
 
 
-def _areas(truth: np.ndarray, ranking: np.ndarray, classes: np.ndarray) -> tuple[dict[str, float | None], list[str]]:
+def _areas(
+    truth: np.ndarray, ranking: np.ndarray, classes: np.ndarray, weights: np.ndarray | None
+) -> tuple[dict[str, float | None], list[str]]:
     """ROC AUC and average precision: of the second of two classes, else the mean of one-vs-rest."""
     if ranking.ndim == 1:
         both = len(np.unique(truth)) == 2
         notes = [] if both else ["the rows have one class only: no ROC AUC and PR AUC"]
-        return _mean_areas([(truth == 1, ranking)] if both else []), notes
+        return _mean_areas([(truth == 1, ranking)] if both else [], weights), notes
     counts = np.bincount(truth, minlength=len(classes))
     able = np.flatnonzero((counts > 0) & (counts < len(truth)))
     absent = len(classes) - len(able)
     notes = (
         [f"{absent} of {len(classes)} classes cannot be ranked in these rows: left out of the AUCs"] if absent else []
     )
-    return _mean_areas([(truth == number, ranking[:, number]) for number in able]), notes
+    return _mean_areas([(truth == number, ranking[:, number]) for number in able], weights), notes
 
 
-def _mean_areas(problems: list[tuple[np.ndarray, np.ndarray]]) -> dict[str, float | None]:
+def _mean_areas(problems: list[tuple[np.ndarray, np.ndarray]], weights: np.ndarray | None) -> dict[str, float | None]:
     from sklearn.metrics import average_precision_score, roc_auc_score
 
     if not problems:
         return {"roc_auc": None, "pr_auc": None}
     return {
-        "roc_auc": float(np.mean([roc_auc_score(truth, values) for truth, values in problems])),
-        "pr_auc": float(np.mean([average_precision_score(truth, values) for truth, values in problems])),
+        name: float(np.mean([area(truth, values, sample_weight=weights) for truth, values in problems]))
+        for name, area in (("roc_auc", roc_auc_score), ("pr_auc", average_precision_score))
     }
 
 
-def _of_probabilities(truth: np.ndarray, guess: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
+def _of_probabilities(
+    truth: np.ndarray, guess: np.ndarray, probabilities: np.ndarray, weights: np.ndarray | None
+) -> dict[str, float]:
     from sklearn.metrics import log_loss
 
     numbers = np.arange(probabilities.shape[1])
     rows = np.arange(len(truth))
     return {
-        "log_loss": float(log_loss(truth, probabilities, labels=numbers)) if len(numbers) > 1 else 0.0,
-        "brier": brier_score(truth, probabilities),
-        "calibration_error": calibration_error(probabilities[rows, guess], guess == truth),
+        "log_loss": float(log_loss(truth, probabilities, labels=numbers, sample_weight=weights))
+        if len(numbers) > 1
+        else 0.0,
+        "brier": brier_score(truth, probabilities, weights),
+        "calibration_error": calibration_error(probabilities[rows, guess], guess == truth, weights=weights),
     }
 
 
-def brier_score(truth: np.ndarray, probabilities: np.ndarray) -> float:
+def brier_score(truth: np.ndarray, probabilities: np.ndarray, weights: np.ndarray | None = None) -> float:
     """Mean of ‖p − e_y‖², the distance to the true class; halved for two classes, as is the custom."""
     squares = np.einsum("ij,ij->i", probabilities, probabilities)
     hits = probabilities[np.arange(len(truth)), truth]
-    whole = float(np.mean(squares - 2.0 * hits + 1.0))
+    whole = _mean(squares - 2.0 * hits + 1.0, weights)
     return whole / 2.0 if probabilities.shape[1] == 2 else whole
 
 
-def calibration_error(confidence: np.ndarray, correct: np.ndarray, n_bins: int = N_BINS) -> float:
+def calibration_error(
+    confidence: np.ndarray, correct: np.ndarray, n_bins: int = N_BINS, weights: np.ndarray | None = None
+) -> float:
     """Expected calibration error: |accuracy − mean confidence| over equal-width bins (low, high], weighted by size.
 
     Guo, Pleiss, Sun & Weinberger, "On calibration of modern neural networks", ICML 2017, Eq. 3.
     """
     bins = np.clip(np.ceil(confidence * n_bins).astype(np.intp) - 1, 0, n_bins - 1)
-    confidences = np.bincount(bins, confidence, minlength=n_bins)
-    hits = np.bincount(bins, correct, minlength=n_bins)
-    return float(np.abs(hits - confidences).sum() / len(confidence))
+    counts = np.ones(len(bins)) if weights is None else weights
+    confidences = np.bincount(bins, confidence * counts, minlength=n_bins)
+    hits = np.bincount(bins, correct * counts, minlength=n_bins)
+    return float(np.abs(hits - confidences).sum() / counts.sum())
 
 
 def label_sets(
@@ -157,6 +183,7 @@ def label_sets(
     probabilities: np.ndarray | None,
     classes: np.ndarray,
     sets_of: Callable[[np.ndarray], np.ndarray] | None = None,
+    weights: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """Measures for label sets: `labels` is an (n, k) indicator matrix, `scores` and `probabilities` are (n, k).
 
@@ -171,10 +198,11 @@ def label_sets(
         some = slice(start, start + max(1, CHUNK_SCORES // k))
         truth = (labels[some].toarray() if sparse.issparse(labels) else np.asarray(labels[some])).astype(bool)
         guess = (scores[some] > 0.0) if sets_of is None else sets_of(scores[some]).astype(bool)
-        counts += [(truth & guess).sum(axis=0), guess.sum(axis=0), truth.sum(axis=0)]
+        counted = np.ones(len(truth)) if weights is None else weights[some]
+        counts += [counted @ (truth & guess), counted @ guess, counted @ truth]
         rows.append(np.column_stack([_of_rows(truth, guess), _of_orders(truth, scores[some])]))
     found = np.concatenate(rows)
-    means = dict(zip(_ROW_MEASURES, found.mean(axis=0).tolist()))
+    means = dict(zip(_ROW_MEASURES, np.average(found, axis=0, weights=weights).tolist()))
     result: dict[str, Any] = {"rows": n} | {name: means[name] for name in ("subset_accuracy", "hamming_loss")}
     hits, guessed, true = counts
     result["macro_f1"] = float(np.mean(2.0 * hits / np.maximum(guessed + true, 1.0)))
@@ -182,11 +210,14 @@ def label_sets(
     result["example_f1"] = means["example_f1"]
     if k > 1:  # with a single label there is no order
         result |= {name: means[name] for name in _ORDER_MEASURES}
-        first = found[found[:, -1] > 0.0, _ROW_MEASURES.index("precision_at_1")]
-        result["one_error"] = float(1.0 - first.mean()) if len(first) else None
+        has_labels = found[:, -1] > 0.0
+        first = found[has_labels, _ROW_MEASURES.index("precision_at_1")]
+        result["one_error"] = (
+            1.0 - _mean(first, None if weights is None else weights[has_labels]) if len(first) else None
+        )
     result |= {f"precision_at_{top}": means[f"precision_at_{top}"] for top in TOP if top <= k}
     if probabilities is not None:
-        result |= _of_label_probabilities(labels, probabilities)
+        result |= _of_label_probabilities(labels, probabilities, weights)
     empty = n - int((found[:, -1] > 0.0).sum())
     return result | {"notes": [f"{empty} rows have no label that the model knows"] if empty else []}
 
@@ -232,37 +263,38 @@ def _of_orders(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
     return np.column_stack([np.where(pairs > 0, loss, 0.0), average, coverage, *precisions, labels])
 
 
-def _of_label_probabilities(labels: Any, probabilities: np.ndarray) -> dict[str, float]:
+def _of_label_probabilities(labels: Any, probabilities: np.ndarray, weights: np.ndarray | None) -> dict[str, float]:
     """Log loss, Brier score and calibration error, each pair of row and label an event of its own."""
     from sklearn.metrics import log_loss
 
     truth = labels.toarray() if sparse.issparse(labels) else np.asarray(labels)
     events, chances = truth.astype(bool).ravel(), probabilities.ravel()
+    weights = None if weights is None else np.repeat(weights, truth.shape[1])
     return {
-        "log_loss": float(log_loss(events, chances, labels=[False, True])),
-        "brier": float(np.mean((chances - events) ** 2)),
-        "calibration_error": calibration_error(chances, events),
+        "log_loss": float(log_loss(events, chances, labels=[False, True], sample_weight=weights)),
+        "brier": _mean((chances - events) ** 2, weights),
+        "calibration_error": calibration_error(chances, events, weights=weights),
     }
 
 
-def precision_at(labels: Any, scores: np.ndarray, top: int) -> float:
+def precision_at(labels: Any, scores: np.ndarray, top: int, weights: np.ndarray | None = None) -> float:
     """Mean share of true labels among the `top` best-scored ones."""
     best = np.argpartition(-scores, top - 1, axis=1)[:, :top]
     rows = np.arange(len(scores))[:, None]
     hits = labels[rows, best]
-    return float(np.mean(hits.toarray() if sparse.issparse(hits) else hits))
+    return _mean(np.mean(hits.toarray() if sparse.issparse(hits) else hits, axis=1), weights)
 
 
-def numbers(y: Any, predicted: np.ndarray) -> dict[str, Any]:
+def numbers(y: Any, predicted: np.ndarray, weights: np.ndarray | None = None) -> dict[str, Any]:
     """Errors of predicted numbers."""
     y = np.asarray(y, np.float64)
     errors = y - predicted
-    spread = float(((y - y.mean()) ** 2).mean())
-    squared = float((errors**2).mean())
+    spread = _mean((y - _mean(y, weights)) ** 2, weights)
+    squared = _mean(errors**2, weights)
     return {
         "rows": len(y),
         "mean_squared_error": squared,
-        "mean_absolute_error": float(np.abs(errors).mean()),
+        "mean_absolute_error": _mean(np.abs(errors), weights),
         "r2": 1.0 - squared / spread if spread > 0.0 else float("nan"),
         "notes": [],
     }

@@ -187,7 +187,7 @@ def test_validation_and_what_was_skipped(digits, tmp_path):
     assert report["validation_rows"] == 200
     assert report["status"] == "max_iter"
     assert "1 malformed lines were skipped" in result.stderr
-    assert "raise max_iter" in result.stderr
+    assert "raise --max-iter" in result.stderr
 
 
 def test_output_in_pipes_is_plain(digits, tmp_path):
@@ -317,3 +317,17 @@ def test_large_labels_are_predicted_as_they_were(tmp_path):
     for name in ("t.svm", "t.csv"):
         done("train", tmp_path / name, "-m", tmp_path / "m.model")
         assert done("predict", tmp_path / "m.model", tmp_path / name).stdout.split() == labels * 10
+
+
+def test_the_delimiter_is_said_and_columns_are_named(tmp_path):
+    rows = tmp_path / "t.csv"
+    rows.write_text("1;2;yes\n2;1;no\n" * 5)
+    names = ("--names", "size,weight,bought", "--label", "bought")
+    result = done("train", rows, "-m", tmp_path / "m", *names, "--max-iter", "1", "--quiet")
+    assert "separated by semicolons" in result.stderr
+    assert "f0" not in result.stderr
+    assert lineal.load(tmp_path / "m").feature_names == ["size", "weight"]
+    result = done("train", rows, "-m", tmp_path / "m", *names, "--delimiter", ";", "--max-iter", "1", "--quiet")
+    assert "separated" not in result.stderr
+    message = failed("train", rows, "-m", tmp_path / "m", "--names", "a,b")
+    assert "--names a,b are 2 names, but the first line" in message

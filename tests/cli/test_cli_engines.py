@@ -81,10 +81,10 @@ def test_a_search_on_files(folder, tmp_path):
             marks=pytest.mark.slow,  # it waits for ten seconds
         ),
         (("--engine", "fil"), "did you mean 'file'"),
-        (("--engine", "file", "--memory-budget", "1MB"), "memory_budget is too small"),
+        (("--engine", "file", "--memory-budget", "1MB"), "--memory-budget is too small"),
         (("--engine", "file", "--memory-budget", "lots"), "is not a number of bytes"),
         (("--engine", "file", "--holdout", "0.2"), "--holdout needs rows in memory"),
-        (("--engine", "file", "--label", "x"), "label='x' has no meaning for converted files"),
+        (("--engine", "file", "--label", "x"), "--label x has no meaning for converted files"),
         (("--online", "--engine", "dask"), "--engine dask needs a cluster: give --workers N, or --scheduler ADDRESS"),
     ],
 )

@@ -53,18 +53,18 @@ def trained(tmp_path_factory):
         (("--penalty", "L2"), "did you mean 'l2'"),
         (("--solver", "lbfsg"), "did you mean 'lbfgs'"),
         (("--alpha", "much"), "'--alpha'"),
-        (("--alpha", "-1"), "alpha=-1.0 is not a finite number ≥ 0"),
-        (("--alpha", "nan"), "alpha=nan is not"),
-        (("--tol", "0"), "tol=0.0 is not a number > 0"),
+        (("--alpha", "-1"), "--alpha -1.0 is not a finite number ≥ 0"),
+        (("--alpha", "nan"), "--alpha nan is not"),
+        (("--tol", "0"), "--tol 0.0 is not a number > 0"),
         (("--holdout", "1.5"), "--holdout 1.5 is not a share between 0 and 1"),
-        (("--n-features", "0"), "n_features=0 must be an integer"),
-        (("--bits", "18"), "bits=18 does not apply to svmlight"),
+        (("--n-features", "0"), "--n-features 0 must be an integer"),
+        (("--bits", "18"), "--bits 18 does not apply to svmlight"),
         (("--holdout", "0.5", "--validate", "x.svm"), "exclude each other"),
         (("--format", "svmligth"), "did you mean 'svmlight'"),
         (("--delimiter", ";"), "does not apply to svmlight"),
         (("--class-weight", "1:2"), "not LABEL=WEIGHT"),
         (("--class-weight", "3=2"), "names '3'"),
-        (("--n-jobs", "0"), "n_jobs=0"),
+        (("--n-jobs", "0"), "--n-jobs 0"),
         (("--validate", "nowhere.svm"), "nowhere.svm does not exist"),
     ],
 )
@@ -89,7 +89,7 @@ def test_wrong_commands():
     [
         ("", "no examples"),
         ("1 1:2\n2 1:x\n", "data.svm:2:5: found 'x', expected a number"),
-        ("1 1:2\n1 2:2\n", "only one class"),
+        ("1 1:2\n1 2:2\n", "only one value"),
         ("1 1:inf\n2 1:1\n", "data.svm"),
     ],
 )
@@ -223,7 +223,7 @@ def test_errors_that_nobody_foresaw(trained, monkeypatch):
 def test_more_columns_than_memory(trained, tmp_path, monkeypatch):
     _, rows = trained
     message = failed("train", rows, "-m", tmp_path / "m", "--n-features", "3000000000")
-    assert "n_features=3000000000 must be an integer from 1 to 2147483647" in message
+    assert "--n-features 3000000000 must be an integer from 1 to 2147483647" in message
     monkeypatch.setattr("lineal.system.memory.available_memory", lambda: 10**9)
     message = failed("train", rows, "-m", tmp_path / "m", "--n-features", "2147483647")
     assert "any solver needs 85.9 GB of memory (85899345880 bytes) for 2147483647 features × 1 classes" in message
@@ -233,10 +233,10 @@ def test_more_columns_than_memory(trained, tmp_path, monkeypatch):
 
 def test_what_the_model_has_decided(trained):
     model, rows = trained
-    assert "n_features=5 cannot be changed: the model was trained with n_features=2" in failed(
+    assert "--n-features 5 cannot be changed: the model was trained with --n-features 2" in failed(
         "predict", model, rows, "--n-features", "5"
     )
-    assert "index_base='0' cannot be changed" in failed("evaluate", model, rows, "--index-base", "0")
+    assert "--index-base 0 cannot be changed" in failed("evaluate", model, rows, "--index-base", "0")
     done("predict", model, rows, "--n-features", "2", "--index-base", "1")
 
 
@@ -395,7 +395,7 @@ def test_what_may_be_named_twice(trained, tmp_path):
 
 def test_every_parameter_that_names_a_file_says_what_it_is_for():
     """Texts that name no file are listed here; a new one must be marked, or listed."""
-    plain = {"model_type", "classes"}
+    plain = {"model_type", "classes", "command", "shell"}
     fields = {
         field.name
         for options in (

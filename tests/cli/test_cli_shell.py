@@ -21,7 +21,19 @@ from lineal.cli.flags import NO_FLAGS, flag_of
 from lineal.data.options import ReadOptions
 from lineal.linear.options import TrainOptions
 
-COMMANDS = ["train", "predict", "evaluate", "inspect", "convert", "demo", "warmup"]
+COMMANDS = [
+    "train",
+    "predict",
+    "evaluate",
+    "inspect",
+    "convert",
+    "demo",
+    "warmup",
+    "path",
+    "compact",
+    "help",
+    "completion",
+]
 
 
 def modules_after(code: str, *names: str) -> list[str]:
@@ -47,7 +59,7 @@ def table(tmp_path_factory):
 
 
 def test_help_imports_nothing_heavy():
-    code = "import lineal\n" + "\n".join(call(*args) for args in (["--help"], *([c, "--help"] for c in COMMANDS)))
+    code = "import lineal\n" + "\n".join(call(*args) for args in (["--help"], *([c, "--help-all"] for c in COMMANDS)))
     assert modules_after(code, "numba", "sklearn", "numpy", "scipy", "pyarrow", "rich") == []
 
 
@@ -65,7 +77,7 @@ def test_every_command_has_help(command):
 
 
 def test_flags_follow_the_options():
-    text = " ".join(done("train", "--help").stdout.split())
+    text = " ".join(done("train", "--help-all").stdout.split())
     for options in (TrainOptions, ReadOptions):
         for field in dataclasses.fields(options):
             flag = flag_of(field.name)

@@ -173,7 +173,7 @@ def test_the_command_line_takes_them(digits, tmp_path):
         (("dual_cd", "shrinking=maybe"), "shrinking='maybe' is neither True nor False"),
         (("fobos", "rate=fast"), "rate='fast' is not a positive number"),
         (("fista", "step=constant", "step=line_search"), "is given twice"),
-        (("auto", "shrinking=off"), "set solver to 'block_cd' or 'dual_cd'"),
+        (("auto", "shrinking=off"), "set --solver to 'block_cd' or 'dual_cd'"),
         (("newtn", "globalisation=trust_region"), "did you mean 'newton'?"),
     ],
     ids=str,
@@ -191,7 +191,7 @@ def test_other_kinds_of_models_refuse_them(digits, tmp_path):
 
 
 def test_help_and_docstrings_name_every_option():
-    text = re.sub(r"[\s│]+", " ", done("train", "--help").stdout)
+    text = re.sub(r"[\s│]+", " ", done("train", "--help-all").stdout)
     for solver, kind in OPTIONS.items():
         for entry in dataclasses.fields(kind):
             assert entry.name in text, (solver, entry.name)

@@ -198,7 +198,7 @@ def test_a_file_from_the_command_line(tmp_path):
     done(*line, "-m", tmp_path / "wanted")
     path = tmp_path / "c"
     result = done(*line, "-m", tmp_path / "m", "--checkpoint", path, "--max-time", "1e-9")
-    assert "max_time" in result.stderr
+    assert "--max-time" in result.stderr
     assert path.exists()
     assert "--bits" not in failed(*line, "-m", tmp_path / "m", "--checkpoint", path, "--l2", "0.5")
     result = done(*line, "-m", tmp_path / "m", "--checkpoint", path)

@@ -60,6 +60,8 @@ class CsvState:
     types: dict[str, Any] = field(default_factory=dict)
     header: bool | None = None
     header_chosen: str = "given"
+    #: The delimiter of the first file if it was detected.
+    delimiter: str | None = None
     label: str | None = None
     bad_lines: int = 0
     #: All columns of the training files if their numbers are read together, and whether that may be tried.
@@ -101,7 +103,7 @@ def batches(stream: BinaryIO, file: str, path: str, state: CsvState) -> Iterator
         text.first.decode()
     except UnicodeDecodeError:
         raise DataError(f"{path}: its first line is not UTF-8 text: convert the file's encoding") from None
-    delimiter = find_delimiter(text.first, path, state.options)
+    delimiter = find_delimiter(text.first, path, state)
     with long_cells():
         first = sample(text.first, delimiter, is_whole=True)
         if len(first) != 1:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lineal.data.formats import named_format
-from lineal.data.options import NULLS, ReadOptions
+from lineal.data.options import NULLS, ReadOptions, listed
 from lineal.data.tables.csv_text import CsvText
 from lineal.data.tables.encode import Encoding
 from lineal.data.tables.header import find_header, is_number, sample
@@ -23,8 +23,9 @@ DELIMITERS = ",;\t|"
 SAMPLE_BYTES = 1 << 16
 
 
-def find_delimiter(line: bytes, path: str, options: ReadOptions) -> str:
+def find_delimiter(line: bytes, path: str, state: CsvState) -> str:
     """The character that separates cells: as the options say, or the most frequent candidate in the first line."""
+    options = state.options
     if options.delimiter is not None:
         delimiter = options.delimiter.replace("\\t", "\t")
         if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
@@ -35,7 +36,9 @@ def find_delimiter(line: bytes, path: str, options: ReadOptions) -> str:
     if "tsv" in (options.format, named_format(path)):
         return "\t"
     bare = re.sub(rb'"[^"]*"', b"", line).decode("utf-8", "replace")
-    return max(DELIMITERS, key=bare.count)  # the first of them where none occurs
+    found = max(DELIMITERS, key=bare.count)  # the first of them where none occurs
+    state.delimiter = state.delimiter or found
+    return found
 
 
 def rows_below(text: CsvText, delimiter: str) -> list[list[str]]:
@@ -49,6 +52,9 @@ def column_names(
     cells: list[str], path: str, state: CsvState, sample_below: Callable[[], list[list[str]]]
 ) -> tuple[list[str], bool]:
     """The column names, and whether the first line holds them, given the cells of that line and rows below it."""
+    if state.options.names is not None:
+        state.header = state.options.header == "yes"
+        return _given_names(len(cells), path, state.options), state.header
     if state.encoding is not None:
         return _known_names(cells, path, state, state.encoding)
     if state.options.header != "auto":
@@ -57,6 +63,19 @@ def column_names(
         found = find_header(cells, sample_below())
         state.header, state.header_chosen = found.is_present, "certain" if found.is_certain else "guessed"
     return (_distinct(cells, path), True) if state.header else ([f"f{j}" for j in range(len(cells))], False)
+
+
+def _given_names(count: int, path: str, options: ReadOptions) -> list[str]:
+    names = listed(options.names)
+    if len(names) != count:
+        raise DataError(
+            f"names={options.names!r} are {len(names)} names, but the first line of {path} has {count} cells"
+        )
+    if twice := [name for name, times in Counter(names).items() if times > 1]:
+        raise OptionError(
+            f"names={options.names!r} has the name {twice[0]!r} twice: give every column a name of its own"
+        )
+    return names
 
 
 def _distinct(cells: list[str], path: str) -> list[str]:

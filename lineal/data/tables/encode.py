@@ -46,7 +46,8 @@ class Encoding:
     `header_chosen` says how the presence of a header was decided: "given" by the options or the format, or "certain" or
     "guessed" from the contents of the file. `na` are the texts that mean a missing cell; in formats with types there
     are none. `categorical` says whether categories have columns of their own ("onehot") or are hashed ("hash"). `scale`
-    and `rare` are the options of training; what they led to is in the columns.
+    and `rare` are the options of training; what they led to is in the columns. `delimiter` is that of the training file
+    if it was detected.
 
     The columns of X are those of numbers, dates and categories, in the order of the table, then the hashed categories,
     then those of the words of each column of text.
@@ -69,6 +70,7 @@ class Encoding:
     header_chosen: str = "given"
     scale: str = "none"
     rare: int | None = None
+    delimiter: str | None = None
 
     def schema(self) -> Schema:
         """The encoding as a schema, which is stored with a model."""

@@ -46,7 +46,7 @@ JSON_BYTES = 8 << 20
 def read(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Dataset:
     """Read the whole table."""
     with spooled(paths) as files:
-        table = _TableFiles(files, paths, options, schema)
+        table = TableFiles(files, paths, options, schema)
         batches = table.load()
         encoding = table.known
         total = sum(len(batch) for batch, _ in batches)
@@ -68,7 +68,7 @@ def read(paths: list[str], options: ReadOptions, schema: Schema | None = None) -
 def read_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Iterator[Dataset]:
     """Read the table in blocks of rows. Without a schema, a first pass finds the texts and means."""
     with spooled(paths) if schema is None else contextlib.nullcontext(paths) as files:
-        table = _TableFiles(files, paths, options, schema)
+        table = TableFiles(files, paths, options, schema)
         if table.encoding is None:
             table.survey()
         pending: list[Part] = []
@@ -107,7 +107,7 @@ def _encoded(table: Any, encoding: Encoding) -> Any:
     return parts[0] if len(parts) == 1 else stack(parts)
 
 
-class _TableFiles:
+class TableFiles:
     """The files of one read as record batches with their places, and the encoding once it is known."""
 
     def __init__(self, files: list[str], names: list[str], options: ReadOptions, schema: Schema | None) -> None:
@@ -135,10 +135,10 @@ class _TableFiles:
                 found = list(self.stream())
                 if self.encoding is not None:
                     return found
-                survey = self._new_survey()
+                survey = self.new_survey()
                 for batch, place in found:
                     survey.update(batch, place)
-                self._settle(survey, found.copy)
+                self.settle(survey, found.copy)
                 return [(self._complete(batch), place) for batch, place in found]
             except Widened:
                 found = []
@@ -146,19 +146,20 @@ class _TableFiles:
     def survey(self) -> None:
         """Make the encoding in a pass over the files."""
         while True:
-            survey = self._new_survey()
+            survey = self.new_survey()
             try:
                 for batch, place in self.stream():
                     survey.update(batch, place)
-                return self._settle(survey, self.stream)
+                return self.settle(survey, self.stream)
             except Widened:
                 continue
 
-    def _new_survey(self) -> Survey:
+    def new_survey(self) -> Survey:
+        """A survey that has seen no rows."""
         is_csv = self._kind(self.names[0]) in CSV_LIKE
         return Survey(self.options, is_csv, lambda: self.csv.wide_names)
 
-    def _settle(self, survey: Survey, batches: Batches) -> None:
+    def settle(self, survey: Survey, batches: Batches) -> None:
         """Take the encoding from the survey; if text in a column of numbers is a mistake, the files are read again."""
         if survey.rows == 0:
             guessed = "; its first line was taken for names: if it is data, say header='no'"
@@ -169,7 +170,7 @@ class _TableFiles:
             self.csv.strict = known | set(mistyped)
             self.csv.types |= mistyped
             raise Widened
-        encoding = survey.encoding(self.csv.header, self.csv.header_chosen)
+        encoding = survey.encoding(self.csv.header, self.csv.header_chosen, self.csv.delimiter)
         if any(column.kind == "text" for column in encoding.columns):
             from lineal.data.tables.texts import learned
 

@@ -168,7 +168,9 @@ class Survey:
             found[self.weight] = pa.float64()
         return found
 
-    def encoding(self, header: bool | None = None, header_chosen: str = "given") -> Encoding:
+    def encoding(
+        self, header: bool | None = None, header_chosen: str = "given", delimiter: str | None = None
+    ) -> Encoding:
         """The encoding, after all rows were seen; columns of text still lack their words."""
         options = self.options
         columns = [tally.column(name, options) for name, tally in self.tallies.items()]
@@ -182,7 +184,7 @@ class Survey:
             columns=columns, label=self.label, label_kind=labels, label_chosen=self.label_chosen, class_names=classes,
             weight=self.weight, missing=options.missing, categorical=options.levels, na=self.nulls, bits=options.bits,
             dtype=options.dtype, header=header, names=self.names, density=density, header_chosen=header_chosen,
-            scale=options.scale, rare=options.rare,
+            scale=options.scale, rare=options.rare, delimiter=delimiter,
         )  # fmt: skip
 
     def _density(self, columns: list[Column]) -> float:

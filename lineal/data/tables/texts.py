@@ -76,7 +76,7 @@ def _learned(column: Column, batches: Batches, n_rows: int, options: ReadOptions
     features = TextFeatures(
         ngram_range=(1, longest), skips=wanted.skips if longest > 1 else 0, sublinear_tf=True,
         hashing=options.bits if is_hashed else None, alternate_sign=False, use_idf=not is_hashed,
-        min_df=1 if n_rows <= FEW_ROWS else 2,
+        min_df=1 if is_hashed or n_rows <= FEW_ROWS else 2,
         dtype=options.dtype, n_jobs=options.n_jobs,
     )  # fmt: skip
 

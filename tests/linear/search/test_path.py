@@ -331,9 +331,9 @@ def test_the_command_on_label_sets(tmp_path):
 @pytest.mark.parametrize(
     ("args", "expected"),
     [
-        (("--folds", "1"), "folds=1"),
-        (("--select", "wurst"), "select='wurst' is unknown"),
-        (("--search", "quick", "--alphas", "1"), "leave out alphas"),
+        (("--folds", "1"), "--folds 1 is"),
+        (("--select", "wurst"), "--select wurst is unknown"),
+        (("--search", "quick", "--alphas", "1"), "leave out --alphas"),
         (("--alphas", "1,a"), "not numbers"),
         (("--alpha", "1"), "--alpha"),
         (("--loss", "squared_hinge", "--scoring", "log_loss"), "needs probabilities"),

@@ -1,0 +1,178 @@
+"""The profile of a data file: what its columns hold, its classes, its scales, and how it would be trained on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from lineal.cli import show
+from lineal.cli.files import note_header
+from lineal.cli.labels import check_values
+from lineal.cli.terminal import say
+from lineal.cli.training import is_table
+from lineal.data.dataset import Dataset
+from lineal.data.formats import named_format
+from lineal.data.source import STDIN
+from lineal.errors import DataError
+
+if TYPE_CHECKING:
+    from lineal.data.tables.encode import Encoding
+
+#: Number of columns and of classes that are shown without --json.
+SHOWN = 50
+
+
+def is_data(path: str, reading: dict[str, Any]) -> bool:
+    """Whether a file holds data, not a model: by its name or the option `format`, unless it begins like a model."""
+    if path == STDIN or "format" in reading:
+        return True
+    if named_format(path) is None:
+        return False
+    try:
+        with open(path, "rb") as file:
+            return file.read(10)[8:] != b'{"'
+    except OSError:  # a glob, or the reader says what is wrong
+        return True
+
+
+def show_profile(path: str, reading: dict[str, Any], as_json: bool) -> None:
+    """Read a data file and print its profile."""
+    from lineal.data.read import read
+
+    if "scale" not in reading and is_table(path, reading):
+        reading = {
+            **reading,
+            "scale": "standard",
+        }  # as `lineal train` reads it, which the choice of the solver depends on
+    data = read(path, **reading)
+    note_header(path, data, reading)
+    result = {"file": path, **profile(data, path)}
+    if as_json:
+        show.as_json(result)
+        return
+    columns, classes = result.pop("columns", None), result.pop("classes")
+    if result["note"] is not None:
+        say(f"warning: {result['note']}")
+    del result["note"]
+    show.pairs(f"lineal inspect {path}", {name: value for name, value in result.items() if value is not None})
+    if columns:
+        heads = ("column", "holds", "missing", "features", "mean", "sd", "min", "max")
+        show.table("columns", heads, [[one.get(head) for head in heads] for one in columns[:SHOWN]])
+    if classes:
+        rows = [[one["class"], one["rows"], f"{one['share']:.1%}"] for one in classes[:SHOWN]]
+        show.table("classes", ["class", "rows", "share"], rows)
+    for what, all_of_them in (("columns", columns or []), ("classes", classes or [])):
+        if len(all_of_them) > SHOWN:
+            say(f"note: {len(all_of_them) - SHOWN} more {what}: --json lists all of them")
+
+
+def profile(data: Dataset, path: str) -> dict[str, Any]:
+    """The profile in plain values; `path` is what the messages call the file."""
+    has_table = data.schema is not None and data.schema.format == "table"
+    found: dict[str, Any] = {
+        "rows": len(data),
+        "features": int(data.X.shape[1]),
+        "nonzero": _nonzero(data.X) / max(1, data.X.shape[0] * data.X.shape[1]),
+        "bad_lines": data.bad_lines or None,
+    }
+    means, deviations, lowest, highest = _statistics(data.X)
+    if has_table:
+        from lineal.data.tables.encode import Encoding
+
+        assert data.schema is not None
+        encoding = Encoding.of_schema(data.schema)
+        found["label"] = None if encoding.label is None else f"{encoding.label} ({encoding.label_chosen})"
+        found["weight"] = encoding.weight
+        shifts, scales = encoding.scaling()  # back to the units of the table
+        means, lowest, highest = (values * scales + shifts for values in (means, lowest, highest))
+        found["columns"] = _columns(encoding, data.X, means, deviations * scales, lowest, highest)
+        spreads = [one["sd"] for one in found["columns"] if one.get("sd")]
+    else:
+        spreads = deviations[deviations > 0.0].tolist()
+        found["weight"] = None if data.weights is None else "given"
+    found["scales"] = f"standard deviations from {min(spreads):.3g} to {max(spreads):.3g}" if spreads else None
+    return found | _of_labels(data, path, has_table)
+
+
+def _nonzero(X: Any) -> float:
+    return float(X.nnz if sparse.issparse(X) else np.count_nonzero(X))
+
+
+def _statistics(X: Any) -> tuple[np.ndarray, ...]:
+    """Mean, standard deviation, minimum and maximum of every column."""
+    n = X.shape[0]
+    if not sparse.issparse(X):
+        return tuple(np.asarray(f(axis=0), np.float64) for f in (X.mean, X.std, X.min, X.max))
+    X = X.astype(np.float64)
+    means = np.asarray(X.sum(axis=0)).ravel() / n
+    squares = np.asarray(X.multiply(X).sum(axis=0)).ravel() / n
+    deviations = np.sqrt(np.maximum(squares - means**2, 0.0))
+    return means, deviations, X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
+
+
+def _columns(encoding: Encoding, X: Any, *statistics: np.ndarray) -> list[dict[str, Any]]:
+    """What each column of a table holds, how many of its cells are missing, and the numbers of columns of numbers."""
+    means, deviations, lowest, highest = statistics
+    widths = {column.name: terms.width for column, terms in encoding.texts}
+    found: list[dict[str, Any]] = []
+    for column, first in zip(encoding.columns, encoding.offsets):
+        if column.kind == "numbers":
+            names, kind = column.values, "number"
+        else:
+            names, kind = [column.name], column.kind
+        for at, name in enumerate(names, first):
+            one: dict[str, Any] = {"column": name, "holds": kind, "missing": 0, "features": 1}
+            if kind in ("number", "boolean"):
+                one |= {"mean": means[at], "sd": deviations[at], "min": lowest[at], "max": highest[at]}
+            if column.kind == "text":
+                one |= {"features": widths[name], "missing": None}
+            elif column.kind != "numbers":
+                is_hashed = encoding.hashes and kind == "category"
+                one["features"] = None if is_hashed else column.width
+                if column.indicator and not is_hashed:
+                    one["missing"] = round(means[first + column.width - 1] * X.shape[0])
+                elif is_hashed or encoding.missing != "indicator":
+                    one["missing"] = None  # not known from X
+            found.append({key: float(v) if isinstance(v, np.floating) else v for key, v in one.items()})
+    return found
+
+
+def _of_labels(data: Dataset, path: str, has_table: bool) -> dict[str, Any]:
+    if data.y is None:
+        return {"classes": None, "model": None, "solver": None, "note": "there are no labels"}
+    labels: Any = data.y
+    if data.is_multilabel:
+        counts = np.asarray(labels.sum(axis=0)).ravel()
+        values = list(data.class_names or range(labels.shape[1]))
+    else:
+        distinct, counts = np.unique(labels, return_counts=True)
+        values = distinct.tolist()
+        try:
+            check_values(labels, data.schema, path, classify=False)
+        except DataError as error:
+            return {"classes": None, "model": None, "solver": None, "note": str(error)}
+    order = np.argsort(-counts, kind="stable").tolist()
+    classes = [{"class": values[j], "rows": int(counts[j]), "share": float(counts[j]) / len(data)} for j in order]
+    return {"classes": classes, "note": None, **_training(data, has_table)}
+
+
+def _training(data: Dataset, has_table: bool) -> dict[str, str]:
+    """The model that `lineal train` fits by default, and the solver that it takes, and why."""
+    from lineal import solvers
+    from lineal.linear.fit import prepare
+    from lineal.linear.options import TrainOptions
+    from lineal.solvers.choice.rules import by_speed
+
+    options = TrainOptions()
+    names = data.class_names
+    problem = prepare(data.X, data.y, options, sample_weight=data.weights, class_names=names)
+    solver, why = solvers.plan("auto", problem.objective, options.tol)
+    if not why:  # the first of several that may follow each other
+        why = next((f"{name}: {reason}" for name, reason in by_speed(problem.objective, options.tol, True)), "")
+    scaled = ", numbers standardised" if has_table else ""
+    return {
+        "model": f"linear, loss {options.loss}, penalty {options.penalty}, alpha {options.alpha:g}{scaled}",
+        "solver": why or solver.name,
+    }
