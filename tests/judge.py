@@ -189,7 +189,7 @@ class Judge:
             column
             for row in classifier.history_
             for column, value in row.items()
-            if value is not None and (math.isnan(value) or (math.isinf(value) and column != "gap"))
+            if isinstance(value, int | float) and (math.isnan(value) or (math.isinf(value) and column != "gap"))
         }
         if wrong:
             self.found(name, "history not finite", ", ".join(sorted(wrong)))

@@ -176,6 +176,7 @@ def _is_column(column: Any) -> bool:
         and column.get("scale", 1.0) > 0.0
         and all(isinstance(column.get(name, False), bool) for name in ("indicator", "other"))
         and isinstance(column.get("terms", {}), dict)
+        and ("params" in column.get("terms", {})) == (column.get("kind") == "text")
     )
 
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-import lineal.core.scikit  # noqa: F401, first: it imports scikit-learn in a third of the time
-
 _HOME = {
     "LinearSVC": "lineal.dropin.svc",
     "LogisticRegression": "lineal.dropin.logistic",
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'lineal.dropin' has no attribute {name!r}: it has {', '.join(__all__)}")
+    importlib.import_module("lineal.core.scikit")  # first: it imports scikit-learn in a third of the time
     return getattr(importlib.import_module(_HOME[name]), name)
 
 

@@ -32,10 +32,10 @@ _CLASSES = {attribute: f"{__name__}.{module}" for module, attribute in _HOME.val
 #: Transformers only, which make no batches for stagewise models: one learns from labels, two take text.
 _CLASSES["AdaptivePolynomial"] = "lineal.online.adaptive_features"
 _CLASSES["HashedTokens"] = f"{__name__}.tokens"
-_CLASSES["TextFeatures"] = f"{__name__}.text"
+_CLASSES["TextFeatures"] = "lineal.data.terms.text"
 
 #: Transformers that model files can hold besides generators.
-_STORED = {"text": ("text", "TextFeatures")}
+_STORED = {"text": ("lineal.data.terms.text", "TextFeatures")}
 
 #: A plus between steps, not within a number such as 1e+3.
 _BETWEEN_STEPS = re.compile(r"\+(?!\s*\d)")
@@ -101,7 +101,7 @@ def stored(name: str) -> Any:
     """The class that model files call `name`: of generators, or of transformers that make no batches."""
     if name in _STORED:
         module, attribute = _STORED[name]
-        return getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
+        return getattr(importlib.import_module(module), attribute)
     return get(name)
 
 

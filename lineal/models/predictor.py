@@ -112,8 +112,16 @@ class Predictor(TrainingRecord, abc.ABC):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy; for label sets, the share of rows whose labels are all right."""
-        right = np.asarray(self.predict(X) == (y.toarray() if sparse.issparse(y) else np.asarray(y)))
-        return float(np.average(right.all(axis=1) if right.ndim == 2 else right, weights=sample_weight))
+        found, truth = self.predict(X), y.toarray() if sparse.issparse(y) else np.asarray(checked(y, "y"))
+        if truth.shape != found.shape:
+            raise DataError(f"y has the shape {truth.shape}, expected {found.shape}, as that of the predictions")
+        right = (found == truth).all(axis=1) if found.ndim == 2 else found == truth
+        if sample_weight is None:
+            return float(np.mean(right))
+        weights = np.asarray(checked(sample_weight, "sample_weight"), np.float64)
+        if weights.shape != right.shape or not (np.isfinite(weights) & (weights >= 0.0)).all() or not weights.any():
+            raise DataError(f"sample_weight must be {len(right)} finite numbers of at least 0, not all of them 0")
+        return float(np.average(right, weights=weights))
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels (n,), or for label sets an (n, k) array of 0 and 1.

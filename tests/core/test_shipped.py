@@ -141,9 +141,6 @@ def test_look_up_order(monkeypatch):
             return ("triple", "this processor", "+its,-features")
 
     class Context:
-        def refresh(self):
-            asked.append("refresh")
-
         def codegen(self):
             return Codegen()
 
@@ -163,7 +160,7 @@ def test_look_up_order(monkeypatch):
         cache.files = Files(cached_data)
         before = len(jit.compiled)
         found = cache.load_overload(signature, Context())
-        return found, asked[1:], len(jit.compiled) - before
+        return found, list(asked), len(jit.compiled) - before
 
     class Rebuilt:
         def __init__(self, name, arguments):

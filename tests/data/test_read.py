@@ -161,7 +161,7 @@ def test_format_as_told(tmp_path):
         ({"lable": "a"}, "option='lable' is unknown: did you mean 'label'"),
         ({"format": "cvs"}, "format='cvs' is unknown: did you mean 'csv'"),
         ({"missing": "means"}, "missing='means' is unknown: did you mean 'mean'"),
-        ({"categorical": "one-hot"}, "levels='one-hot' is unknown: did you mean 'onehot'"),
+        ({"levels": "one-hot"}, "levels='one-hot' is unknown: did you mean 'onehot'"),
         ({"header": True}, "header=True is unknown"),
         ({"dtype": "float16"}, "dtype='float16' is unknown"),
         ({"bits": 40}, "bits=40 must be an integer from 1 to 30"),
@@ -304,9 +304,9 @@ def test_standard_input_in_small_writes(pack):
         ("d.npz", {"n_features": 3}, "n_features=3 does not apply to npz"),
         ("d.svm", {"n_features": 3_000_000_000}, "n_features=3000000000 must be an integer from 1 to 2147483647"),
         ("d.svm", {"n_features": 0}, "n_features=0 must be"),
-        ("d.csv", {"label": "a", "drop": "b, a"}, "label='a' is also in ignore='b, a'"),
-        ("d.csv", {"weight": "a", "drop": "a"}, "weight='a' is also in ignore='a'"),
-        ("d.csv", {"label": "a", "weight": "a"}, "label='a' is also the weight"),
+        ("d.csv", {"label": "a", "drop": "b, a"}, "ignore='b, a': the column 'a' is also the label"),
+        ("d.csv", {"weight": "a", "drop": "a"}, "ignore='a': the column 'a' is also the weight"),
+        ("d.csv", {"label": "a", "weight": "a"}, "weight='a': the column 'a' is also the label"),
     ],
 )
 def test_options_that_cannot_be_honoured(tmp_path, name, options, message):
@@ -329,7 +329,7 @@ def test_options_that_contradict_a_schema(tmp_path):
         ("d.svm", svmlight_schema, {"index_base": "0"}),
         ("d.vw", vw_schema, {"bits": 18}),
         ("d.csv", table_schema, {"bits": 18}),
-        ("d.csv", table_schema, {"categorical": "onehot"}),
+        ("d.csv", table_schema, {"levels": "onehot"}),
     ):
         with pytest.raises(OptionError, match=f"{next(iter(options))}=.* cannot be changed"):
             lineal.read(tmp_path / name, schema=schema, **options)

@@ -287,7 +287,7 @@ def test_plain_connections_to_other_machines_are_warned_of_once(monkeypatch, rec
     """Whether lineal has made them, or the user."""
     from lineal.engine.dask import cluster
 
-    given = SimpleNamespace(scheduler=SimpleNamespace(address=""))
+    given = SimpleNamespace(scheduler=SimpleNamespace(address=""), asynchronous=False)
     monkeypatch.setattr(cluster, "active_client", lambda: given)
     monkeypatch.setattr(cluster, "check_workers", lambda client: None)
     for use in (cluster._warn_of_plain, lambda address: cluster.client_in_use()):
