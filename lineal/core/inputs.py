@@ -123,6 +123,8 @@ def checked_labels(y: Any) -> Any:
     NumPy converts a list of strings and numbers to strings, and integers beyond 64 bits next to others to rounded
     floating-point numbers. Two labels could become one.
     """
+    if "pyarrow" in sys.modules and isinstance(y, sys.modules["pyarrow"].Array):
+        y = y.to_numpy(zero_copy_only=False)
     y = checked(y.to_numpy() if hasattr(y, "to_numpy") else y, "y")  # scikit-learn would round pandas' Int64 to doubles
     if isinstance(y, np.ndarray) and y.dtype.kind == "V":
         raise DataError(f"y has records of type {y.dtype}: give one label per row")

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 #: them here lets a model predict without importing Numba.
 LINKS = {"logistic": "logistic", "softmax": "softmax"}
 
+#: Numbers whose mean is more than so many standard deviations from 0 need the precision of float64.
+FAR = 1000.0
+
 
 @dataclass(frozen=True)
 class Model(Predictor):
@@ -142,12 +145,15 @@ class Model(Predictor):
         tables and arrays are all given in the units of the table.
         """
         shifts, scales = encoding.scaling()
-        schema, W = encoding.unscaled().schema(), self.weights
+        W, dtype = self.weights, self.weights.dtype
+        if (np.abs(shifts) > FAR * scales).any():  # float32 would lose what tells such numbers apart
+            encoding, dtype = replace(encoding, dtype="float64"), np.dtype(np.float64)
+        schema = encoding.unscaled().schema()
         rows, values = (W.rows, W.values) if isinstance(W, RowSparse) else (slice(None), W)
         exact = values.astype(np.float64) / scales[rows, None]
         intercept = self.intercept.astype(np.float64) - shifts[rows] @ exact
         with np.errstate(over="ignore", under="ignore"):
-            values = exact.astype(W.dtype)
+            values = exact.astype(dtype)
         weights = RowSparse(W.rows, values, W.shape) if isinstance(W, RowSparse) else values
         return replace(self, weights=weights, intercept=intercept, schema=schema)
 

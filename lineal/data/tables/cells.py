@@ -79,6 +79,7 @@ def as_codes(cells: Any, name: str, place: BatchPlace, nulls: Sequence[str] = ()
     try:
         if not pa.types.is_dictionary(cells.type):
             cells = cells.dictionary_encode()
+        cells.dictionary.validate(full=True)  # of JSON, Arrow checks the first and last characters only
         texts = pc.utf8_trim_whitespace(cells.dictionary.cast(pa.large_string()))
     except pa.ArrowException as error:
         if "UTF8" in str(error):

@@ -56,10 +56,11 @@ def as_seconds(cells: Any, column: str, place: BatchPlace) -> tuple[np.ndarray, 
 
 
 def _of_texts(texts: Any) -> Any:
-    """Dates in texts; an Arrow error if one is none."""
+    """Dates in texts, in seconds, which have the years 0 to 9999; an Arrow error if a text is none."""
+    texts = pc.replace_substring_regex(texts, r"(:\d{2})\.\d{1,9}", r"\1")
     zoned = pc.match_substring_regex(texts, r":.*(Z|[+-]\d{2}(:?\d{2})?)$").fill_null(False)
-    dates = pc.if_else(zoned, None, texts).cast(pa.timestamp("ns"))
-    times = pc.if_else(zoned, texts, None).cast(pa.timestamp("ns", "UTC")).cast(pa.timestamp("ns"))
+    dates = pc.if_else(zoned, None, texts).cast(pa.timestamp("s"))
+    times = pc.if_else(zoned, texts, None).cast(pa.timestamp("s", "UTC")).cast(pa.timestamp("s"))
     return pc.coalesce(dates, times)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -26,17 +27,7 @@ def is_table(X: Any) -> bool:
 
 def arrow_table(frame: Any, columns: Sequence[str] | None = None) -> Any:
     """A table in memory as an Arrow table, without copies where both have the same layout; only these columns of it."""
-    import narwhals
-
-    try:
-        table = narwhals.from_native(frame, eager_only=True)
-    except TypeError:
-        raise DataError(f"expected a table of pandas, polars or PyArrow, found {type(frame).__name__}") from None
-    except narwhals.exceptions.DuplicateError as error:
-        raise DataError(f"the table has several columns of one name: {str(error).splitlines()[0]}") from None
-    names = list(table.columns)
-    if odd := next((name for name in names if not isinstance(name, str)), None):
-        raise DataError(f"the table has a column called {odd!r}, which is not a text: rename it")
+    table, names = _opened(frame)
     found = {}
     for name in names if columns is None else columns:
         found[name] = _column(table[name], name)
@@ -45,15 +36,35 @@ def arrow_table(frame: Any, columns: Sequence[str] | None = None) -> Any:
 
 def names_of(frame: Any) -> list[str]:
     """The names of the columns of a table in memory."""
+    return _opened(frame)[1]
+
+
+def _opened(frame: Any) -> tuple[Any, list[str]]:
+    """A table in memory as narwhals has it, and the names of its columns, which are texts that all differ."""
     import narwhals
 
-    return list(narwhals.from_native(frame, eager_only=True).columns)
+    if isinstance(frame, pa.RecordBatch):
+        frame = pa.Table.from_batches([frame])
+    try:
+        table = narwhals.from_native(frame, eager_only=True)
+    except TypeError:
+        raise DataError(f"expected a table of pandas, polars or PyArrow, found {type(frame).__name__}") from None
+    except narwhals.exceptions.DuplicateError as error:
+        twice = ", ".join(re.findall(r"^- (.*) \d+ times$", str(error), re.MULTILINE))
+        raise DataError(f"the table has several columns of one name: {twice}; rename or drop one of them") from None
+    names = list(table.columns)
+    for name in names:
+        if not isinstance(name, str):
+            raise DataError(f"the table has a column called {name!r}, which is not a text: rename it")
+    return table, names
 
 
 def column_of(values: list[Any], name: str) -> Any:
     """Values as an Arrow column; an error names the column and its types if they are several."""
     try:
         return pa.array(values)
+    except UnicodeEncodeError as error:
+        raise DataError(f"column {name!r} of the table has a text that is not valid Unicode: {error.reason}") from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
         raise _cannot_use(values, name, error) from None
 
@@ -61,6 +72,8 @@ def column_of(values: list[Any], name: str) -> Any:
 def _column(values: Any, name: str) -> Any:
     try:
         return values.to_arrow()
+    except UnicodeEncodeError as error:
+        raise DataError(f"column {name!r} of the table has a text that is not valid Unicode: {error.reason}") from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
         raise _cannot_use(values.to_list(), name, error) from None
 
@@ -78,9 +91,9 @@ def _cannot_use(values: list[Any], name: str, error: Exception) -> DataError:
 
 
 def batches_of(table: Any) -> Iterator[tuple[Any, BatchPlace]]:
-    """The rows of an Arrow table as record batches with their places."""
-    row = 0
-    for batch in flattened(table).combine_chunks().to_batches(max_chunksize=BATCH_ROWS):
+    """The rows of an Arrow table as record batches with their places: one empty batch if there are none."""
+    row, flat = 0, flattened(table).combine_chunks()
+    for batch in flat.to_batches(max_chunksize=BATCH_ROWS) or [pa.RecordBatch.from_pylist([], schema=flat.schema)]:
         yield batch, BatchPlace(SOURCE, row)
         row += len(batch)
 
