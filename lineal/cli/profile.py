@@ -32,7 +32,8 @@ def is_data(path: str, reading: dict[str, Any]) -> bool:
         return False
     try:
         with open(path, "rb") as file:
-            return file.read(10)[8:] != b'{"'
+            head = file.read(10)  # a model file begins with the length of its header in 8 bytes, of which the last is 0
+            return head[7:] != b'\0{"'
     except OSError:  # a glob, or the reader says what is wrong
         return True
 

@@ -279,8 +279,23 @@ class Predictor(TrainingRecord, abc.ABC):
         with np.errstate(over="ignore", invalid="ignore"):  # numbers that become infinite are refused as such
             return X.astype(self.dtype)
 
+    def _check_units(self) -> None:
+        """Refuse a matrix if the model knows standardised numbers: nothing says whether those of the matrix are."""
+        if self.schema is None or self.schema.format != "table":
+            return
+        from lineal.data.tables.encode import Encoding
+
+        if Encoding.of_schema(self.schema).is_scaled:
+            raise DataError(
+                f"X is a matrix, but this {self.kind} model was trained on the standardised numbers of a table: give a "
+                "table, records or a file, which it standardises, or train with scale='none'"
+            )
+
     def _collect(self, X: Any, view: Any) -> np.ndarray:
         parts, row = [], 0
+        is_list = isinstance(X, list | tuple) and not is_path(X) and not (X and isinstance(X[0], dict))
+        if is_list or isinstance(X, np.ndarray) or sparse.issparse(X):
+            self._check_units()
         for batch in self.batches(X):
             parts.append(view(self.scores(batch, row)))
             row += batch.shape[0]

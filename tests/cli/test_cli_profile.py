@@ -96,3 +96,9 @@ def test_flags_of_the_other_kind_of_file(table, tmp_path):
     named_like_data.write_bytes((tmp_path / "m").read_bytes())
     assert "non-zero weights" in done("inspect", named_like_data).stdout
     assert "does not exist" in failed("inspect", tmp_path / "none.csv")
+
+
+def test_json_lines_whose_first_field_holds_an_object_are_data(tmp_path):
+    path = tmp_path / "t.jsonl"  # the 9th and 10th characters are those of model files
+    path.write_text("".join(f'{{"doc": {{"n": {i}}}, "label": "{"ab"[i % 2]}"}}\n' for i in range(20)))
+    assert [one["column"] for one in profile(path)["columns"]] == ["doc.n"]

@@ -177,6 +177,11 @@ class Encoding:
                 shifts[first:last], scales[first:last] = column.scaling()
         return shifts, scales
 
+    @cached_property
+    def is_scaled(self) -> bool:
+        """Whether some numbers are changed."""
+        return any(column.is_scaled for column in self.columns)
+
     def unscaled(self) -> Encoding:
         """The same encoding with numbers as they are in the table."""
         return replace(self, columns=[replace(column, shift=0.0, scale=1.0) for column in self.columns])
