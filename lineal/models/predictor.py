@@ -287,7 +287,7 @@ class Predictor(TrainingRecord, abc.ABC):
 
         if Encoding.of_schema(self.schema).is_scaled:
             raise DataError(
-                f"X is a matrix, but this {self.kind} model was trained on the standardised numbers of a table: give a "
+                "X is a matrix, but this model was trained on the standardised numbers of a table: give a "
                 "table, records or a file, which it standardises, or train with scale='none'"
             )
 

@@ -62,7 +62,7 @@ def _opened(frame: Any) -> tuple[Any, list[str]]:
 def column_of(values: list[Any], name: str) -> Any:
     """Values as an Arrow column; an error names the column and its types if they are several."""
     try:
-        return pa.array(values)
+        return pa.array(values, from_pandas=True)  # NaN is a missing cell
     except UnicodeEncodeError as error:
         raise DataError(f"column {name!r} of the table has a text that is not valid Unicode: {error.reason}") from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:

@@ -94,3 +94,15 @@ def test_json_lines_that_are_not_utf8_name_their_column(tmp_path, label):
     path.write_bytes("\n".join(lines).encode("latin-1"))
     with pytest.raises(DataError, match="'town' is not UTF-8 text"):
         lineal.read(path, label=label)
+
+
+@pytest.mark.parametrize("gap", [None, float("nan"), pd.NA, pd.NaT])
+def test_missing_cells_of_records_are_those_of_tables(table, labels, gap):
+    table.loc[[1, 5], ["size", "town", "day", "note"]] = None
+    classifier = TableClassifier(features=TableFeatures(text=["note"])).fit(table, labels)
+    records = table.to_dict("records")
+    for row in (1, 5):
+        records[row] = dict.fromkeys(records[row], gap)
+    model = classifier.model_
+    np.testing.assert_array_equal(model.decision_function(records), model.decision_function(table))
+    np.testing.assert_array_equal(model.decision_function(records[1]), model.decision_function(table[1:2]))
