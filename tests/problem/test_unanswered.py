@@ -82,7 +82,8 @@ def test_a_loop_is_overdue_from_its_limit_on_once_it_has_an_iterate():
 
 def test_stages_that_are_whole_are_kept(monkeypatch):
     silence(monkeypatch, "lineal.solvers.stagewise.stagewise:_Fit.add", 2)
-    model, run = fit_stagewise(X, Y, StagewiseOptions("fourier:scale=1", n_blocks=4, block_size=8, validation_fraction=None))
+    options = StagewiseOptions("fourier:scale=1", n_blocks=4, block_size=8, validation_fraction=None)
+    model, run = fit_stagewise(X, Y, options)
     assert (run.status, run.is_answered, len(model.members[0])) == ("max_time", False, 2)
     assert run.message == "stopped by max_time after 2 stages: no answer from worker a"
 

@@ -22,7 +22,7 @@ import numpy as np
 from lineal.problem.budget import Budget
 from lineal.problem.continued import following, joined
 from lineal.problem.objective import Objective
-from lineal.problem.solution import Solution
+from lineal.problem.solution import Certificate, Solution
 from lineal.problem.solver import Solver, Start
 
 #: Tells whether the next solver should take over, from the history of a solver and, by keyword, its `budget` and the
@@ -67,7 +67,7 @@ def _run(stages: list[Stage], objective: Objective, budget: Budget, start: Start
         found = solver.run(objective, left, begin, solver.own_options({}))
         done.append(joined(done[-1], found) if done else found)
         if found.status != "slow":
-            return replace(done[-1], choice=_choice(stages, done))
+            return replace(_best(done), choice=_choice(stages, done))
         comes_back = any(later.solver is solver for later in stages[len(done) :])
         if not comes_back:
             done[-1] = replace(done[-1], dual_point=None)
@@ -88,6 +88,23 @@ def _start(objective: Objective, start: Start, done: list[Solution], solver: Sol
     if objective.has_values and objective.value(objective.theta_of(start)) < done[-1].certificate.primal:
         return start
     return done[-1]
+
+
+def _best(done: list[Solution]) -> Solution:
+    """The last solution; if it did not converge, with the best parameters and the best bound of all solvers."""
+    last = done[-1]
+    if last.status == "converged" or any(one.certificate.kind != "gap" for one in done):
+        return last
+    best = min(done, key=lambda one: one.certificate.primal)
+    bounds = [one.certificate.dual for one in done if one.certificate.dual is not None]
+    if not bounds:
+        return last
+    certificate = Certificate.of_gap(best.certificate.primal, max(bounds))
+    if certificate.value >= last.certificate.value:
+        return last
+    return replace(
+        last, weights=best.weights, intercept=best.intercept, certificate=certificate, dual_point=best.dual_point
+    )
 
 
 def _phase(stages: list[Stage], at: int) -> str:

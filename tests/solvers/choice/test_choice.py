@@ -89,6 +89,22 @@ def test_three_solvers():
     assert [row["solver"] for row in found.history[:7]] == ["dual_cd"] * 4 + ["lbfgs"] * 2 + ["newton"]
 
 
+def test_a_fit_that_runs_out_of_iterations_returns_the_best_of_all_solvers():
+    """A good first solver is not forgotten, and the bounds of all of them hold."""
+    X, y = random_problem(5, n=80, d=6, k=2)
+    objective = objective_on(X, y, "logistic", "l2", alpha=1e-3)
+    first = minimise(solvers.get("newton"), objective, tol=1e-12, max_iter=3)
+    found = minimise(chain("newton", "dual_cd", leave=3), objective, tol=1e-12, max_iter=4)
+    alone = minimise(solvers.get("dual_cd"), objective, tol=1e-12, max_iter=1)
+    assert found.status == "max_iter"
+    assert found.certificate.primal <= first.certificate.primal < alone.certificate.primal
+    assert found.certificate.value <= first.certificate.value
+    theta = np.vstack([found.weights, found.intercept[None, :]])
+    assert objective.value(theta) == pytest.approx(found.certificate.primal, rel=1e-9)
+    minimum = minimise(solvers.get("newton"), objective, tol=1e-12)
+    assert found.certificate.dual <= minimum.certificate.primal * (1 + 1e-12)
+
+
 def test_what_stalls_in_float32_goes_on_in_float64_with_the_last_solver():
     X, y = random_problem(7, n=200, d=6, k=2)
     X = sparse.csr_array(X * 10.0 ** np.arange(0.0, -6.0, -1.0), dtype=np.float32)
