@@ -105,7 +105,7 @@ def parameters_of(options: type) -> dict[str, inspect.Parameter]:
             help=_help(field, flag),
             show_default=False,  # the default is None, for "not given"; the help text has the real one
             metavar=METAVARS.get(field.name),
-            parser=_number_or_text if hints[field.name] == float | str else None,
+            parser=_number_or_text if hints[field.name] in (float | str, float | str | None) else None,
             rich_help_panel=SECTIONS.get(options.__name__),
         )
         marks = (WRITES,) if field.name in FILES else ()

@@ -31,7 +31,7 @@ class LeastSquaresOptions(Options):
         None, "learn the link: 'polynomial' for y, y^2 and y^3, or a list of functions of (n, k) predictions",
     )  # fmt: skip
     accelerated: bool | str | None = option(
-        None, "method: quasi_newton, True for Nesterov's momentum, False for plain iterations; None is momentum where "
+        None, "method: quasi_newton, True for Nesterov's momentum, False for plain iterations; None means momentum if "
         "held-out rows choose the number of iterations, else quasi_newton",
     )  # fmt: skip
     alpha: float = option(1e-6, "ridge: alpha/2 times the sum of squared weights is added to the mean loss")
@@ -42,7 +42,7 @@ class LeastSquaresOptions(Options):
     validation_fraction: float | str | None = option(
         AUTO, "fraction of rows to hold out, on which the number of iterations is chosen before all rows are fitted. "
         f"auto is a tenth, at most {MOST_HELD_OUT:,} rows; none of fewer than {FEWEST_ROWS} rows, where tol or "
-        "max_iter is given, for quasi_newton, link identity and calibration; None (0) holds out none",
+        "max_iter is given, for quasi_newton, link identity and calibration; 0 holds out none",
     )  # fmt: skip
     max_time: float | None = option(None, "time limit in seconds; the best model so far is kept")
     n_jobs: int | None = option(None, "number of threads; None or -1 means all cores")

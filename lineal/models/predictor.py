@@ -113,6 +113,9 @@ class Predictor(TrainingRecord, abc.ABC):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy; for label sets, the share of rows whose labels are all right."""
         found, truth = self.predict(X), y.toarray() if sparse.issparse(y) else np.asarray(checked(y, "y"))
+        from lineal.problem.labels import check_present
+
+        check_present(truth)
         if truth.shape != found.shape:
             raise DataError(f"y has the shape {truth.shape}, expected {found.shape}, as that of the predictions")
         right = (found == truth).all(axis=1) if found.ndim == 2 else found == truth

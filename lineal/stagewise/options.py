@@ -39,10 +39,10 @@ class StagewiseOptions(Options):
     )  # fmt: skip
     update: str = option("linear", f"how a stage is fitted: {', '.join(UPDATES)}")
     block_size: int | None = option(
-        None, "number of features per stage; None chooses it by the numbers of rows and columns"
+        None, "number of features per stage; None means one for the numbers of rows and columns"
     )
     n_blocks: int | None = option(
-        None, "maximum number of stages; None chooses it by the numbers of rows and classes, at most 20"
+        None, "maximum number of stages; None means one for the numbers of rows and classes, at most 20"
     )
     alpha: float | None = option(
         None, "ridge of a stage: alpha/2 times the sum of squared weights is added to the mean loss; None takes the "
@@ -51,7 +51,7 @@ class StagewiseOptions(Options):
     inner_iter: int | None = option(None, "number of iterations per stage with update 'softmax'; None means 50")
     validation_fraction: float | str | None = option(
         AUTO, "fraction of rows to hold out; the fit stops when their error no longer decreases. auto is a tenth, at "
-        f"most {MOST_HELD_OUT:,} rows, and none of fewer than {FEWEST_ROWS} rows; None (0) holds out none",
+        f"most {MOST_HELD_OUT:,} rows, and none of fewer than {FEWEST_ROWS} rows; 0 holds out none",
     )  # fmt: skip
     patience: int | None = option(
         None, "stop after this many stages without a lower error on held-out rows; None means 3"
