@@ -92,8 +92,8 @@ def _cannot_use(values: list[Any], name: str, error: Exception) -> DataError:
 
 def batches_of(table: Any) -> Iterator[tuple[Any, BatchPlace]]:
     """The rows of an Arrow table as record batches with their places: one empty batch if there are none."""
-    row, flat = 0, flattened(table).combine_chunks()
-    for batch in flat.to_batches(max_chunksize=BATCH_ROWS) or [pa.RecordBatch.from_pylist([], schema=flat.schema)]:
+    row = 0
+    for batch in _batches(flattened(table), BATCH_ROWS):
         yield batch, BatchPlace(SOURCE, row)
         row += len(batch)
 
@@ -109,10 +109,13 @@ def flat_batch(batch: Any) -> Any:
     """A record batch with one column per field of each column of objects."""
     if not any(pa.types.is_struct(kind) for kind in batch.schema.types):
         return batch
-    found = flattened(pa.Table.from_batches([batch])).combine_chunks().to_batches()
-    return (
-        found[0] if found else pa.RecordBatch.from_pylist([], schema=flattened(pa.Table.from_batches([batch])).schema)
-    )
+    return _batches(flattened(pa.Table.from_batches([batch])), None)[0]
+
+
+def _batches(table: Any, rows: int | None) -> list[Any]:
+    """The record batches of a table, of at most so many rows; an empty one if it has no rows."""
+    found = table.combine_chunks().to_batches(max_chunksize=rows)
+    return found or [pa.RecordBatch.from_pylist([], schema=table.schema)]
 
 
 def roots_of(names: Sequence[str]) -> set[str]:

@@ -102,35 +102,33 @@ def merge_row(keys: Any, n: Any) -> Any:
     return kept
 
 
+@kernel(borrows=True, forceinline=True)
+def value_of(key: Any, weights: Any, is_signed: bool) -> Any:
+    """Weight of an entry, a column and a count, before its row is divided by its norm."""
+    value = float(signed(key & LOW_32, is_signed))
+    if weights.is_binary:
+        value = 1.0
+    if weights.is_sublinear:
+        value = 1.0 + math.log(value)
+    if weights.idf.shape[0] > 0:
+        value *= weights.idf[key >> U32]
+    return value
+
+
 @kernel(borrows=True)
 def write_row(keys: Any, n: Any, weights: Any, is_signed: bool, indices: Any, values: Any, at: Any) -> None:
     """Write the columns and values of sorted entries, from the place `at` on."""
     total = 0.0
     for i in range(n):
-        column = keys[i] >> U32
-        value = float(signed(keys[i] & LOW_32, is_signed))
-        if weights.is_binary:
-            value = 1.0
-        if weights.is_sublinear:
-            value = 1.0 + math.log(value)
-        if weights.idf.shape[0] > 0:
-            value *= weights.idf[column]
+        value = value_of(keys[i], weights, is_signed)
         total += abs(value) if weights.norm == 1 else value * value
-        indices[at + i] = column
+        indices[at + i] = keys[i] >> U32
         values[at + i] = value
     if weights.norm == 0 or total == 0.0:
         return
     scale = 1.0 / (total if weights.norm == 1 else math.sqrt(total))
     for i in range(n):
-        column = keys[i] >> U32
-        value = float(signed(keys[i] & LOW_32, is_signed))
-        if weights.is_binary:
-            value = 1.0
-        if weights.is_sublinear:
-            value = 1.0 + math.log(value)
-        if weights.idf.shape[0] > 0:
-            value *= weights.idf[column]
-        values[at + i] = value * scale
+        values[at + i] = value_of(keys[i], weights, is_signed) * scale
 
 
 @kernel
