@@ -65,7 +65,7 @@ class LinearClassifier(ModelClassifier):
         fit_intercept: bool = True,
         class_weight: Any = None,
         probability: bool = False,
-        threshold: str | None = None,
+        threshold: Any = None,
         fbr: float | None = None,
         max_iter: int = 1000,
         max_time: float | None = None,

@@ -19,7 +19,7 @@ from lineal.data.dataset import Dataset
 from lineal.data.schema import Schema
 from lineal.data.source import is_path
 from lineal.errors import DataError, OptionError
-from lineal.models import thresholds as label_cuts
+from lineal.models import thresholds as cuts
 from lineal.problem.solution import Certificate
 
 #: Rows scored at a time: bounds the memory of predictions by this many rows of scores.
@@ -59,8 +59,7 @@ class Predictor(TrainingRecord, abc.ABC):
     classes : the labels.
     is_multilabel : whether rows have label sets.
     is_number : whether the score is the prediction: a regression, without classes.
-    thresholds : the scores above which a label belongs to the label set (see `lineal.linear.thresholds`); None for
-        zero.
+    thresholds : what scores are compared with when they become labels (see `lineal.models.thresholds`); None for zero.
     """
 
     classes: np.ndarray
@@ -129,14 +128,17 @@ class Predictor(TrainingRecord, abc.ABC):
     def predict(self, X: Any) -> np.ndarray:
         """Labels (n,), or for label sets an (n, k) array of 0 and 1.
 
+        Thresholds that were chosen for a measure or for costs apply here, and wherever predictions are measured.
+
         X is an array, a SciPy sparse matrix, a DataFrame, a dict or a list of dicts, or a path, a glob, a folder of
         converted files or a list of these, which are read block by block.
         """
         return self._collect(X, self.labels_of)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities (n, number of classes), one column per label for label sets; `predict` has the likeliest.
+        """Probabilities (n, number of classes), one column per label for label sets.
 
+        The likeliest class is the predicted one, unless the model has thresholds, which do not change probabilities.
         For losses that have probabilities, and for others where they were calibrated at fit time.
         """
         self.check_probabilities()
@@ -152,10 +154,12 @@ class Predictor(TrainingRecord, abc.ABC):
     def labels_of(self, scores: np.ndarray) -> np.ndarray:
         """Labels for these scores."""
         if self.is_multilabel:
-            return label_cuts.label_sets(self.thresholds, scores).astype(np.int64)
-        if self.is_binary:
-            return self.classes[(scores > 0.0).astype(np.intp)]
-        return self.classes[np.argmax(scores, axis=1)]
+            return cuts.label_sets(self.thresholds, scores).astype(np.int64)
+        return self.classes[self.class_numbers_of(scores)]
+
+    def class_numbers_of(self, scores: np.ndarray) -> np.ndarray:
+        """Positions in `classes` of the labels that these scores decide for, where rows have one label each."""
+        return cuts.class_numbers(self.thresholds, scores)
 
     # --- over any kind of rows
 

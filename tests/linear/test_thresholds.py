@@ -18,7 +18,8 @@ import lineal
 from lineal.errors import DataError, ModelFileError, OptionError
 from lineal.linear import thresholds
 from lineal.linear.estimator import LinearClassifier
-from lineal.linear.fit import fit, held_out_folds, prepare
+from lineal.linear.finish import held_out_folds
+from lineal.linear.fit import fit, prepare
 from lineal.linear.held_out import HeldOutScores, held_out_scores
 from lineal.linear.options import TrainOptions
 from lineal.linear.search.estimator import LinearClassifierCV
