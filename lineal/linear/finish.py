@@ -55,19 +55,27 @@ def finished(
         except Unanswered as error:
             message = f"{solution.message}; {error}"
             solution = replace(solution, status="max_time", message=message, is_answered=False)
-    if held is None:
-        lost = _lost(problem)
-        if solution.is_answered:
-            solution = replace(solution, status="interrupted", message=f"interrupted before its {lost}")
-        else:
-            solution = replace(solution, message=f"{solution.message}; it ended before its {lost}")
-        return problem.model_of(solution), solution
-    model = problem.model_of(solution)
+    if held is not None:
+        try:
+            return replace(problem.model_of(solution), **_learnt(problem, held, deadline)), solution
+        except KeyboardInterrupt:
+            held = None
+    lost = _lost(problem)
+    if solution.is_answered:
+        solution = replace(solution, status="interrupted", message=f"interrupted before its {lost}")
+    else:
+        solution = replace(solution, message=f"{solution.message}; it ended before its {lost}")
+    return problem.model_of(solution), solution
+
+
+def _learnt(problem: Problem, held: HeldOutScores, deadline: float | None) -> dict[str, np.ndarray]:
+    """What the model is given, by the names of its fields."""
+    found = {}
     if _has_slopes(problem):
-        model = replace(model, calibration=calibration.slopes_of(held))
+        found["calibration"] = calibration.slopes_of(held)
     if _has_threshold(problem):
-        model = replace(model, thresholds=_thresholds(problem, held))
-    return model, solution
+        found["thresholds"] = _thresholds(problem, held, lambda: _seconds_after(deadline) > 0.0)
+    return found
 
 
 def _has_threshold(problem: Problem) -> bool:
@@ -88,7 +96,11 @@ def _scores(problem: Problem, folds: Folds, deadline: float | None) -> HeldOutSc
         left -= 1
         return problem.with_weights(weights).solve(max_time=seconds)
 
-    room = thresholds.MAX_SCORES if _has_threshold(problem) else calibration.MAX_SCORES
+    room = calibration.MAX_SCORES
+    if problem.threshold in decisions.RULES:
+        room = decisions.room_for(problem.objective.engine.n_columns)
+    elif _has_threshold(problem):
+        room = thresholds.MAX_SCORES
     with asking(partial(_seconds_after, deadline)):
         return held_out_scores(problem.objective.engine, problem.row_weights(), folds, refit, room)
 
@@ -97,14 +109,14 @@ def _seconds_after(deadline: float | None) -> float:
     return 0.0 if deadline is None else max(0.0, time.perf_counter() - deadline)
 
 
-def _thresholds(problem: Problem, held: HeldOutScores) -> np.ndarray:
+def _thresholds(problem: Problem, held: HeldOutScores, is_over: decisions.IsOver) -> np.ndarray:
     """Thresholds by the rule. What decisions are worth does not count class weights, which are about the fit."""
     rule, options = problem.threshold, problem.options
     if rule not in decisions.RULES:
         return thresholds.of_held_out(rule, held, FBR if options.fbr is None else float(options.fbr))
     if problem.factors is not None:
         held = held._replace(weights=held.weights / problem.factors[held.labels])
-    return decisions.of_held_out(rule, options.costs() if rule == COSTS else None, held)
+    return decisions.of_held_out(rule, options.costs() if rule == COSTS else None, held, is_over)
 
 
 def _lost(problem: Problem) -> str:

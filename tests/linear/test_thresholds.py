@@ -214,7 +214,7 @@ def test_cuts_come_from_rows_held_out():
     folds = held_out_folds(problem)
     Z = np.empty(Y.shape)
     for fold in range(5):
-        part = folds != fold
+        part = folds.numbers != fold
         Z[~part] = fit(X[part], Y[part], TrainOptions(alpha=1e-2, tol=1e-9))[0].decision_function(X[~part])
     found = held_out_scores(
         problem.objective.engine,
