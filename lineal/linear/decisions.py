@@ -151,9 +151,7 @@ def best_offsets(
     return t if value.of(truth, A.argmax(axis=1), weights) > start else np.zeros(k)
 
 
-def _line_search(
-    value: Value, leads: np.ndarray, line: Line, at: float, now: float
-) -> tuple[float, float] | None:
+def _line_search(value: Value, leads: np.ndarray, line: Line, at: float, now: float) -> tuple[float, float] | None:
     """Threshold t of the best value if the rows with `leads` above t go over, and this value; None if now is as good.
 
     Of equally good ones it is the nearest to `at`.

@@ -52,8 +52,8 @@ class TrainOptions(Options):
         False, "calibrate probabilities on held-out folds, for losses without built-in probabilities"
     )
     threshold: str | list[list[float]] | None = option(  # noqa: RUF009
-        None, f"what decides, learnt from held-out rows. One label per row: {' or '.join(DECISIONS)} for the best F1 or "
-        "balanced accuracy, or a matrix of costs [true][predicted]; None means the largest score. Label sets: "
+        None, f"what decides, learnt from held-out rows. One label per row: {' or '.join(DECISIONS)} for the best F1 "
+        "or balanced accuracy, or a matrix of costs [true][predicted]; None means the largest score. Label sets: "
         f"{', '.join(THRESHOLDS)}; None means learned for label_ranking, else zero",
     )  # fmt: skip
     fbr: float | None = option(
@@ -146,8 +146,8 @@ class TrainOptions(Options):
             why = "its rows are not lists of equally many numbers"
         if why is not None:
             raise OptionError(
-                f"threshold=… is neither one of {', '.join((*DECISIONS, *THRESHOLDS))} nor a matrix of costs, which has "
-                f"one row per true class and one column per predicted class, all of them finite numbers: {why}"
+                f"threshold=… is neither one of {', '.join((*DECISIONS, *THRESHOLDS))} nor a matrix of costs, which "
+                f"has one row per true class and one column per predicted class, all of them finite numbers: {why}"
             )
         return costs.astype(np.float64)
 
