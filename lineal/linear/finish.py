@@ -57,7 +57,7 @@ def finished(
             solution = replace(solution, status="max_time", message=message, is_answered=False)
     if held is not None:
         try:
-            return replace(problem.model_of(solution), **_learnt(problem, held, deadline)), solution
+            return _with_learnt(problem, problem.model_of(solution), held, deadline), solution
         except KeyboardInterrupt:
             held = None
     lost = _lost(problem)
@@ -68,14 +68,13 @@ def finished(
     return problem.model_of(solution), solution
 
 
-def _learnt(problem: Problem, held: HeldOutScores, deadline: float | None) -> dict[str, np.ndarray]:
-    """What the model is given, by the names of its fields."""
-    found = {}
+def _with_learnt(problem: Problem, model: Model, held: HeldOutScores, deadline: float | None) -> Model:
+    """The model with what held-out scores tell."""
     if _has_slopes(problem):
-        found["calibration"] = calibration.slopes_of(held)
+        model = replace(model, calibration=calibration.slopes_of(held))
     if _has_threshold(problem):
-        found["thresholds"] = _thresholds(problem, held, lambda: _seconds_after(deadline) > 0.0)
-    return found
+        model = replace(model, thresholds=_thresholds(problem, held, lambda: _seconds_after(deadline) > 0.0))
+    return model
 
 
 def _has_threshold(problem: Problem) -> bool:

@@ -147,7 +147,8 @@ def held_out_scores(
     order = np.argsort(every, kind="stable")  # from fold after fold to the order of the rows
     places = np.empty_like(order)
     places[order] = np.arange(len(order))
-    Z, labels, start = np.empty((len(every), k)), [], 0
+    Z, start = np.empty((len(every), k)), 0
+    labels: list[Any] = []
     for fold, chosen in enumerate(rows):
         others = folds.others(fold, weights)
         fitted = refit(others / others.sum())

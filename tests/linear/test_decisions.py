@@ -389,7 +389,7 @@ def test_files_keep_them_and_tampering_is_found(k, tmp_path):
     np.testing.assert_array_equal(lineal.load(path).thresholds, classifier.model_.thresholds)
     shape = len(classifier.model_.thresholds)
     good = [0.0] * shape
-    for wrong in (good + [1.0], good[1:], [good], "x", 3.0, ["a"] * shape, [float("inf")] * shape, [None] * shape):
+    for wrong in ([*good, 1.0], good[1:], [good], "x", 3.0, ["a"] * shape, [float("inf")] * shape, [None] * shape):
         classifier.save(path)
         rewrite(path, lambda d, t, wrong=wrong: d.update(thresholds=wrong))
         with pytest.raises(ModelFileError, match="damaged"):

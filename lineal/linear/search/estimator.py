@@ -17,7 +17,7 @@ from lineal.linear.rows import rows_of
 from lineal.linear.search.names import names as measure_names
 from lineal.linear.search.options import PathOptions
 from lineal.linear.search.run import search, search_rows
-from lineal.linear.search.scorer import AFTER_SEARCH, Rows, SklearnScorer
+from lineal.linear.search.scorer import AFTER_SEARCH, Rows, SklearnScorer, takes_weights
 from lineal.system.options import describe
 
 #: Options of training that the search decides, or that are for one fit only.
@@ -212,20 +212,39 @@ class LinearClassifierCV(LinearClassifier):
 
     def _scorer(self, X: Any, y: Any, sample_weight: Any, offsets: Any, is_decided: bool) -> SklearnScorer | None:
         """Scorer of scikit-learn, if `scoring` names one; without predictions if those are decided after the search."""
-        if self.scoring is None or (isinstance(self.scoring, str) and self.scoring in measure_names()):
+        if self._is_own_measure:
             return None
         if offsets is not None:
             raise OptionError(f"scoring={self.scoring!r} does not see offsets: use one of {', '.join(measure_names())}")
+        scorer = self._of_scikit_learn()
+        weights = sample_weight if takes_weights(self, scorer, sample_weight) else None
+        return SklearnScorer(scorer, self.scoring, is_decided, Rows(X, y, weights))
+
+    def _of_scikit_learn(self) -> Any:
+        """The scorer that `scoring` is or names, for one that is not a measure of lineal."""
         from sklearn.metrics import check_scoring
 
         try:
-            scorer = check_scoring(self, scoring=self.scoring)
+            return check_scoring(self, scoring=self.scoring)
         except ValueError as error:
             raise OptionError(
                 f"scoring={self.scoring!r} is neither one of {', '.join(measure_names())} nor known to scikit-learn: "
                 f"{error}"
             ) from None
-        return SklearnScorer(scorer, self.scoring, is_decided, Rows(X, y, sample_weight))
+
+    @property
+    def _is_own_measure(self) -> bool:
+        return self.scoring is None or (isinstance(self.scoring, str) and self.scoring in measure_names())
+
+    def get_metadata_routing(self) -> Any:
+        """Which metadata `fit` and `score` take, and the scorer of the search, for scikit-learn's metadata routing."""
+        if self._is_own_measure:
+            return super().get_metadata_routing()
+        from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
+
+        mapping = MethodMapping().add(caller="fit", callee="score")
+        router = MetadataRouter(owner=self).add_self_request(self)
+        return router.add(scorer=self._of_scikit_learn(), method_mapping=mapping)
 
     @property
     def alpha_(self) -> float:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from inspect import Parameter, isfunction, signature
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from lineal.core.scikit import get_config
 from lineal.errors import OptionError
 from lineal.linear.decisions import RULES
 from lineal.linear.estimator import LinearClassifier
@@ -39,6 +41,24 @@ class _Searched(LinearClassifier):
         return super().predict(X)
 
 
+def takes_weights(estimator: Any, scorer: Any, sample_weight: Any) -> bool:
+    """Whether a scorer gets the weights of the rows: always, or where metadata are routed, as it requests them."""
+    if sample_weight is None:
+        return False
+    if get_config()["enable_metadata_routing"]:
+        from sklearn.utils.metadata_routing import process_routing
+
+        return "sample_weight" in process_routing(estimator, "fit", sample_weight=sample_weight).scorer.score
+    if isfunction(scorer) and "sample_weight" not in (known := signature(scorer).parameters) and not any(
+        entry.kind is Parameter.VAR_KEYWORD for entry in known.values()
+    ):  # fmt: skip
+        raise OptionError(
+            f"scoring={scorer.__name__!r} is a function without the parameter sample_weight, and rows have weights: "
+            "add it, or leave out the weights"
+        )
+    return True
+
+
 class SklearnScorer:
     """A scorer of scikit-learn as the search calls it. Copies the rows held out."""
 
@@ -60,8 +80,8 @@ class SklearnScorer:
             if model.has_probabilities:
                 raise
             raise OptionError(
-                f"scoring={self.name!r} may need probabilities, and the models of a search with loss {model.loss!r} "
-                f"have none: use 'logistic' or 'softmax' ({error})"
+                f"scoring={self.name!r} needs what the models of a search with loss {model.loss!r} do not have: for "
+                "probabilities use 'logistic' or 'softmax'"
             ) from error
         if not np.ndim(value) == 0 or not np.isfinite(value):
             raise OptionError(f"scoring={self.name!r} gave {value!r}: a scorer must give one finite number")
