@@ -100,6 +100,7 @@ def test_functions_that_score():
 @pytest.mark.parametrize("cv", [GroupKFold(3), StratifiedGroupKFold(3), LeaveOneGroupOut(), TimeSeriesSplit(3),
                                 ShuffleSplit(3, random_state=0), RepeatedStratifiedKFold(n_splits=2, n_repeats=2)],
                          ids=lambda cv: type(cv).__name__)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:The groups parameter is ignored")
 def test_splits_of_every_kind(cv):
     """Scores are those of fits to the training rows alone, also where these are not all the others."""
     groups = GROUPS // 6
