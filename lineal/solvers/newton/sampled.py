@@ -58,6 +58,13 @@ SAMPLE_SHARE, SAMPLE_ROWS = 15.0, 6.0
 #: γ at the start; below TRUSTED, the direction is improved by conjugate gradients; the smallest γ of M.
 FIRST_DAMPING, TRUSTED, LEAST_DAMPING = 1.0, 1e-2, 1e-12
 
+#: The damping of M in conjugate gradients is at least this share of the mean curvature of a column. It is a share of
+#: that of the column: M would be far from the Hessian of rare classes, with one number for all.
+LEAST_SHARE = 1e-4
+
+#: γ at the start is this times the relative decrease that the bound of the Hessian promises, and at most FIRST_DAMPING.
+PROMISE = 10.0
+
 #: Ratios of the decrease of the objective to that of the model: it is good, fair, or bad.
 GOOD, FAIR, BAD = 0.75, 0.4, 0.1
 
@@ -100,6 +107,16 @@ def is_worthwhile(objective: Objective) -> bool:
         and n >= MIN_ROWS * size
         and engine.stored * k >= MIN_WORK
     )
+
+
+def passes_per_hessian(objective: Objective) -> float:
+    """How many passes over the rows take as many multiplications as the Hessian of a sample and its factorisation."""
+    (n, d), k = objective.engine.shape, objective.engine.n_columns
+    is_direct = objective.loss.is_direct
+    size = (d + 1) * k if is_direct else d + 1
+    rows = min(max(SAMPLE_SHARE * n / size, SAMPLE_ROWS * size), n)
+    curvatures, matrices = (0.5 * k * (k + 1), 1) if is_direct else (k, k)
+    return (0.5 * rows * (d + 1) ** 2 * curvatures + matrices * size**3 / 6.0) / (2.0 * n * max(d, 1) * k)
 
 
 def matrix_bytes(n: int, d: int, k: int) -> int:
@@ -184,6 +201,16 @@ class _Run(LoopState):
         self._certificate: Certificate | None = None
         self.theta = theta
         self.restart()
+        self.damping = self._first_damping()
+
+    def _first_damping(self) -> float:
+        """γ at the start: smaller the less the bound of the Hessian promises from there, relative to the objective."""
+        zero = np.zeros((1, *self.moment.shape))
+        factors = Factors(zero, self.moment, self.ridge, np.full(1, self.bound))
+        if not factors.is_complete or not self.value > 0.0:
+            return FIRST_DAMPING
+        promise = 0.5 * sum(float(g @ factors.solve(g[:, None])[:, 0]) for g in self.gradient.T) / self.value
+        return FIRST_DAMPING * min(max(PROMISE * promise, LEAST_DAMPING), 1.0)
 
     def _leverages(self) -> RowState:
         """Row state with the leverages of all rows."""
@@ -376,9 +403,9 @@ class _Run(LoopState):
     def _direction(self, hessians: np.ndarray, must_end: Any) -> _Direction | None:
         """Newton direction; None if no matrix can be factorised."""
         damping = self.bound * self.damping
-        least = 0.0 if self.is_exact else 1e-4 * self.bound
         is_rough = self.damping > TRUSTED
-        factors = Factors(hessians, self.moment, self.ridge, damping if is_rough else max(damping, least))
+        least = np.zeros(self.k) if is_rough or self.is_exact or self.sums is None else LEAST_SHARE * self.sums[0]
+        factors = Factors(hessians, self.moment, self.ridge, np.maximum(damping, least))
         if not factors.is_complete:
             return None
         solved = factors.solve(self.gradient)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import twin
 from objectives import best_objective, build
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from lineal import LinearClassifier, losses, penalties
@@ -242,6 +243,29 @@ def test_damping_saves_what_newton_steps_would_spoil():
     y = (X[:, 0] + 100.0 * X[:, 2] + 0.1 * rng.standard_normal(2000) > 0).astype(int) + (X[:, 1] > 2.5)
     model = fitted(X, y, alpha=1e-7, tol=1e-4, max_iter=100)
     assert model.status_ == "converged"
+
+
+def test_rare_classes_take_few_products(samples, monkeypatch):
+    """The preconditioner is close to the Hessian of a class of three rows, too."""
+    products, product = [], sampled._Run._product
+    monkeypatch.setattr(sampled._Run, "_product", lambda run, V: products.append(1) or product(run, V))
+    rng = np.random.default_rng(17)
+    X = rng.standard_normal((20000, 8))
+    y = (2.0 * X @ rng.standard_normal((8, 3)) + rng.gumbel(size=(20000, 3))).argmax(axis=1)
+    for label in range(3, 8):
+        y[3 * label : 3 * label + 3] = label
+        X[3 * label : 3 * label + 3] += 2.0 * rng.standard_normal(8)
+    model = fitted((X - X.mean(axis=0)) / X.std(axis=0), y, alpha=1e-6, tol=1e-6)
+    assert model.certificate_.value <= 1e-6
+    assert len(products) <= 40  # one damping for all columns: 89
+
+
+def test_a_good_start_is_not_damped_away(samples):
+    X, y = table(seed=18)
+    model = fitted(X, y, tol=1e-5)
+    again = clone(model).set_params(warm_start=True, tol=1e-9)
+    again.model_ = model.model_
+    assert again.fit(X, y).n_iter_ <= 4
 
 
 def test_a_fit_continues_from_a_checkpoint(tmp_path, samples):
