@@ -24,10 +24,6 @@ COLUMNS = (
 
 TASKS = (Task("wiki_toxicity", "logistic"), Task(ATTACKS, "logistic"), Task("20newsgroups", "softmax"))
 
-#: Seconds of a contestant at most, with all of its fits: one that takes longer hangs.
-PATIENCE = 900.0
-
-
 def rows_of(plan: Plan) -> tuple[list[Table], list[dict[str, Any]]]:
     """The table and, for the file, everything that was tried."""
     details: list[dict[str, Any]] = []
@@ -37,7 +33,7 @@ def rows_of(plan: Plan) -> tuple[list[Table], list[dict[str, Any]]]:
             for peer in _contestants(task, len(rows.y)):
                 python = None if peer.script == "lineal_script" else plan.peers_python
                 options = {**peer.options, "workers": 2, "repeats": plan.repeats, "kill": True}
-                outcome = shared.run(peer.script, min(plan.max_time, PATIENCE), python, **options)
+                outcome = shared.run(peer.script, plan.max_time, python, **options)
                 found = {"data": task.data, "problem": task.loss, "contestant": peer.name}
                 details.append(found | judged(outcome, rows, options) | {"trials": _trials(outcome)})
                 print(*_row(details[-1]), flush=True)
