@@ -1,8 +1,9 @@
 """What happens to a fit when one worker process gets SIGKILL in the middle of it: measured, not looked up.
 
 Each contestant fits undisturbed, and then several times more, while one of its two workers is killed after 20, 40, 60
-and 80 % of the seconds of an undisturbed fit. Spark's `local[2]` has no worker process: its partitions are in the JVM
-of the driver. So it runs as `local-cluster[2,1,4096]` here, which has two executors in JVMs of their own.
+and 80 % of the seconds of an undisturbed fit. One that has not done all of them after an hour (`--seconds`) hangs.
+Spark's `local[2]` has no worker process: its partitions are in the JVM of the driver. So it runs as
+`local-cluster[2,1,4096]` here, which has two executors in JVMs of their own.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ COLUMNS = (
 )  # fmt: skip
 
 TASKS = (Task("wiki_toxicity", "logistic"), Task(ATTACKS, "logistic"), Task("20newsgroups", "softmax"))
+
 
 def rows_of(plan: Plan) -> tuple[list[Table], list[dict[str, Any]]]:
     """The table and, for the file, everything that was tried."""
