@@ -84,9 +84,9 @@ def plan(name: str, objective: Any, tol: float) -> tuple[Solver, str]:
 
 def _has_dear_hessians(objective: Any) -> bool:
     """Whether Newton's method uses samples of rows, and one of their Hessians costs several passes over the rows."""
-    from lineal.solvers.newton import sampled
+    from lineal.solvers.newton import sample_size
 
-    return sampled.is_worthwhile(objective) and sampled.passes_per_hessian(objective) > DEAR_HESSIAN
+    return sample_size.is_worthwhile(objective) and sample_size.passes_per_hessian(objective) > DEAR_HESSIAN
 
 
 def _suggested(objective: Any, tol: float, can_change: bool) -> list[str]:

@@ -15,7 +15,7 @@ from lineal.problem.minimise import minimise
 from lineal.solvers.choice.in_turn import Stage, in_turn
 from lineal.solvers.choice.progress import Costs
 from lineal.solvers.choice.rules import by_speed
-from lineal.solvers.newton import sampled
+from lineal.solvers.newton import sample_size
 
 
 def after(iteration):
@@ -156,7 +156,7 @@ def test_newtons_method_takes_over_where_its_hessians_cost_many_passes(monkeypat
     rng = np.random.default_rng(11)
     X = rng.standard_normal((4000, 8)) @ np.diag(10.0 ** np.linspace(-2, 1, 8))
     y = (X @ rng.standard_normal((8, 5)) + rng.gumbel(size=(4000, 5))).argmax(axis=1)
-    monkeypatch.setattr(sampled, "MIN_WORK", 1)
+    monkeypatch.setattr(sample_size, "MIN_WORK", 1)
     plain = LinearClassifier("softmax", alpha=1e-4, tol=1e-6).fit(X, y)
     assert plain.solver_.startswith("newton: dense rows")
     monkeypatch.setattr(solvers, "DEAR_HESSIAN", 0.0)

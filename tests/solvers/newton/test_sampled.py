@@ -21,7 +21,7 @@ from lineal.problem import dense_pass, row_sums, steps
 from lineal.problem.certificate import primal_and_dual
 from lineal.problem.objective import Objective
 from lineal.problem.targets import OneLabel
-from lineal.solvers.newton import newton, newton_dual, row_sample, sampled, sampled_hessian
+from lineal.solvers.newton import newton, newton_dual, row_sample, sample_size, sampled, sampled_hessian
 
 SMOOTH = [name for name in losses.names() if losses.get(name).is_smooth]
 
@@ -29,18 +29,18 @@ SMOOTH = [name for name in losses.names() if losses.get(name).is_smooth]
 @pytest.fixture(autouse=True)
 def small_problems_count(monkeypatch):
     """Rows and columns of the tests are few; fused passes are used for them, too."""
-    monkeypatch.setattr(sampled, "MIN_WORK", 1)
-    monkeypatch.setattr(sampled, "MIN_ROWS", 0)
-    monkeypatch.setattr(sampled, "MANY_COLUMNS", 1)
+    monkeypatch.setattr(sample_size, "MIN_WORK", 1)
+    monkeypatch.setattr(sample_size, "MIN_ROWS", 0)
+    monkeypatch.setattr(sample_size, "MANY_COLUMNS", 1)
     monkeypatch.setattr(dense_pass, "WORTH_A_PASS", 1)
 
 
 @pytest.fixture
 def samples(monkeypatch):
     """Hessians of samples, also of few rows."""
-    monkeypatch.setattr(sampled, "FEW_PRODUCTS", 0.0)
-    monkeypatch.setattr(sampled, "SAMPLE_SHARE", 1.0)
-    monkeypatch.setattr(sampled, "SAMPLE_ROWS", 8.0)
+    monkeypatch.setattr(sample_size, "FEW_PRODUCTS", 0.0)
+    monkeypatch.setattr(sample_size, "SAMPLE_SHARE", 1.0)
+    monkeypatch.setattr(sample_size, "SAMPLE_ROWS", 8.0)
 
 
 def table(n=3000, d=6, k=3, seed=0, rare=True):
@@ -67,7 +67,7 @@ def fitted(X, y, sample_weight=None, **options):
 def test_reaches_the_minimum_of_an_independent_solver(name, samples):
     objective, facts = build(name, 3, n=200, alpha=1e-2, offset=True)
     objective = replace(objective, engine=replace(objective.engine, X=wrap(np.ascontiguousarray(facts["X"]))))
-    assert sampled.is_worthwhile(objective)
+    assert sample_size.is_worthwhile(objective)
     solution = newton.solve(objective, tol=1e-9, max_iter=200)
     assert solution.status == "converged"
     assert solution.certificate.primal == pytest.approx(best_objective(objective, facts), rel=1e-8)
@@ -88,8 +88,8 @@ def test_agrees_with_scikit_learn(samples):
 def test_samples_of_rows_and_all_rows_end_at_the_same_minimum(loss, monkeypatch):
     X, y = table()
     exact = fitted(X, y, loss=loss)
-    monkeypatch.setattr(sampled, "FEW_PRODUCTS", 0.0)
-    monkeypatch.setattr(sampled, "SAMPLE_SHARE", 1.0)
+    monkeypatch.setattr(sample_size, "FEW_PRODUCTS", 0.0)
+    monkeypatch.setattr(sample_size, "SAMPLE_SHARE", 1.0)
     drawn = fitted(X, y, loss=loss)
     assert exact.status_ == drawn.status_ == "converged"
     assert drawn.certificate_.primal == pytest.approx(exact.certificate_.primal, rel=1e-8)
