@@ -85,7 +85,7 @@ def of_held_out(rule: str, costs: np.ndarray | None, held: HeldOutScores, is_ove
 
     When the time `is_over`, the search ends with what it has.
     """
-    Z, k, truth = held.Z, max(held.Z.shape[1], 2), held.labels
+    Z, k, truth = held.Z, max(held.Z.shape[1], 2), held.labels.astype(np.intp, copy=False)
     if k == 2:
         Z = Z[:, 0] if Z.shape[1] == 1 else Z[:, 1] - Z[:, 0]
     weights = held.weights / held.weights.sum()
