@@ -1,8 +1,9 @@
 """Whether rows come in random order as far as their labels tell, found while they are learned from.
 
-In random order, the n_c of n rows that have the label c come in about e_c = n_c (n − n_c + 1) / n runs (Wald & Wolfowitz
-1940). Rows sorted by label come in one run per label, and rows that were collected label by label come in few. The
-numbers of rows and runs are all that is kept, two integers per label, and those of consecutive parts can be added up.
+In random order, the n_c of n rows that have the label c come in about e_c = n_c (n − n_c + 1) / n runs (Wald &
+Wolfowitz 1940). Rows sorted by label come in one run per label, and rows that were collected label by label come in
+few. The numbers of rows and runs are all that is kept, two integers per label, and those of consecutive parts can be
+added up.
 
 Numbers to predict count as labels as long as they have few values. Otherwise they are sorted if they nearly always rise
 or nearly always fall from row to row: a time series does both. Rows that went through a buffer do both, too; there the
@@ -163,7 +164,7 @@ class NumberOrder(LoopState):
         self.falls += int(np.count_nonzero(changes < 0.0))
         self.ends = np.append(self.ends[:1] if len(self.ends) else numbers[:1], numbers[-1:])
         far = numbers - self.ends[0]
-        self.sums = self.sums + [len(numbers), far.sum(), far @ far, changes @ changes]
+        self.sums = self.sums + np.array([len(numbers), far.sum(), far @ far, changes @ changes])
         if self.has_few:
             values, places = np.unique(numbers, return_inverse=True)
             own = self._places(values)
@@ -189,7 +190,8 @@ class NumberOrder(LoopState):
         self.falls += other.falls + int(change < 0.0)
         n, far, square, changes = other.sums
         shift = other.ends[0] - begin
-        self.sums = self.sums + [n, far + n * shift, square + 2.0 * shift * far + n * shift**2, changes + change**2]
+        squares = square + 2.0 * shift * far + n * shift**2
+        self.sums = self.sums + np.array([n, far + n * shift, squares, changes + change**2])
         self.ends = np.array([begin, other.ends[1]])
         places = self._places(other.values)
         if self.has_few and other.has_few:
@@ -205,7 +207,7 @@ class NumberOrder(LoopState):
 
     @property
     def likeness(self) -> float:
-        """Mean squared difference of neighbours, as a fraction of that in random order; 1 if rows are too few to say."""
+        """Mean squared difference of neighbours, as a fraction of that in random order; 1 if that could be chance."""
         n, far, square, changes = self.sums
         variance = square / n - (far / n) ** 2 if n else 0.0
         ratio = float(changes / (2.0 * n * variance)) if variance > 0.0 else 1.0

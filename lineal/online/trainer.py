@@ -270,8 +270,8 @@ def check_together(y: np.ndarray, classes: np.ndarray) -> None:
     if not len(y) or not len(classes):
         return
     if are_texts(y) != are_texts(classes):
-        kinds = ("texts", "numbers") if are_texts(y) else ("numbers", "texts")
-        raise DataError(f"y has {kinds[0]} for labels, and the classes so far are {kinds[1]}: use one of them")
+        new, old = ("texts", "numbers") if are_texts(y) else ("numbers", "texts")
+        raise DataError(f"y has {new} for labels, and the classes so far are {old}: use one of them")
     kinds = {y.dtype.kind, classes.dtype.kind}
     if not kinds <= set("iuf") or np.result_type(y, classes).kind != "f":
         return

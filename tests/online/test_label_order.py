@@ -215,10 +215,12 @@ def test_several_learners_warn_of_the_order_of_all_rows(learners):
 def test_calls_of_partial_fit_are_counted_together():
     X, y = by_label(*rows())
     model = lineal.OnlineClassifier()
-    with pytest.warns(UserWarning, match="Shuffle the rows before the calls") as caught:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         for part in np.array_split(np.arange(600), 10):
             model.partial_fit(X[part], y[part])
-    assert len(caught) == 1
+    (warning,) = caught
+    assert "Shuffle the rows before the calls" in str(warning.message)
     assert model.status_ == "one pass"
     with pytest.raises(OptionError, match="shuffle=True with partial_fit: shuffle the rows before the call"):
         lineal.OnlineClassifier(shuffle=True).partial_fit(X, y)

@@ -334,6 +334,6 @@ def test_texts_and_numbers_do_not_become_texts_in_the_buffer():
 def test_a_buffer_beyond_the_memory_is_refused(monkeypatch):
     monkeypatch.setattr("lineal.system.memory.WORTH_ASKING", 0)
     monkeypatch.setattr("lineal.system.memory.available_memory", lambda: 100)
-    with pytest.raises(DataError, match="shuffle_buffer=16 rows need .* lower shuffle_buffer"):
+    with pytest.raises(DataError, match=r"shuffle_buffer=16 rows need .* lower shuffle_buffer"):
         list(through_buffer(numbered(100), HOW))
     assert len(order_through(15)) == 15
