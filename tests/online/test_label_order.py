@@ -271,6 +271,12 @@ def test_files_and_pipes_from_the_command_line(tmp_path, name):
     few = done(*line, "--shuffle", "--shuffle-buffer", "50", "--passes", "2")
     assert "A buffer of 50 rows cannot change that: raise --shuffle-buffer" in few.stderr
     assert "status: 2 passes" in few.stdout
+    if name != "t.csv":  # tables are not cut
+        shared = done(*line, "--shuffle", "--learners", "2")
+        assert "Every learner shuffles its own rows: set --learners 1, raise --shuffle-buffer" in shared.stderr
+    more = done("train", "--online", path, "-m", tmp_path / "m", "--resume", tmp_path / "shuffled", "--shuffle")
+    assert SORTED not in more.stderr
+    assert "examples: 2000" in more.stdout
     kind = {"t.vw": "vw", "t.svm": "svmlight", "t.csv": "csv"}[name]
     piped = ("train", "--online", "-", "--format", kind, "-m", tmp_path / "p", "--shuffle")
     assert SORTED not in done(*piped, input=path.read_bytes()).stderr
