@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,9 @@ from lineal.data.tables.columns import Column
 from lineal.data.tables.labels import encode_label, encode_weight
 from lineal.data.tables.wide import matrix_of
 from lineal.errors import DataError
+
+if TYPE_CHECKING:
+    from lineal.data.tables.one_row import RowEncoder
 
 #: X is a csr_array below this share of non-zero cells: CSR then takes less than half the memory, and less time.
 SPARSE_BELOW = 0.25
@@ -111,6 +114,18 @@ class Encoding:
         for one in self.columns:
             columns += _singles(one) if one.kind == "numbers" else [one]
         return replace(self, columns=columns)
+
+    @cached_property
+    def of_one_row(self) -> RowEncoder:
+        """The encoder of single rows; for an encoding with one `Column` for every column of the table."""
+        from lineal.data.tables.one_row import RowEncoder
+
+        return RowEncoder(self)
+
+    @cached_property
+    def nulls(self) -> frozenset[str]:
+        """`na`, for lookups."""
+        return frozenset(self.na)
 
     @cached_property
     def hashes(self) -> bool:
@@ -220,23 +235,27 @@ class Encoding:
     def _pieces(self, batch: Any, place: BatchPlace, unseen: dict[str, int]) -> Iterator[tuple[Any, np.ndarray]]:
         """Pairs (column of X, values of all rows); the column is one number, a slice, or one number per row."""
         for column, first in zip(self.columns, self.offsets):
-            if column.kind == "text":
-                continue
-            cells = batch.column(column.name)
-            if column.kind == "date":
-                seconds, gaps = dates.as_seconds(cells, column.name, place)
-                if gaps.any():
-                    self._note_missing(gaps, column, place, unseen)
-                yield from dates.pieces_of(seconds, gaps, column, first)
-            elif column.kind == "numbers":
-                yield slice(first, first + column.width), self._matrix(cells, column, place, unseen)
-            elif column.kind != "category":
-                numbers, gaps = self._numbers(cells, column, place, unseen)
-                yield first, numbers
-                if column.indicator:
-                    yield first + 1, gaps
-            elif self.hashes or column.width:
-                yield self._category(cells, column, first, place, unseen)
+            if column.kind != "text":
+                yield from self.pieces_of(column, first, batch.column(column.name), place, unseen)
+
+    def pieces_of(
+        self, column: Column, first: int, cells: Any, place: BatchPlace, unseen: dict[str, int]
+    ) -> Iterator[tuple[Any, np.ndarray]]:
+        """Such pairs for one column, all but text. `first` is the first column of X that it makes."""
+        if column.kind == "date":
+            seconds, gaps = dates.as_seconds(cells, column.name, place)
+            if gaps.any():
+                self._note_missing(gaps, column, place, unseen)
+            yield from dates.pieces_of(seconds, gaps, column, first)
+        elif column.kind == "numbers":
+            yield slice(first, first + column.width), self._matrix(cells, column, place, unseen)
+        elif column.kind != "category":
+            numbers, gaps = self._numbers(cells, column, place, unseen)
+            yield first, numbers
+            if column.indicator:
+                yield first + 1, gaps
+        elif self.hashes or column.width:
+            yield self._category(cells, column, first, place, unseen)
 
     def _fill_dense(self, pieces: list[tuple[Any, np.ndarray]], n: int) -> np.ndarray:
         X = np.zeros((n, self.n_features), dtype=self.dtype)

@@ -34,6 +34,11 @@ def arrow_table(frame: Any, columns: Sequence[str] | None = None) -> Any:
     return pa.table(found)
 
 
+def one_cell(frame: Any, name: str) -> Any:
+    """A column of a table with one row as an Arrow array."""
+    return arrow_table(frame, [name]).column(0).combine_chunks()
+
+
 def names_of(frame: Any) -> list[str]:
     """The names of the columns of a table in memory."""
     return _opened(frame)[1]
