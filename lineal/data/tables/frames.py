@@ -70,7 +70,7 @@ def column_of(values: list[Any], name: str) -> Any:
         return pa.array(values, from_pandas=True)  # NaN is a missing cell
     except UnicodeEncodeError as error:
         raise DataError(f"column {name!r} of the table has a text that is not valid Unicode: {error.reason}") from None
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+    except (pa.ArrowNotImplementedError, TypeError, ValueError, OverflowError) as error:  # also of types of pandas
         raise _cannot_use(values, name, error) from None
 
 
@@ -79,7 +79,7 @@ def _column(values: Any, name: str) -> Any:
         return values.to_arrow()
     except UnicodeEncodeError as error:
         raise DataError(f"column {name!r} of the table has a text that is not valid Unicode: {error.reason}") from None
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+    except (pa.ArrowNotImplementedError, TypeError, ValueError, OverflowError) as error:  # also of types of pandas
         raise _cannot_use(values.to_list(), name, error) from None
 
 
