@@ -44,10 +44,13 @@ def check_values(X: Any, first_row: int = 0) -> None:
     values = X.data if sparse.issparse(X) else X
     if values.size and not max(values.max(), -values.min()) <= LARGEST_VALUE:  # NaN compares false
         bad = int(np.flatnonzero(~(np.abs(values) <= LARGEST_VALUE))[0])
-        row = int(np.searchsorted(X.indptr, bad, side="right")) - 1 if sparse.issparse(X) else bad // X.shape[1]
+        if sparse.issparse(X):
+            row, column = int(np.searchsorted(X.indptr, bad, side="right")) - 1, int(X.indices[bad])
+        else:
+            row, column = divmod(bad, X.shape[1])
         raise DataError(
-            f"row {first_row + row} of X has the value {values.reshape(-1)[bad]:g}: online learning needs finite "
-            f"numbers up to ±{LARGEST_VALUE:g}; scale the column"
+            f"row {first_row + row} of X has the value {values.reshape(-1)[bad]:g} in column {column}: online learning "
+            f"needs finite numbers up to ±{LARGEST_VALUE:g}; scale the column"
         )
 
 

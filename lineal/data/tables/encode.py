@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lineal.data.dataset import csr_of_parts
 from lineal.data.options import NULLS
 from lineal.data.schema import Schema
 from lineal.data.tables import dates
 from lineal.data.tables.cells import BatchPlace, as_codes, as_float, missing_cell
 from lineal.data.tables.columns import Column
 from lineal.data.tables.labels import encode_label, encode_weight
+from lineal.data.tables.matrices import beside, csr_of_slots
 from lineal.data.tables.wide import matrix_of
 from lineal.errors import DataError
 
@@ -355,31 +355,3 @@ def without_unused(schema: Schema, columns: np.ndarray) -> Schema:
     numbers = (columns + shifts[owner]).tolist()
     made = new.schema()
     return made if len(numbers) == made.n_features else replace(made, columns=numbers)
-
-
-def csr_of_slots(where: np.ndarray, values: np.ndarray, n_features: int, merge: bool) -> Any:
-    """A csr_array without zeros, from rows that all have the same number of (column, value) pairs."""
-    kept = values != 0
-    indptr = np.zeros(len(where) + 1, dtype=np.int32)
-    np.cumsum(np.count_nonzero(kept, axis=1), out=indptr[1:])
-    X = csr_of_parts(values[kept], where[kept], indptr, (len(where), n_features))
-    if merge:  # hashed columns are not in order, and may collide
-        X.has_sorted_indices = X.has_canonical_format = False
-        X.sum_duplicates()
-    return X
-
-
-def beside(parts: list[Any], n_features: int) -> Any:
-    """A csr_array with the columns of all parts beside each other; the first part has room for all of them."""
-    first, *rest = parts
-    lengths = sum(np.diff(part.indptr).astype(np.int64) for part in parts)
-    indptr = np.append(0, np.cumsum(lengths))
-    index = np.int32 if max(n_features, indptr[-1]) < 2**31 else np.int64
-    indices, data = np.empty(indptr[-1], index), np.empty(indptr[-1], first.dtype)
-    start, shift = indptr[:-1].copy(), n_features - sum(part.shape[1] for part in rest)
-    for part, offset in zip(parts, [0, *(shift + np.cumsum([0, *(part.shape[1] for part in rest[:-1])]))]):
-        counts = np.diff(part.indptr)
-        places = np.repeat(start - part.indptr[:-1], counts) + np.arange(len(part.indices))
-        indices[places], data[places] = part.indices + offset, part.data
-        start += counts
-    return csr_of_parts(data, indices, indptr.astype(index), (first.shape[0], n_features))

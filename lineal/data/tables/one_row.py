@@ -18,6 +18,7 @@ import pyarrow as pa
 from lineal.data.tables import dates, frames
 from lineal.data.tables.cells import BatchPlace
 from lineal.data.tables.columns import Column
+from lineal.data.tables.matrices import beside, csr_of_slots
 
 if TYPE_CHECKING:
     from lineal.data.tables.encode import Encoding
@@ -200,8 +201,6 @@ class _Slots:
 
     def matrix(self, words: list[Any]) -> Any:
         """The row of X, beside those of texts."""
-        from lineal.data.tables.encode import beside, csr_of_slots
-
         encoding = self.encoding
         if self.keys:
             from lineal.data.tables.hashing import hash_strings
