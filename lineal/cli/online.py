@@ -58,6 +58,8 @@ class Request:
                 f"--passes {options.passes} is not possible for standard input, which can be read once: write it to a "
                 "file first, for example with `lineal convert - rows.arrow`, and train on that"
             )
+        if "random_state" in given and not options.shuffle:
+            raise OptionError("--random-state is the seed of --shuffle: add --shuffle, or leave it out")
         fixed = [flag_of(name) for name in given if name not in WITH_RESUME]
         fixed += ["--tune"] if options.rate == TUNE else []
         if self.resume is not None and fixed:

@@ -13,7 +13,8 @@ Memory of the buffer: the rows that it holds three times (those that it holds, t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -68,7 +69,14 @@ def check_rows(block: Block, first_row: int, kind: str) -> None:
 
 
 def through_buffer(blocks: Iterable[Block], how: Shuffle) -> Iterator[Block]:
-    """The rows of a stream in random order."""
+    """The rows of a stream in random order. The stream is closed when the result is."""
+    with ExitStack() as stack:
+        if isinstance(blocks, Generator):
+            stack.enter_context(closing(blocks))
+        yield from _through_buffer(blocks, how)
+
+
+def _through_buffer(blocks: Iterable[Block], how: Shuffle) -> Iterator[Block]:
     state = generator(how.seed, how.stream)
     held: Block | None = None
     coming: list[Block] = []

@@ -110,6 +110,21 @@ def test_a_row_leaves_the_buffer_after_a_geometric_time():
     assert delays[size:].mean() == pytest.approx(size, rel=0.05)
 
 
+def test_the_stream_is_closed_with_the_result():
+    closed = []
+
+    def stream():
+        try:
+            yield from numbered(100)
+        finally:
+            closed.append(True)
+
+    found = through_buffer(stream(), HOW)
+    next(found)
+    found.close()
+    assert closed == [True]
+
+
 def test_weights_namespaces_and_labels_stay_with_their_rows():
     random = np.random.default_rng(0)
     X = sparse.random_array((100, 9), density=0.4, rng=random, format="csr", dtype=np.float32)
