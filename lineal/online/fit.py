@@ -64,7 +64,7 @@ def fit_online(
                 passes.run(blocks())
                 continue
             how = Shuffle.of(options, kind, passes.number)
-            passes.run(through_buffer(blocks(), how) if shuffled is None else shuffled(how))
+            passes.run(through_buffer(blocks(), how) if shuffled is None else shuffled(how), how)
     except KeyboardInterrupt:
         if not any(trainer.learner.examples and trainer.has_labels for trainer in passes.trainers):
             raise
@@ -226,8 +226,8 @@ class _Passes(LoopState):
         """Trainer with the smallest progressive loss."""
         return min(self.trainers, key=lambda trainer: nan_last(trainer.loss()))
 
-    def run(self, blocks: Iterable[Block]) -> None:
-        """Do one pass; sets `is_over` if it was the last."""
+    def run(self, blocks: Iterable[Block], how: Shuffle | None = None) -> None:
+        """Do one pass; sets `is_over` if it was the last. `how` says how the rows are shuffled."""
         if self.seen.rows:  # a pass that was interrupted
             blocks = self._left(blocks)
         else:
@@ -253,6 +253,8 @@ class _Passes(LoopState):
         if not trainer.has_labels:
             raise DataError("there are no labels to learn from: no example has one")
         trainer.learner.report()
+        if how is not None:
+            how.tell(trainer)
         self.number, self.seen = self.number + 1, RowDigest()
         if self.period and not self.is_late:
             self._compare(trainer)

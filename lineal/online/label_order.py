@@ -6,9 +6,10 @@ few. The numbers of rows and runs are all that is kept, two integers per label, 
 added up.
 
 Numbers to predict count as labels as long as they have few values. Otherwise they are sorted if they nearly always rise
-or nearly always fall from row to row: a time series does both. Rows that went through a buffer do both, too; there the
-mean squared difference of neighbours says whether it was large enough, which is twice the variance in random order (von
-Neumann 1941).
+or nearly always fall from row to row: a time series does both.
+
+Rows that are shuffled through a buffer are judged by the order in which they arrive: the buffer is a window, in which
+each label should begin several runs.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ import numpy as np
 
 from lineal.problem.loop_state import LoopState
 
-#: Rows are in long runs if there are at most this fraction of the runs that random order would have; …
+#: Rows are in long runs if there are at most this fraction of the runs that random order would have, …
 FEW_RUNS = 0.1
 
-#: … rows that were shuffled should have nearly all of them.
-FEW_RUNS_SHUFFLED = 0.75
-
-#: Runs must be fewer than expected by so many standard deviations (or more: √e_c bounds the deviation), …
+#: … fewer than expected by so many standard deviations (or more: √e_c bounds the deviation), …
 DEVIATIONS = 7.0
 
 #: … for labels that this fraction of the rows has.
 SHARE_OF_ROWS = 0.05
+
+#: Runs of each label that a window of shuffled rows should have.
+RUNS_PER_WINDOW = 10.0
 
 #: Numbers with more different values than this are not counted one by one.
 MOST_VALUES = 64
@@ -120,14 +121,18 @@ class LabelOrder(LoopState):
             self.first = first
         self.rows, self.last = self.rows + other.rows, last
 
-    def oddity(self, few: float) -> Runs | None:
-        """The runs, if they are at most a fraction `few` of those of a random order; else None."""
+    def oddity(self, window: float = 0.0) -> Runs | None:
+        """The runs, if they are too few; None if they are not, or if shuffling within windows makes up for it.
+
+        `window` is the fraction of the rows that are shuffled together; 0 if they are not shuffled.
+        """
         counts = self.counts.astype(np.float64)
         expected = counts * (self.rows - counts + 1.0) / max(self.rows, 1)
         total = Runs(None, int(self.runs.sum()), float(expected.sum()))
-        if _are_few(np.array([total.found]), np.array([total.expected]), few)[0]:
+        mean_runs = float(self.runs @ counts) / max(counts.sum(), 1.0)
+        if _are_few(total.found, total.expected) and mean_runs * window < RUNS_PER_WINDOW:
             return total
-        together = _are_few(self.runs, expected, few)
+        together = _are_few(self.runs, expected) & (self.runs * window < RUNS_PER_WINDOW)
         if not together.any() or counts[together].sum() < SHARE_OF_ROWS * counts.sum():
             return None
         label = int(np.argmax(np.where(together, expected, 0.0)))
@@ -142,18 +147,17 @@ class NumberOrder(LoopState):
     values : the values, in the order of their labels in `order`; none if they are too many.
     rises, falls : from how many rows to the next ones the number rises and falls.
     ends : the first and the last number; empty before the first row.
-    sums : number of rows, sums of their distances from the first one and of the squares of these, and the sum of the
-        squared differences of neighbours.
+    rows : number of rows.
     """
 
-    state_names = ("values", "order", "has_few", "rises", "falls", "ends", "sums")
+    state_names = ("values", "order", "has_few", "rises", "falls", "ends", "rows")
 
     def __init__(self) -> None:
         self.values: np.ndarray = np.zeros(0)
         self.order = LabelOrder()
         self.has_few, self.rises, self.falls = True, 0, 0
         self.ends: np.ndarray = np.zeros(0)
-        self.sums: np.ndarray = np.zeros(4)
+        self.rows = 0
 
     def add(self, numbers: np.ndarray) -> None:
         """Add rows."""
@@ -163,8 +167,7 @@ class NumberOrder(LoopState):
         self.rises += int(np.count_nonzero(changes > 0.0))
         self.falls += int(np.count_nonzero(changes < 0.0))
         self.ends = np.append(self.ends[:1] if len(self.ends) else numbers[:1], numbers[-1:])
-        far = numbers - self.ends[0]
-        self.sums = self.sums + np.array([len(numbers), far.sum(), far @ far, changes @ changes])
+        self.rows += len(numbers)
         if self.has_few:
             values, places = np.unique(numbers, return_inverse=True)
             own = self._places(values)
@@ -188,10 +191,7 @@ class NumberOrder(LoopState):
         change = other.ends[0] - self.ends[1] if len(self.ends) else 0.0
         self.rises += other.rises + int(change > 0.0)
         self.falls += other.falls + int(change < 0.0)
-        n, far, square, changes = other.sums
-        shift = other.ends[0] - begin
-        squares = square + 2.0 * shift * far + n * shift**2
-        self.sums = self.sums + np.array([n, far + n * shift, squares, changes + change**2])
+        self.rows += other.rows
         self.ends = np.array([begin, other.ends[1]])
         places = self._places(other.values)
         if self.has_few and other.has_few:
@@ -202,24 +202,15 @@ class NumberOrder(LoopState):
     @property
     def is_sorted(self) -> bool:
         """Whether the numbers nearly always rise, or nearly always fall."""
-        changes = self.rises + self.falls
-        return bool(_are_few(np.array([min(self.rises, self.falls)]), np.array([changes / 2.0]), FEW_RUNS)[0])
+        return bool(_are_few(min(self.rises, self.falls), (self.rises + self.falls) / 2.0))
 
-    @property
-    def likeness(self) -> float:
-        """Mean squared difference of neighbours, as a fraction of that in random order; 1 if that could be chance."""
-        n, far, square, changes = self.sums
-        variance = square / n - (far / n) ** 2 if n else 0.0
-        ratio = float(changes / (2.0 * n * variance)) if variance > 0.0 else 1.0
-        return ratio if 1.0 - ratio >= DEVIATIONS / n**0.5 else 1.0
-
-    def oddity(self, few: float) -> Runs | None:
+    def oddity(self, window: float = 0.0) -> Runs | None:
         """The runs of equal numbers, as of `LabelOrder`."""
-        return self.order.oddity(few) if self.has_few else None
+        return self.order.oddity(window) if self.has_few else None
 
 
-def _are_few(found: np.ndarray, expected: np.ndarray, few: float) -> np.ndarray:
-    return (expected > 0.0) & (found <= few * expected) & (expected - found >= DEVIATIONS * np.sqrt(expected))
+def _are_few(found: Any, expected: Any) -> Any:
+    return (expected > 0.0) & (found <= FEW_RUNS * expected) & (expected - found >= DEVIATIONS * np.sqrt(expected))
 
 
 def restored(order: Any, state: dict[str, Any]) -> Any:
@@ -241,17 +232,20 @@ def joined(states: Sequence[dict[str, Any]], places: Sequence[np.ndarray] | None
     return labels
 
 
-def warning_of(order: LabelOrder | NumberOrder, classes: np.ndarray, is_shuffled: bool) -> str | None:
-    """What is odd about the order of the rows, as a sentence; None if nothing is."""
-    odd = order.oddity(FEW_RUNS_SHUFFLED if is_shuffled else FEW_RUNS)
+def warning_of(order: LabelOrder | NumberOrder, classes: np.ndarray, window: int | None = None) -> str | None:
+    """What is odd about the order of the rows, as a sentence; None if nothing is.
+
+    `window` is the number of rows that are shuffled together; None if they are not shuffled.
+    """
+    if window is not None and window >= order.rows:
+        return None
+    odd = order.oddity(0.0 if window is None else window / order.rows)
     if odd is not None:
         whose = "labels" if odd.label is None or odd.label >= len(classes) else f"rows of {classes[odd.label].item()!r}"
         runs = "1 run" if odd.found == 1 else f"{odd.found} runs"
         what = f"the {whose} come in {runs}, and would in random order come in about {round(odd.expected)}"
     elif isinstance(order, NumberOrder) and order.is_sorted:
         what = f"the numbers rise {order.rises} times from row to row, and fall {order.falls} times"
-    elif isinstance(order, NumberOrder) and is_shuffled and order.likeness <= FEW_RUNS_SHUFFLED:
-        what = f"squared differences of neighbouring numbers are {order.likeness:.2g} of those in random order"
     else:
         return None
     return (

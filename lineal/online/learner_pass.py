@@ -74,11 +74,11 @@ class Job:
         """A new trainer."""
         return Trainer(replace(self.options, rate=rate), self.kind, self.classes, n_examples, self.width)
 
-    def blocks_of(self, rows: LearnerRows, learner: int) -> Iterator[Block]:
-        """The rows of a learner, in random order if the options say so."""
+    def shuffle(self, learner: int) -> Shuffle | None:
+        """How the rows of a learner are shuffled; None if they are not."""
         if not self.options.shuffle:
-            return rows.blocks()
-        return rows.shuffled(Shuffle.of(self.options, self.kind, self.number * self.n_learners + learner))
+            return None
+        return Shuffle.of(self.options, self.kind, self.number * self.n_learners + learner)
 
 
 class Outcome(NamedTuple):
@@ -149,9 +149,10 @@ def learn(job: Job, number: int, rows: LearnerRows, state: dict[str, Any] | None
         trainer.learner.part(has_counts=number == 0)
         trainer.start_rows(rows.start or 0)
         trainer.learner.start_pass(job.period)
-    digest, is_late = RowDigest(is_ordered=not job.options.shuffle), False
+    how = job.shuffle(number)
+    digest, is_late = RowDigest(is_ordered=how is None), False
     try:
-        with closing(job.blocks_of(rows, number)) as blocks:  # type: ignore[type-var]
+        with closing(rows.blocks() if how is None else rows.shuffled(how)) as blocks:  # type: ignore[type-var]
             for block in blocks:
                 for trainer in trainers:
                     trainer.feed(block)
@@ -170,6 +171,8 @@ def learn(job: Job, number: int, rows: LearnerRows, state: dict[str, Any] | None
         raise DataError(f"learner {number + 1} of {job.n_learners}: {error}") from error
     for trainer in trainers:
         trainer.learner.report_rest()
+        if how is not None:
+            how.tell(trainer)
     reports = [trainer.learner.reports for trainer in trainers]
     states = [trainer.loop_state() for trainer in trainers]
     return Outcome(states, reports, n_examples, rows.bad_lines, digest.loop_state(), is_late)

@@ -22,9 +22,10 @@ import numpy as np
 from scipy import sparse
 
 from lineal.core.rng import fill_uniform, generator, shuffle
+from lineal.online.arrival import Arrival
 from lineal.online.options import OnlineOptions
 from lineal.online.rows import check_values, importances, numbers_of
-from lineal.online.trainer import NUMBERS, Block, check_together
+from lineal.online.trainer import NUMBERS, Block, Trainer, check_together
 from lineal.system import memory
 
 #: Rows that are given to the learner at a time.
@@ -40,17 +41,24 @@ class Shuffle(NamedTuple):
     size : rows of the buffer.
     stream : number of the sequence of random numbers.
     kind : kind of the labels, as of `Trainer`.
+    arrival : the order in which rows come to the buffer.
     """
 
     size: int
     seed: int
     stream: int
     kind: str
+    arrival: Arrival
 
     @staticmethod
     def of(options: OnlineOptions, kind: str, stream: int) -> Shuffle:
         """As the options say."""
-        return Shuffle(int(options.shuffle_buffer), int(options.random_state or 0), stream, kind)
+        return Shuffle(int(options.shuffle_buffer), int(options.random_state or 0), stream, kind, Arrival(kind))
+
+    def tell(self, trainer: Trainer) -> None:
+        """Let a trainer know in which order the rows have come, if they went through a buffer."""
+        if self.arrival.order.rows:
+            self.arrival.tell(trainer)
 
     def permutation(self, n: int) -> np.ndarray:
         """The numbers below n in random order."""
@@ -84,6 +92,7 @@ def _through_buffer(blocks: Iterable[Block], how: Shuffle) -> Iterator[Block]:
     for block in blocks:
         block = replace(block, X=_as_rows(block.X))
         check_rows(block, first_row, how.kind)
+        how.arrival.add(block)
         first_row += len(block)
         coming.append(block)
         n_coming += len(block)

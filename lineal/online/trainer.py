@@ -233,7 +233,10 @@ class Trainer(LoopState):
 
     def warn_of_order(self, advice: str) -> None:
         """Warn, once, if the rows were not in random order; `advice` says what to do."""
-        said = warning_of(self.order, self.classes, bool(self.learner.options.shuffle))
+        options = self.learner.options
+        share = -(-self.order.rows // int(options.learners))  # of a learner
+        window = min(int(options.shuffle_buffer), share) if options.shuffle else None
+        said = warning_of(self.order, self.classes, window)
         if said is not None and not self.has_warned:
             warnings.warn(f"{said}. {advice}", UserWarning, stacklevel=3)
             self.has_warned = True

@@ -15,6 +15,7 @@ from lineal.core.rng import generator
 from lineal.data.binary.layout import write_layout
 from lineal.data.dataset import Dataset
 from lineal.errors import CheckpointError, DataError, OptionError
+from lineal.online.arrival import Arrival
 from lineal.online.fit import array_blocks, fit_online
 from lineal.online.learner_rows import ArrayRows, array_rows
 from lineal.online.on_threads import OnThreads
@@ -24,7 +25,7 @@ from lineal.online.shuffled import ONCE, Shuffle, _exchanged, through_buffer
 from lineal.online.trainer import CLASSES, NUMBERS, SETS, Block
 from lineal.problem.checkpoint import EVERY_VARIABLE
 
-HOW = Shuffle(16, 0, 0, NUMBERS)
+HOW = Shuffle(16, 0, 0, NUMBERS, Arrival(NUMBERS))
 
 
 @pytest.fixture(autouse=True)
@@ -135,7 +136,8 @@ def test_weights_namespaces_and_labels_stay_with_their_rows():
             replace(whole.rows(98, 100), weights=None)
         ]
         seen = []
-        for block in through_buffer(blocks, HOW._replace(kind=CLASSES)):
+        kind = SETS if sparse.issparse(y) else CLASSES
+        for block in through_buffer(blocks, HOW._replace(kind=kind, arrival=Arrival(kind))):
             own = block.y.indices if sparse.issparse(block.y) else np.asarray(block.y).astype(float).astype(int)
             np.testing.assert_array_equal(block.X.toarray(), X[own].toarray())
             np.testing.assert_array_equal(block.kinds, (block.X.data * 200).astype(np.uint8))
@@ -166,7 +168,7 @@ def fit(X, y, kind=CLASSES, learners=1, threads=1, **given):
 def test_arrays_are_learned_in_the_order_of_a_permutation(kind):
     X, scores = rows()
     y = labels(scores, kind)
-    order = Shuffle(2, 5, 0, kind).permutation(200)
+    order = Shuffle(2, 5, 0, kind, Arrival(kind)).permutation(200)
     options = OnlineOptions(bits=10)
     known = np.arange(3) if kind == SETS else None
     trainer, run = fit_online(lambda: array_blocks(X[order], y[order]), options, kind, classes=known, width=12)
@@ -183,7 +185,7 @@ def test_passes_have_different_orders_and_come_again():
     once, other = fit(X, y, passes=3, hold_out=0), fit(X, y, passes=3, hold_out=0, random_state=1)
     assert once == fit(X, y, passes=3, hold_out=0)
     assert once[2] != other[2]
-    order = Shuffle(2, 0, 0, CLASSES).permutation(200)
+    order = Shuffle(2, 0, 0, CLASSES, Arrival(CLASSES)).permutation(200)
     same_order = OnlineOptions(bits=10, passes=3, hold_out=0)
     run = fit_online(lambda: array_blocks(X[order], y[order]), same_order, CLASSES, width=12)[1]
     assert once[2][: len(run.history) // 3] == run.history[: len(run.history) // 3]
@@ -196,7 +198,7 @@ def test_learners_share_random_rows_whatever_the_threads():
     order = np.argsort(y)
     found = [fit(X[order], y[order], learners=3, threads=threads, passes=2) for threads in (1, 2)]
     assert found[0] == found[1]
-    parts = array_rows(X, y, None, None, 3, Shuffle(2, 0, ONCE, CLASSES))
+    parts = array_rows(X, y, None, None, 3, Shuffle(2, 0, ONCE, CLASSES, Arrival(CLASSES)))
     drawn = np.concatenate([part.drawn for part in parts])
     assert sorted(drawn.tolist()) == list(range(200))
     assert not np.array_equal(drawn, np.sort(drawn))
@@ -343,7 +345,7 @@ def test_texts_and_numbers_do_not_become_texts_in_the_buffer():
     X = np.ones((20, 1))
     blocks = [Block(X, np.arange(20)), Block(X, np.arange(20).astype(str))]
     with pytest.raises(DataError, match="texts for labels, and the classes so far are numbers"):
-        list(through_buffer(blocks, HOW._replace(kind=CLASSES, size=100)))
+        list(through_buffer(blocks, HOW._replace(kind=CLASSES, size=100, arrival=Arrival(CLASSES))))
 
 
 def test_a_buffer_beyond_the_memory_is_refused(monkeypatch):
