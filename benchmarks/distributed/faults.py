@@ -22,7 +22,7 @@ COLUMNS = (
     "largest relative difference of the weights", "other outcomes",
 )  # fmt: skip
 
-TASKS = (Task("wiki_toxicity", "logistic"), Task(ATTACKS, "logistic"))
+TASKS = (Task("wiki_toxicity", "logistic"), Task(ATTACKS, "logistic"), Task("20newsgroups", "softmax"))
 
 #: Seconds of a contestant at most, with all of its fits: one that takes longer hangs.
 PATIENCE = 900.0
@@ -47,9 +47,10 @@ def rows_of(plan: Plan) -> tuple[list[Table], list[dict[str, Any]]]:
 def _contestants(task: Task, n: int) -> list[Peer]:
     common = {"loss": task.loss, "alpha": 1.0 / n, "fit_intercept": False}
     ours = {**common, "engine": "dask", "tol": 1e-6}
+    binary_only = () if task.loss == "softmax" else ("lbfgs", "admm")
     return [
         Peer("Spark", task, "spark_script", {**common, "fit_intercept": True}),
-        *(Peer(f"dask-ml {name}", task, "dask_ml_script", {**common, "solver": name}) for name in ("lbfgs", "admm")),
+        *(Peer(f"dask-ml {name}", task, "dask_ml_script", {**common, "solver": name}) for name in binary_only),
         *(Peer(f"lineal {name}", task, "lineal_script", {**ours, "solver": name}) for name in ("lbfgs", "newton")),
     ]
 

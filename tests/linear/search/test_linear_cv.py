@@ -22,6 +22,9 @@ from lineal.linear.options import TrainOptions
 from lineal.linear.search.estimator import LinearClassifierCV
 from lineal.linear.search.options import PathOptions
 
+# Paths of two alphas are enough for these tests, and their best one is always at an edge.
+pytestmark = pytest.mark.filterwarnings("ignore:the best .* is at the (smallest|largest) alpha of the path")
+
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks([LinearClassifierCV(loss="logistic", alphas=[1.0, 1e-2], cv=2, tol=1e-14)])
