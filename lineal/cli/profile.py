@@ -20,6 +20,9 @@ from lineal.errors import DataError
 if TYPE_CHECKING:
     from lineal.data.tables.encode import Encoding
 
+#: Bytes of a table's first rows, as they are in memory, from which its profile is made.
+PROFILE_BYTES = 64 << 20
+
 #: Number of columns and of classes that are shown without --json.
 SHOWN = 50
 
@@ -39,24 +42,26 @@ def is_data(path: str, reading: dict[str, Any]) -> bool:
 
 
 def show_profile(path: str, reading: dict[str, Any], as_json: bool) -> None:
-    """Read a data file and print its profile."""
-    from lineal.data.read import read
+    """Read a data file, or the first rows of a large table, and print its profile."""
+    from lineal.data.read import read_first
 
     if "scale" not in reading and is_table(path, reading):
         reading = {
             **reading,
             "scale": "standard",
         }  # as `lineal train` reads it, which the choice of the solver depends on
-    data = read(path, **reading)
+    data, is_cut = read_first(path, PROFILE_BYTES, **reading)
     note_header(path, data, reading)
-    result = {"file": path, **profile(data, path)}
+    result = {"file": path, **profile(data, path), "has_more_rows": is_cut}
+    if is_cut:
+        say(f"note: {path} has more rows: this is the profile of the first {len(data)}")
     if as_json:
         show.as_json(result)
         return
     columns, classes = result.pop("columns", None), result.pop("classes")
     if result["note"] is not None:
         say(f"warning: {result['note']}")
-    del result["note"]
+    del result["note"], result["has_more_rows"]
     show.pairs(f"lineal inspect {path}", {name: value for name, value in result.items() if value is not None})
     if columns:
         heads = ("column", "holds", "missing", "features", "mean", "sd", "min", "max")

@@ -107,7 +107,26 @@ def read(path: Path | Sequence[Path], *, schema: Schema | None = None, **options
     plan = make_plan(path, schema, options)
     with Unchanged(plan.paths), enough_memory(plan):
         data = plan.reader.read(plan.paths, plan.options, plan.schema)
-    data = _as_requested(data.in_columns_of(plan.wanted), plan, options.get("dtype"))
+    return _whole(data, plan, options.get("dtype"))
+
+
+def read_first(path: Path | Sequence[Path], most_bytes: int, **options: Any) -> tuple[Dataset, bool]:
+    """The first rows of tables, of about `most_bytes` together, and whether there are more; other formats whole."""
+    plan = make_plan(path, None, options)
+    is_cut = False
+    with Unchanged(plan.paths), enough_memory(plan):
+        if formats.FORMATS[plan.format].reader == formats.FORMATS["csv"].reader:
+            from lineal.data.tables import reader
+
+            data, is_cut = reader.read_first(plan.paths, plan.options, None, most_bytes)
+        else:
+            data = plan.reader.read(plan.paths, plan.options, None)
+    return _whole(data, plan, options.get("dtype")), is_cut
+
+
+def _whole(data: Dataset, plan: Plan, dtype: str | None) -> Dataset:
+    """What was read, as it was asked for, after a check of its values."""
+    data = _as_requested(data.in_columns_of(plan.wanted), plan, dtype)
     if not len(data):
         raise plan.no_rows()
     if not plan.is_layout:
