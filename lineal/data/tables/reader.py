@@ -24,6 +24,7 @@ from lineal.data.dataset import Dataset
 from lineal.data.formats import CSV_LIKE, FORMATS, LAYOUT_KEY, is_compressed, named_format
 from lineal.data.join import stack
 from lineal.data.options import ReadOptions, listed
+from lineal.data.own_process import keep_pandas_out
 from lineal.data.schema import Schema
 from lineal.data.source import STDIN, cannot_read, display_name
 from lineal.data.tables import csv, frames, json_lines
@@ -118,6 +119,7 @@ class TableFiles:
     """The files of one read as record batches with their places, and the encoding once it is known."""
 
     def __init__(self, files: list[str], names: list[str], options: ReadOptions, schema: Schema | None) -> None:
+        keep_pandas_out()
         self.files, self.names, self.options = files, [display_name(name) for name in names], options
         if schema is not None and schema.format != "table":
             what = f"{schema.format!r} data, which has no named columns"
