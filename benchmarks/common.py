@@ -57,10 +57,14 @@ class Process(NamedTuple):
 
 
 def whole_process(command: Sequence[str]) -> Process:
-    """Run a command to its end; a RuntimeError with the end of what it said if it fails."""
+    """Run a command to its end; a RuntimeError with the end of what it said if it fails.
+
+    Python may write bytecode, as it is there for an installed package: run once before you measure.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         start = time.perf_counter()
-        child = subprocess.Popen(command, stdout=out, stderr=err, stdin=subprocess.DEVNULL)
+        child = subprocess.Popen(command, stdout=out, stderr=err, stdin=subprocess.DEVNULL, env=environment)
         _, status, used = os.wait4(child.pid, 0)
         seconds = time.perf_counter() - start
         child.returncode = os.waitstatus_to_exitcode(status)
