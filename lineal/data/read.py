@@ -303,6 +303,8 @@ def _fixed(schema: Schema, name: str) -> Any:
 
 def _agrees(schema: Schema, name: str, value: Any) -> bool:
     """Whether the value of an option says the same as the schema."""
+    if schema.format == "table" and name in ("ngram", "skips"):
+        return _agree_texts(schema, name, value)
     fixed, names = _fixed(schema, name), schema.settings.get("names") or []
     if name == "ngram":
         return ngrams.parse(value).options()[name] == fixed
@@ -319,6 +321,16 @@ def _agrees(schema: Schema, name: str, value: Any) -> bool:
     if name in ("label", "weight") and re.fullmatch(r"-?\d+", str(value)) and value not in names:
         return -len(names) <= int(value) < len(names) and names[int(value)] == fixed
     return value == fixed
+
+
+def _agree_texts(schema: Schema, name: str, value: Any) -> bool:
+    """Whether the columns of text were cut into such n-grams."""
+    params = {one["name"]: one["terms"]["params"] for one in schema.settings["columns"] if one["kind"] == "text"}
+    if name == "skips":
+        return all(one["skips"] == int(value) for one in params.values() if one["ngram_range"][1] > 1)
+    wanted = ngrams.parse(value)
+    given = dict(wanted.by_name)
+    return all(one["ngram_range"][1] == given.get(column, wanted.everywhere) for column, one in params.items())
 
 
 def _layout_or_table(paths: list[str]) -> str:
