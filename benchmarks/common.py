@@ -43,12 +43,11 @@ def timed(function: Callable[[], Any]) -> tuple[Any, float]:
 
 
 class Process(NamedTuple):
-    """A process that has ended: what it printed, seconds by the clock and of the processor, and its peak of memory."""
+    """A process that has ended: what it printed, and its seconds by the clock and of the processor."""
 
     output: str
     seconds: float
     cpu: float
-    peak_mb: float
 
     @property
     def answer(self) -> dict[str, Any]:
@@ -72,9 +71,7 @@ def whole_process(command: Sequence[str]) -> Process:
             file.seek(0)
         if child.returncode:
             raise RuntimeError(f"{' '.join(command)[:200]}\n{err.read().decode(errors='replace')[-2000:]}")
-        unit = 1 if sys.platform == "darwin" else 1024
-        output = out.read().decode()
-    return Process(output, seconds, used.ru_utime + used.ru_stime, used.ru_maxrss * unit / 1e6)
+        return Process(out.read().decode(), seconds, used.ru_utime + used.ru_stime)
 
 
 def peak_gb() -> float:

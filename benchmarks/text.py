@@ -117,7 +117,7 @@ with tempfile.TemporaryDirectory() as folder:
 """,
 }
 END = """
-print(json.dumps({"accuracy": accuracy, "learning s": learning}))
+print(json.dumps({"accuracy": accuracy, "learning s": learning, "peak MB": peak()}))
 """
 
 #: What the scripts of `MODELS` are compared with, by the command line.
@@ -215,7 +215,7 @@ def train(folder: str, options: dict[str, Any]) -> Process:
     ]  # fmt: skip
     done = whole_process(command)
     said = json.loads(done.output)
-    answer = {"accuracy": said["validation_accuracy"], "learning s": said["seconds"]["fit"]}
+    answer = {"accuracy": said["validation_accuracy"], "learning s": said["seconds"]["fit"], "peak MB": None}
     return done._replace(output=json.dumps(answer))
 
 
@@ -242,7 +242,7 @@ def bench_processes(name: str, folder: Path, kinds: dict[str, Any], fasttext: st
             reference = reference or best.seconds
             models.append({
                 "set": name, "features": kind, "by": who, "seconds": best.seconds, "processor s": best.cpu,
-                "ratio": reference / best.seconds, "peak MB": best.peak_mb, **best.answer,
+                "ratio": reference / best.seconds, **best.answer,
             })  # fmt: skip
         same = [one for one in models if one["features"] == kind]
         peer = next((one["seconds"] for one in same if one["by"] == "fastText"), None)

@@ -13,7 +13,7 @@ from benchmarks.common import Process, whole_process
 from benchmarks.tables import sets
 from benchmarks.tables.plan import Plan
 
-COLUMNS = ("table", "by", "AUC", "seconds", "processor s", "peak MB", "ratio", "AUC points below the careful one")
+COLUMNS = ("table", "by", "AUC", "seconds", "processor s", "ratio", "AUC points below the careful one")
 TITLE = "Mixed tables, from CSV to AUC"
 HERE = Path(__file__).parent
 CAREFUL = "scikit-learn"
@@ -41,7 +41,7 @@ def rows_of(plan: Plan) -> tuple[list[Any], list[dict[str, Any]]]:
         careful = best[CAREFUL]
         for by, one in best.items():
             rows.append([
-                name, by, f"{one['auc']:.4f}", one["seconds"], one["cpu"], one["peak_mb"],
+                name, by, f"{one['auc']:.4f}", one["seconds"], one["cpu"],
                 careful["seconds"] / one["seconds"], 100 * (careful["auc"] - one["auc"]),
             ])  # fmt: skip
     return [("mixed", TITLE, COLUMNS, rows)], runs
@@ -58,7 +58,6 @@ def repeated(run: Contestant, has_cache: bool, repeats: int) -> list[dict[str, A
         found.append({
             "auc": last.get("validation_roc_auc", last.get("roc_auc", last.get("auc"))),
             "seconds": sum(one.seconds for one in processes), "cpu": sum(one.cpu for one in processes),
-            "peak_mb": max(one.peak_mb for one in processes),
         })  # fmt: skip
     return found
 
