@@ -3,14 +3,18 @@
     python wheels/record.py [PATH]
 
 Run it after kernels have been added, renamed or given other arguments. Each fit runs in a process of its own, so that
-it asks for all its kernels; what is not cached is compiled. Fits are small, and their kernels those of larger ones.
+it asks for all its kernels; what is not cached is compiled. Fits are small, and their kernels those of larger ones. It
+takes some minutes.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
+import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -23,7 +27,7 @@ import lineal
 from lineal.cli import common_fits, common_rows
 from lineal.cli.app import app
 from lineal.cli.common_rows import LONG, NARROW, PRECISIONS, TALL, WIDE
-from lineal.core import ahead, forecast, jit
+from lineal.core import ahead, forecast, jit, maths
 from lineal.core.forecast import Kernel
 
 #: Penalties besides the default.
@@ -96,9 +100,36 @@ def _spelled() -> Iterator[Kernel]:
             print(f"{module}.{name} is left out: {error}", file=sys.stderr)
 
 
+def timed(fits: list[list[Kernel]]) -> list[list[Kernel]]:
+    """The same with the seconds that a new process needs to compile each kernel into an empty cache."""
+    kernels = list({json.dumps(kernel): kernel for fit in fits for kernel in fit}.values())
+    with TemporaryDirectory() as folder:
+        command = [sys.executable, __file__, "--time"]
+        done = subprocess.run(
+            command, input=json.dumps(kernels), text=True, check=True, stdout=subprocess.PIPE,
+            env={**os.environ, "LINEAL_CACHE_DIR": folder},
+        )  # fmt: skip
+    seconds = {json.dumps(kernel): one for kernel, one in zip(kernels, json.loads(done.stdout))}
+    return [[kernel._replace(seconds=seconds[json.dumps(kernel)]) for kernel in fit] for fit in fits]
+
+
+def compile_all() -> None:
+    """Compile the kernels that standard input has, and print the seconds of each."""
+    maths.sigmoid(0.0)  # what Numba imports for the first kernel
+    seconds = []
+    for one in json.load(sys.stdin):
+        start = time.process_time()
+        Kernel(*one).compile()
+        seconds.append(time.process_time() - start)
+    print(json.dumps(seconds))
+
+
 def main() -> None:
     """Record everything."""
     ahead.this.is_on = False
+    if sys.argv[1:] == ["--time"]:
+        compile_all()
+        return
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else forecast.PATH
     found = []
     with TemporaryDirectory() as folder:
@@ -108,7 +139,7 @@ def main() -> None:
                 print(f"failed: {run}", file=sys.stderr)
             else:
                 found.append(kernels)
-    forecast.write(found, path)
+    forecast.write(timed(found), path)
     records = forecast.records(path)
     print(f"{path}: {len(found)} fits, {len(records.fits)} different ones, {len(records.kernels)} kernels")
 

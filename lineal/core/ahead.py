@@ -31,17 +31,14 @@ from lineal.core import forecast, threads
 from lineal.core.forecast import Forecast, Needed
 from lineal.core.kernel_files import cache_folder
 
-#: Fewest kernels to come that are worth a process, which takes about a second to import what it needs.
-FEWEST = 4
+#: Fewest seconds of compiling to come that are worth a process, which takes one of them to import what it needs.
+FEWEST = 1.5
 
 #: Most kernels that the helper is told at once: its orders must fit into a pipe as a whole.
 MOST = 200
 
 #: Seconds after which a helper without work ends, and longest wait for one kernel.
 IDLE, PATIENCE = 5.0, 60.0
-
-#: Added to the helper's nice value: on a busy machine, the process that waits goes first.
-NICE = 5
 
 #: What the helper runs. It imports lineal from where this process has it.
 CODE = (
@@ -158,7 +155,7 @@ class Ahead:
         if self.helper is not None and not self.helper.is_alive:
             self.helper.leave()
             self.helper = None
-        if self.helper is None and self.is_on and len(seen.coming) >= FEWEST and may_start():
+        if self.helper is None and self.is_on and seen.seconds >= FEWEST and may_start():
             try:
                 self.helper = Helper()
             except OSError:
@@ -196,7 +193,6 @@ def may_start() -> bool:
 def serve() -> None:
     """The helper's side: compile what the other process wants, as long as it is there."""
     this.is_on = False
-    os.nice(NICE)
     wanted: list[int] = []
     has_news = threading.Event()
 

@@ -1,7 +1,7 @@
 """Which kernels a fit will need, as far as its first ones tell: fits that were recorded, kernel by kernel.
 
-`common_kernels.json` has the kernels that Python calls, with the types of their arguments, and for each recorded fit
-their numbers in order of need. ``python wheels/record.py`` writes it. Nothing depends on it but how far a message can
+`common_kernels.json` has the kernels that Python calls, with the types of their arguments and the seconds that it took
+to compile them, and for each recorded fit their numbers in order of need. ``python wheels/record.py`` writes it. Nothing depends on it but how far a message can
 see ahead, and what a second process compiles (`lineal.core.ahead`).
 """
 
@@ -71,11 +71,12 @@ def found(module: str, name: str) -> Any:
 
 
 class Kernel(NamedTuple):
-    """A kernel that Python calls: its module and name, and the spelled types of its arguments."""
+    """A kernel that Python calls: its module and name, the spelled types of its arguments, seconds to compile it."""
 
     module: str
     name: str
     arguments: list[Any]
+    seconds: float = 0.0
 
     def compile(self) -> None:
         """Compile it, or load it if it is there."""
@@ -85,12 +86,13 @@ class Kernel(NamedTuple):
 class Forecast(NamedTuple):
     """Where a fit is: number of the kernel that it needs now, about how many there are, and the likely ones to come.
 
-    The likeliest are the first of them, and among equals those that are needed last.
+    The likeliest are the first of them, and among equals those that are needed last. Compiling them takes some seconds.
     """
 
     position: int
     total: int
     coming: list[int]
+    seconds: float
 
 
 class Records(NamedTuple):
@@ -127,7 +129,8 @@ class Records(NamedTuple):
         last = {number: position for one in best for position, number in enumerate(one)}
         likely = (number for number in counts if 2 * counts[number] >= len(best))
         coming = sorted(likely, key=lambda number: (-counts[number], -last[number]))
-        return Forecast(len(known.intersection(fit)), len(fit), coming)
+        seconds = sum(self.kernels[number].seconds for number in coming)
+        return Forecast(len(known.intersection(fit)), len(fit), coming, seconds)
 
 
 def _key(module: str, name: str, arguments: list[Any]) -> str:
@@ -142,8 +145,11 @@ def records(path: Path = PATH) -> Records:
     except (OSError, ValueError):
         return Records([], [], {})
     types_ = found["types"]
-    kernels = [Kernel(module, name, [types_[i] for i in arguments]) for module, name, arguments in found["kernels"]]
-    numbers = {_key(*kernel): number for number, kernel in enumerate(kernels)}
+    kernels = [
+        Kernel(module, name, [types_[i] for i in arguments], seconds)
+        for module, name, arguments, seconds in found["kernels"]
+    ]
+    numbers = {_key(*kernel[:3]): number for number, kernel in enumerate(kernels)}
     return Records(kernels, [tuple(fit) for fit in found["fits"]], numbers)
 
 
@@ -155,11 +161,11 @@ def write(fits: Iterable[Sequence[Kernel]], path: Path = PATH) -> None:
     for fit in fits:
         numbers = []
         for kernel in fit:
-            key = _key(*kernel)
+            key = _key(*kernel[:3])
             if key not in kernels:
                 kernels[key] = len(kernels)
                 arguments = [spellings.setdefault(json.dumps(one), len(spellings)) for one in kernel.arguments]
-                lines.append(json.dumps([kernel.module, kernel.name, arguments]))
+                lines.append(json.dumps([kernel.module, kernel.name, arguments, round(kernel.seconds, 1)]))
             numbers.append(kernels[key])
         sequences.add(tuple(numbers))
     parts = [list(spellings), lines, [json.dumps(one) for one in sorted(sequences)]]

@@ -21,7 +21,7 @@ ADVICE = "run  python wheels/record.py"
 
 
 def fits_of(*fits):
-    return Records([], list(fits), {})
+    return Records([Kernel("module", str(number), [], 0.5) for number in range(12)], list(fits), {})
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_the_first_kernel_lets_expect_what_most_fits_with_it_need_and_the_last_o
     seen = records.forecast([], 0)
     assert (seen.position, seen.total) == (1, 4)
     assert seen.coming == [1, 4, 2]  # 3 and 5 are in one of three fits
-    assert records.forecast([9], 8) == (2, 3, [7])
+    assert records.forecast([9], 8) == (2, 3, [7], 0.5)
     assert records.forecast([0, 1], 6) is None
 
 
@@ -68,7 +68,7 @@ def test_fits_count_whose_earlier_kernels_were_needed():
     assert records.forecast([5, 6], 2).coming == [7]
     assert set(records.forecast([], 2).coming) == {0, 1, 3, 5, 6, 7}
     # Of an earlier fit with the same beginning all has been needed; the other kernels are those of this fit.
-    assert records.forecast([0, 1, 2, 3, 5, 6], 7) == (4, 4, [])
+    assert records.forecast([0, 1, 2, 3, 5, 6], 7) == (4, 4, [], 0.0)
 
 
 def test_no_position_is_beyond_the_total():
@@ -84,7 +84,7 @@ def test_no_position_is_beyond_the_total():
 
 
 def test_a_written_file_says_the_same(tmp_path):
-    first = Kernel("a", "f", ["int64", ["array", "float64", 1, "C", True, True]])
+    first = Kernel("a", "f", ["int64", ["array", "float64", 1, "C", True, True]], 1.5)
     second, third = Kernel("a", "g", ["int64"]), Kernel("b", "f", [])
     forecast.write([[first, second], [first, third], [first, second]], tmp_path / "file.json")
     records = forecast.records(tmp_path / "file.json")
