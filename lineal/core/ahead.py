@@ -4,8 +4,8 @@ Numba compiles in one thread at a time. When a process lacks a kernel, and the r
 that one (`lineal.core.forecast`), a helper compiles those kernels from the last to the next one, into the same cache on
 disk. Both meet in the middle: the first process then loads what the helper has made.
 
-Nothing depends on the helper. It is started in the main thread of a process that is nobody's worker, where there are
-two cores, and a cache for both. It reads the numbers of the wanted kernels from its standard input, and ends with the
+Nothing depends on the helper. It is started by a process that is nobody's worker, where there are two cores that are not
+busy, and a cache for both. It reads the numbers of the wanted kernels from its standard input, and ends with the
 process at the other end, after some seconds without work, or when its list is done. It writes the number of a kernel
 when it begins and when it ends it; the first process waits for a kernel that is being compiled, if the helper lives.
 """
@@ -179,9 +179,7 @@ def may_start() -> bool:
     """Whether this process may have a helper: see the beginning of this file."""
     if os.name != "posix" or "frozen" in vars(sys) or not Path(sys.executable or "-").name.startswith("python"):
         return False  # a program with Python inside would start itself
-    is_worker = multiprocessing.parent_process() is not None or (
-        threading.current_thread() is not threading.main_thread()
-    )
+    is_worker = multiprocessing.parent_process() is not None or "distributed.worker" in sys.modules
     if is_worker or threads.available_cores() < 2 or cache_folder() is None:
         return False
     try:

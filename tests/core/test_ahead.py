@@ -133,6 +133,7 @@ def test_where_no_helper_is_started(monkeypatch):
     monkeypatch.setattr(ahead.multiprocessing, "parent_process", lambda: None)
     monkeypatch.setattr(ahead, "cache_folder", lambda: Path("cache"))
     monkeypatch.setattr(sys, "executable", "/usr/bin/python3.11")
+    monkeypatch.delitem(sys.modules, "distributed.worker", raising=False)
     assert may_start()
     for owner, name, value in (
         (os, "getloadavg", lambda: (1000.0, 0.0, 0.0)),
@@ -141,12 +142,14 @@ def test_where_no_helper_is_started(monkeypatch):
         (ahead, "cache_folder", lambda: None),
         (sys, "executable", "/usr/bin/uwsgi"),
         (sys, "executable", None),
-        (ahead.threading, "current_thread", lambda: "a worker's"),
         (os, "name", "nt"),
     ):
         with monkeypatch.context() as change:
             change.setattr(owner, name, value)
             assert not may_start(), name
+    with monkeypatch.context() as change:
+        change.setitem(sys.modules, "distributed.worker", ahead)  # as in a worker of Dask
+        assert not may_start()
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     assert not may_start()
 

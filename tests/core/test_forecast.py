@@ -108,7 +108,7 @@ def test_the_recorded_kernels_are_those_of_the_package():
     """A kernel that was renamed, or takes another number of arguments, or a tuple with other fields."""
     kernels = forecast.records().kernels
     assert len(kernels) > 100
-    for module, name, arguments in kernels:
+    for module, name, arguments, _ in kernels:
         try:
             dispatcher = forecast.found(module, name)
             for argument in arguments:
