@@ -15,7 +15,13 @@ import lineal.losses
 QUICK, ALL = 16, 10_000
 
 
-@pytest.mark.parametrize("loss", lineal.losses.names())
+#: Losses whose problems take longest: for `make test-all`.
+LONG = ("label_ranking", "multiclass_squared_hinge", "crammer_singer")
+
+
+@pytest.mark.parametrize(
+    "loss", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in lineal.losses.names()]
+)
 def test_random_problems_are_solved_as_stated(loss, tally, factor):
     area = tally("random problems, judged")
     report = judge.Report()

@@ -334,7 +334,7 @@ def test_in_a_pipeline():
     assert "TextFeatures" in dir(lineal)
 
 
-@pytest.mark.parametrize("name", ["20newsgroups", "clinc150", "wiki_toxicity"])
+@pytest.mark.parametrize("name", ["20newsgroups", "clinc150", pytest.param("wiki_toxicity", marks=pytest.mark.slow)])
 def test_real_texts(shared_data, name):
     """Words and bigrams of real documents; of the large sets a part, and all of them in the slow test."""
     check_real_texts(shared_data, name, 600, {"ngram_range": (1, 2)})

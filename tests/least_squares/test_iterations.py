@@ -77,6 +77,7 @@ def test_kinds_of_labels(kind):
     assert (model.predict(X) == y).mean() > baseline
 
 
+@pytest.mark.slow
 def test_wide_features_of_digits():
     F = RandomFourier(n_features=1500, random_state=0).fit(DIGITS).transform(DIGITS)
     model = lineal.LeastSquaresClassifier(alpha=1e-8).fit(F[:1200], NUMBERS[:1200])

@@ -197,7 +197,7 @@ ELSEWHERE = [
     ("newton", "logistic", "l2", {}), pytest.param("newton", "softmax", "l2", {}, marks=pytest.mark.slow),
     ("lbfgs", "softmax", "l2", {}),
     ("fista", "logistic", "l1", {}), ("sparsa", "softmax", "l1", {}), ("admm", "hinge", "l2", {}),
-    ("admm", "softmax", "l1/l2", {}), ("averaging", "hinge", "l2", {"rounds": 6}),
+    ("admm", "softmax", "l1/l2", {}), pytest.param("averaging", "hinge", "l2", {"rounds": 6}, marks=pytest.mark.slow),
     ("averaging", "logistic", "l2", {"rounds": 6}), ("hybrid", "softmax", "l2", {"passes": 2}),
 ]  # fmt: skip
 
@@ -221,9 +221,9 @@ def test_rows_elsewhere(tmp_path, name, loss, penalty, options):
 IN_FILES = [
     pytest.param("lbfgs", "softmax", {}, False, id="lbfgs"),
     pytest.param("hybrid", "softmax", {"passes": 2}, False, id="hybrid"),
-    pytest.param("admm", "softmax", {}, True, id="admm"),
+    pytest.param("admm", "softmax", {}, True, id="admm", marks=pytest.mark.slow),
     pytest.param("admm", "hinge", {}, True, id="admm-hinge"),
-    pytest.param("averaging", "hinge", {"rounds": 6}, True, id="averaging"),
+    pytest.param("averaging", "hinge", {"rounds": 6}, True, id="averaging", marks=pytest.mark.slow),
     pytest.param("dual_cd", "squared_hinge", {}, True, id="dual_cd"),
 ]
 

@@ -39,7 +39,7 @@ def by_speed(objective: Any, tol: float, can_change: bool) -> list[Suggestion]:
     are fastest. For rows in files, the number of passes over the file decides, and dual coordinate descent needs 1.4
     to 4 times fewer than L-BFGS where this rule chooses it.
     """
-    from lineal.solvers.newton import sampled
+    from lineal.solvers.newton import sample_size
 
     loss, regulariser, engine = objective.loss, objective.regulariser, objective.engine
     penalty, is_sparse, d = regulariser.penalty, not engine.is_dense, engine.shape[1]
@@ -54,7 +54,7 @@ def by_speed(objective: Any, tol: float, can_change: bool) -> list[Suggestion]:
         return [Suggestion("dual_cd", why), *several]
     if not penalty.is_smooth:
         return [Suggestion(name, f"the penalty {penalty.name} selects features") for name in SPARSE]
-    if sampled.is_worthwhile(objective):
+    if sample_size.is_worthwhile(objective):
         why = f"dense rows, many more than the {engine.n_columns * d} weights"
         return [Suggestion(name, why) for name in ("newton", "lbfgs")]
     if is_few and not loss.is_direct and engine.n_columns * d <= 64 * FEW_FEATURES:

@@ -1,4 +1,8 @@
-"""Dual coordinate descent, and L-BFGS where it is too slow; each of them may come back once."""
+"""Chains of solvers: where one is left to the next one, and why.
+
+- Dual coordinate descent, and L-BFGS where it is too slow; each of them may come back once.
+- L-BFGS while the objective decreases quickly, then Newton's method.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,11 @@ from lineal.solvers.dual_cd.dual_cd import is_dear
 
 #: Why a solver takes over.
 SLOW_DUAL, SLOW_PRIMAL = "the gap was closing too slowly", "it was closing even more slowly"
+SLOW_START = "the objective was decreasing too slowly"
+
+#: Early iterations of L-BFGS decrease the objective as much as those of Newton's method, which cost several times as
+#: much. It is left when its last SPAN iterations have decreased the objective by less than a share of ENOUGH.
+SPAN, ENOUGH = 5, 0.05
 
 
 def dual_then(dual: Solver, primal: Solver, objective: Objective, why: str) -> Solver:
@@ -29,3 +38,15 @@ def dual_then(dual: Solver, primal: Solver, objective: Objective, why: str) -> S
         Stage(dual, SLOW_PRIMAL, partial(costs.dual_is_slow, chance=SECOND_CHANCE)),
         Stage(primal, SLOW_DUAL),
     ])  # fmt: skip
+
+
+def lbfgs_then_newton(lbfgs: Solver, newton: Solver, why: str) -> Solver:
+    """The chain of the two; `why` says why L-BFGS is not the last one."""
+
+    def is_slow(history: History, budget: Budget) -> bool:
+        if len(history) <= 2 * SPAN:
+            return False
+        before, now = (history[at]["objective"] for at in (-1 - SPAN, -1))
+        return bool(before - now < ENOUGH * abs(now))
+
+    return in_turn([Stage(lbfgs, why, is_slow), Stage(newton, SLOW_START)])

@@ -36,7 +36,7 @@ from lineal.problem.monitor import Monitor
 from lineal.problem.objective import Objective, check_finite
 from lineal.problem.solution import Solution
 from lineal.problem.solver import Start, solver
-from lineal.solvers.newton import sampled
+from lineal.solvers.newton import sample_size, sampled
 from lineal.solvers.newton.globalise import GLOBALISATIONS, Line
 from lineal.solvers.newton.small_hessian import MAX_SIZE, SmallHessian, is_worthwhile
 from lineal.solvers.options import NewtonOptions
@@ -59,7 +59,7 @@ def check(loss: Any, penalty: Any) -> None:
 def memory(n: int, d: int, k: int, size: int) -> int:
     """Number of bytes that a fit needs besides X."""
     hessians = 8 * k * (d + 1) ** 2 if k * (d + 1) ** 2 <= MAX_SIZE else 0
-    hessians = max(hessians, sampled.matrix_bytes(n, d, k))
+    hessians = max(hessians, sample_size.matrix_bytes(n, d, k))
     return (5 * d * k + (4 * n * k if n * k * size <= KEPT_BYTES else 0)) * size + hessians
 
 
@@ -70,7 +70,7 @@ def solve(objective: Objective, budget: Budget, start: Start, options: NewtonOpt
     The seed chooses the random signs that estimate the curvature of coupled columns, for the preconditioner.
     """
     tol, globalisation, seed = budget.tol, options.globalisation, budget.seed
-    if globalisation == "line_search" and sampled.is_worthwhile(objective):
+    if globalisation == "line_search" and sample_size.is_worthwhile(objective):
         return sampled.minimise(objective.with_threads(budget.threads), budget, objective.theta_of(start))
     with Monitor(budget) as monitor:
         threads = useful_threads(objective.engine, budget.threads)

@@ -12,7 +12,7 @@ leverage (`row_sample.py`), gives nearly the same matrix at the price of a few p
 - The dual point of the last direction gives the certificate (`newton_dual.py`). Conjugate gradients continue until
   their residual allows the gap that the tolerance requires.
 
-Memory: 3·n·k numbers in the data type of X as row state, n leverages, and what `sampled_hessian.py` says.
+Memory: 3·n·k numbers in the data type of X as row state, and what `sampler.py` says.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lineal.engine.state import RowState
 from lineal.numerics.centred import Centred
 from lineal.numerics.gap_estimate import GapEstimate
 from lineal.numerics.precondition import ridge_of, second_moment
@@ -35,34 +34,17 @@ from lineal.problem.monitor import Monitor
 from lineal.problem.objective import Objective, check_finite
 from lineal.problem.solution import Certificate, Solution
 from lineal.solvers.newton import newton_dual
-from lineal.solvers.newton.row_sample import UNIFORM, CurvatureSums, DrawRows, LeveragePieces, Leverages
-from lineal.solvers.newton.sampled_hessian import Factors, of_sample
+from lineal.solvers.newton.damping import BAD, Damping
+from lineal.solvers.newton.sampled_hessian import Factors
+from lineal.solvers.newton.sampler import Sampler
 from lineal.solvers.newton.shorter import JointLine, shorter
-from lineal.solvers.newton.small_hessian import MAX_DENSE
 
-#: Largest number of parameters of one matrix, and of all matrices together.
-MAX_PARAMETERS, MAX_ENTRIES = 2400, 6_000_000
+#: γ below which the direction is improved by conjugate gradients.
+TRUSTED = 1e-2
 
-#: Number of separate columns from which they share passes and samples, whatever the number of features.
-MANY_COLUMNS = 4
-
-#: Smallest number of rows per parameter of a matrix, and of entries of X times columns.
-MIN_ROWS, MIN_WORK = 8, 1 << 21
-
-#: Number of multiplications, and of entries of X, up to which the Hessian is that of all rows.
-FEW_PRODUCTS, FEW_ENTRIES = 4e9, 4_000_000
-
-#: Rows of a sample: this number times n over the parameters of a matrix, but at least so many per parameter.
-SAMPLE_SHARE, SAMPLE_ROWS = 15.0, 6.0
-
-#: γ at the start; below TRUSTED, the direction is improved by conjugate gradients; the smallest γ of M.
-FIRST_DAMPING, TRUSTED, LEAST_DAMPING = 1.0, 1e-2, 1e-12
-
-#: Ratios of the decrease of the objective to that of the model: it is good, fair, or bad.
-GOOD, FAIR, BAD = 0.75, 0.4, 0.1
-
-#: Largest factor by which γ is divided after a good step; after a bad one it begins at 2, and doubles.
-MOST_RELIEF = 8.0
+#: The damping of M in conjugate gradients is at least this share of the mean curvature of a column. It is a share of
+#: that of the column: M would be far from the Hessian of rare classes, with one number for all.
+LEAST_SHARE = 1e-4
 
 #: Largest relative residual of conjugate gradients, and their largest number of products with the Hessian.
 FORCING, MAX_PRODUCTS = 0.2, 20
@@ -82,33 +64,6 @@ PATIENCE = 4
 
 #: Added to the curvature of the intercept in M, so that it stays finite.
 INTERCEPT_RIDGE = 1e-9
-
-
-def is_worthwhile(objective: Objective) -> bool:
-    """Whether there are many dense rows and few parameters."""
-    engine, loss = objective.engine, objective.loss
-    (n, d), k = engine.shape, engine.n_columns
-    if not engine.is_dense or not loss.is_smooth or loss.lipschitz(k) is None or d == 0:
-        return False
-    if not loss.is_direct and k < MANY_COLUMNS and d <= MAX_DENSE:
-        return False  # exact Hessians of separate columns cost less
-    size = (d + 1) * k if loss.is_direct else d + 1
-    matrices = 1 if loss.is_direct else k
-    return (
-        size <= MAX_PARAMETERS
-        and matrices * size * size <= MAX_ENTRIES
-        and n >= MIN_ROWS * size
-        and engine.stored * k >= MIN_WORK
-    )
-
-
-def matrix_bytes(n: int, d: int, k: int) -> int:
-    """Number of bytes of the matrices of all columns and of the rows of a sample; zero if there can be none."""
-    size = (d + 1) * k
-    if size > MAX_PARAMETERS or n < MIN_ROWS * size:
-        return 0
-    rows = max(SAMPLE_SHARE * n / size, SAMPLE_ROWS * size)
-    return int(24 * size**2 + 16 * min(n, rows) * (d + 1 + k * (k + 1) / 2))
 
 
 def minimise(objective: Objective, budget: Budget, start: np.ndarray) -> Solution:
@@ -145,18 +100,17 @@ class _Direction(NamedTuple):
 
 
 class _Run(LoopState):
-    """State of the fit: parameters, objective, gradient, damping, and the sample of the Hessian."""
+    """State of the fit: parameters, objective, gradient, damping, and samples of the Hessian."""
 
     state_names = (
-        "rows", "value", "gradient", "damping", "relief", "model_error", "size", "draws", "sums", "idle", "best",
+        "rows", "value", "gradient", "damping", "model_error", "sampler", "idle", "best",
         "lower", "newton_estimate", "newton_wait", "is_last_newton", "gap",
     )  # fmt: skip
 
     def __init__(self, centred: Centred, theta: np.ndarray, tol: float, seed: int) -> None:
         self.objective, self.centred, self.tol, self.seed = centred.objective, centred, tol, seed
         engine, loss = self.objective.engine, self.objective.loss
-        (n, d), self.k = engine.shape, engine.n_columns
-        self.n_parameters = (d + 1) * self.k if loss.is_direct else d + 1
+        d, self.k = engine.shape[1], engine.n_columns
         self.rows = ScoreRows(centred, is_coupled=True)
         self.gap = GapEstimate(centred, tol)
         self.moment = second_moment(centred)
@@ -167,15 +121,8 @@ class _Run(LoopState):
         self.bound = float(loss.lipschitz(self.k))
         centre = self.objective.regulariser.centre
         self.centre = None if centre is None else centre.astype(np.float64)
-        products = n * self.n_parameters**2 * (1.0 if loss.is_direct else self.k)
-        self.is_exact = products <= FEW_PRODUCTS and engine.stored <= FEW_ENTRIES
-        wanted = max(SAMPLE_SHARE * n / self.n_parameters, SAMPLE_ROWS * self.n_parameters)
-        self.wanted = math.inf if self.is_exact or wanted >= 0.5 * n else wanted
-        self.is_exact = math.isinf(self.wanted)
-        self.size, self.draws = self.wanted, 0
-        self.sums: np.ndarray | None = None
-        self.leverages = self._leverages()
-        self.damping, self.relief, self.model_error = FIRST_DAMPING, MOST_RELIEF, math.inf
+        self.sampler = Sampler(centred, self.moment, seed)
+        self.damping, self.model_error = Damping(), math.inf
         self.idle, self.best = 0, math.inf
         self.lower = -math.inf
         self.newton_estimate = self.newton_wait = math.inf
@@ -184,13 +131,14 @@ class _Run(LoopState):
         self._certificate: Certificate | None = None
         self.theta = theta
         self.restart()
+        self.damping = Damping(self._promise())
 
-    def _leverages(self) -> RowState:
-        """Row state with the leverages of all rows."""
-        engine, found = self.objective.engine, Leverages.of(self.centred, self.moment, self.seed)
-        if self.is_exact:  # not needed
-            found = Leverages(found.matrix[:, :1] * 0.0, found.shift[:1] * 0.0)
-        return engine.state(LeveragePieces(engine.dtype), *found)
+    def _promise(self) -> float:
+        """Decrease of the objective that the bound of the Hessian promises from here, relative to the objective."""
+        factors = Factors(np.zeros((1, *self.moment.shape)), self.moment, self.ridge, np.full(1, self.bound))
+        if not factors.is_complete or not self.value > 0.0:
+            return math.inf
+        return 0.5 * sum(float(g @ factors.solve(g[:, None])[:, 0]) for g in self.gradient.T) / self.value
 
     @property
     def theta(self) -> np.ndarray:
@@ -266,7 +214,7 @@ class _Run(LoopState):
 
     def step(self, must_end: Any) -> str | None:
         """Update the parameters once; returns a status if the fit must end."""
-        hessians = self._hessians()
+        hessians = self.sampler.hessians(self.rows.state)
         direction = self._direction(hessians, must_end)
         status = must_end()
         if status is not None:
@@ -297,7 +245,10 @@ class _Run(LoopState):
         self.value = value
         self._certificate = None
         self._note_newton(theta, direction, change, value, before, step)
-        self._adapt(ratio, step, direction, line, slope, derivative)
+        if step < 1.0:
+            self.damping.tighten(step, slope, self.bound * float(np.vdot(change, self.moment @ change)))
+        else:
+            self.damping.adapt(ratio)
         return self._progress(before)
 
     def _note_newton(
@@ -315,24 +266,6 @@ class _Run(LoopState):
         self.newton_estimate = self.gap.estimate(value, direction.residual) + self.model_error
         self._direction_of_dual = (theta, change)
 
-    def _adapt(
-        self, ratio: float, step: float, direction: _Direction, line: JointLine, slope: float, derivative: float
-    ) -> None:
-        """Choose the damping of the next iteration."""
-        if step < 1.0:
-            # The step size that the line search found is that of the direction with this damping.
-            change = direction.change
-            size = self.bound * float(np.vdot(change, self.moment @ change))
-            needed = -slope * (1.0 / max(step, 1e-3) - 1.0) / size if size > 0.0 else 0.0
-            self.damping, self.relief = min(max(4.0 * self.damping, needed), 10.0), 2.0
-        elif ratio > GOOD:
-            self.damping, self.relief = self.damping / self.relief, min(2.0 * self.relief, MOST_RELIEF)
-        elif ratio > FAIR:
-            self.damping /= 2.0
-        elif ratio < BAD:
-            self.damping, self.relief = 4.0 * self.damping, 2.0
-        self.damping = max(self.damping, LEAST_DAMPING)
-
     def _progress(self, before: float) -> str | None:
         """Return "stalled" if neither the objective nor the estimate of the gap has decreased for PATIENCE steps."""
         estimate = self.estimate
@@ -345,46 +278,19 @@ class _Run(LoopState):
         self.best = min(self.best, estimate)
         return "stalled" if self.idle >= PATIENCE else None
 
-    def _hessians(self) -> np.ndarray:
-        """Hessians of the loss term at the current scores, from a sample of rows or from all of them."""
-        engine, loss = self.objective.engine, self.objective.loss
-        states = (self.rows.state, self.leverages)
-        means = None if self.centred.means is None else self.centred.means[:, 0]
-        if not self.is_exact and self.sums is None:
-            (self.sums,) = engine.sum(CurvatureSums(loss), states=states)
-        step = DrawRows(loss, self.seed + self.draws, self.size)
-        drawn = engine.gather(step, self._factors(), means, states=states)
-        self.draws += 1
-        if not self.is_exact:
-            count = sum(len(part.X) for part in drawn)
-            self.size = min(max(self.size * min(self.wanted / max(count, 1), 8.0), self.wanted), 1e6 * self.wanted)
-            self.sums = np.sum([part.sums for part in drawn], axis=0)  # for the next sample
-        for part in drawn:
-            part.X[:, self.centred.constant] = 0.0
-        return of_sample(drawn, self.k, loss.is_direct, engine.threads)
-
-    def _factors(self) -> np.ndarray:
-        """What the curvatures of each column count in the probabilities of rows."""
-        if self.sums is None:
-            return np.zeros(self.k)
-        totals, leverages = self.sums
-        is_curved = totals > 0.0
-        shares = np.divide(leverages, totals, out=np.zeros(self.k), where=is_curved)
-        size = float(shares.sum()) or 1.0
-        return np.divide((1.0 - UNIFORM) / size, totals, out=np.zeros(self.k), where=is_curved)
-
     def _direction(self, hessians: np.ndarray, must_end: Any) -> _Direction | None:
         """Newton direction; None if no matrix can be factorised."""
-        damping = self.bound * self.damping
-        least = 0.0 if self.is_exact else 1e-4 * self.bound
-        is_rough = self.damping > TRUSTED
-        factors = Factors(hessians, self.moment, self.ridge, damping if is_rough else max(damping, least))
+        damping = self.bound * self.damping.gamma
+        is_rough = self.damping.gamma > TRUSTED
+        curvatures = None if is_rough or self.sampler.is_exact else self.sampler.curvatures
+        least = np.zeros(self.k) if curvatures is None else LEAST_SHARE * curvatures
+        factors = Factors(hessians, self.moment, self.ridge, np.maximum(damping, least))
         if not factors.is_complete:
             return None
         solved = factors.solve(self.gradient)
-        is_near = self.model_error <= NEARLY * self.tol and self.damping <= NEARLY_UNDAMPED
+        is_near = self.model_error <= NEARLY * self.tol and self.damping.gamma <= NEARLY_UNDAMPED
         target = RESIDUAL_SHARE * self.tol if is_near else math.inf
-        if is_rough or (self.is_exact and math.isinf(target)):
+        if is_rough or (self.sampler.is_exact and math.isinf(target)):
             change = self._without_shift(-solved)
             return _Direction(change, None, -0.5 * float(np.vdot(self.gradient, change)))
         return self._conjugate_gradients(factors, damping if math.isinf(target) else 0.0, solved, target, must_end)

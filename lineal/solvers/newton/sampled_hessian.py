@@ -106,15 +106,15 @@ def _products(X, out):
 class Factors:
     """Factorised M. Parameters and gradients are (size, k)."""
 
-    def __init__(self, hessians: np.ndarray, moment: np.ndarray, ridge: np.ndarray, damping: float) -> None:
-        """`damping` is γκ; `moment` is Σ̂ and `ridge` the diagonal αF, of one column."""
+    def __init__(self, hessians: np.ndarray, moment: np.ndarray, ridge: np.ndarray, damping: np.ndarray) -> None:
+        """`damping` is γκ of every column; `moment` is Σ̂ and `ridge` the diagonal αF, of one column."""
         self.lowers = []
         size = len(ridge)
-        for hessian in hessians:
+        for hessian, dampings in zip(hessians, np.split(damping, len(hessians))):
             M = hessian.copy()
             columns = M.reshape(len(M) // size, size, len(M) // size, size)
-            for r in range(columns.shape[0]):
-                columns[r, :, r] += damping * moment
+            for r, one in enumerate(dampings):
+                columns[r, :, r] += one * moment
             M[np.diag_indices(len(M))] += np.tile(ridge, len(M) // size)
             self.lowers.append(_cholesky(M))
 

@@ -386,7 +386,8 @@ def test_a_tolerance_that_means_nothing_is_refused(options, message):
         PathOptions(**options).checked()
 
 
-@pytest.mark.parametrize("loss", ["softmax", pytest.param("multiclass_squared_hinge", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["softmax", "multiclass_squared_hinge"])
 def test_paths_that_select_features(loss):
     X, y = some_noise()
     wanted = PathOptions(n_alphas=8, alpha_min_ratio=1e-2, folds=3, select="smallest", within=0.05)

@@ -282,6 +282,7 @@ def test_free_features_and_no_penalty_end_with_a_violation(loss):
     assert found.certificate.primal == pytest.approx(other.certificate.primal, rel=1e-8)
 
 
+@pytest.mark.slow
 def test_separable_data_without_penalty_stops():
     X, y = np.array([[-1.0], [-2.0], [1.0], [2.0]]), np.array([0, 0, 1, 1])
     solution = block_cd.solve(problem(X, y, "logistic", alpha=0.0), tol=1e-9, max_iter=200)

@@ -455,7 +455,7 @@ def _see(loss, labels, Z, wanted, found, diagonal):
     loss.add_diagonal(labels, Z, k, k, 0.5, diagonal)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("dtype", [np.float64, pytest.param(np.float32, marks=pytest.mark.slow)])
 def test_the_unit_of_the_features_does_not_matter(dtype):
     """Gradients by features have their unit and the intercept's has none: neither may pass for the other."""
     X, y = load_iris(return_X_y=True)

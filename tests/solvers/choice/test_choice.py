@@ -15,6 +15,7 @@ from lineal.problem.minimise import minimise
 from lineal.solvers.choice.in_turn import Stage, in_turn
 from lineal.solvers.choice.progress import Costs
 from lineal.solvers.choice.rules import by_speed
+from lineal.solvers.newton import sample_size
 
 
 def after(iteration):
@@ -149,6 +150,21 @@ def test_the_model_names_its_solver(tmp_path):
     for model in (auto, named):
         model.save(tmp_path / "model")
         assert lineal.load(tmp_path / "model").solver == model.solver_
+
+
+def test_newtons_method_takes_over_where_its_hessians_cost_many_passes(monkeypatch):
+    rng = np.random.default_rng(11)
+    X = rng.standard_normal((4000, 8)) @ np.diag(10.0 ** np.linspace(-2, 1, 8))
+    y = (X @ rng.standard_normal((8, 5)) + rng.gumbel(size=(4000, 5))).argmax(axis=1)
+    monkeypatch.setattr(sample_size, "MIN_WORK", 1)
+    plain = LinearClassifier("softmax", alpha=1e-4, tol=1e-6).fit(X, y)
+    assert plain.solver_.startswith("newton: dense rows")
+    monkeypatch.setattr(solvers, "DEAR_HESSIAN", 0.0)
+    chained = LinearClassifier("softmax", alpha=1e-4, tol=1e-6).fit(X, y)
+    assert chained.solver_.startswith("lbfgs: dense rows")
+    assert "; then newton after iteration" in chained.solver_
+    assert chained.status_ == "converged"
+    assert chained.certificate_.primal == pytest.approx(plain.certificate_.primal, rel=1e-6)
 
 
 def row(iteration, gap, work):

@@ -276,6 +276,7 @@ def test_for_smooth_losses_gradients_as_dual_points_change_nothing():
 # --- random problems of the judge
 
 
+@slow
 def test_the_first_random_problems_reach_their_tolerance():
     found = [status_of(problem) == "converged" for problem in with_kinks(range(200))]
     assert len(found) > 25

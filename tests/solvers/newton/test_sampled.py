@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import twin
 from objectives import best_objective, build
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from lineal import LinearClassifier, losses, penalties
@@ -20,7 +21,7 @@ from lineal.problem import dense_pass, row_sums, steps
 from lineal.problem.certificate import primal_and_dual
 from lineal.problem.objective import Objective
 from lineal.problem.targets import OneLabel
-from lineal.solvers.newton import newton, newton_dual, row_sample, sampled, sampled_hessian
+from lineal.solvers.newton import newton, newton_dual, row_sample, sample_size, sampled, sampled_hessian
 
 SMOOTH = [name for name in losses.names() if losses.get(name).is_smooth]
 
@@ -28,18 +29,18 @@ SMOOTH = [name for name in losses.names() if losses.get(name).is_smooth]
 @pytest.fixture(autouse=True)
 def small_problems_count(monkeypatch):
     """Rows and columns of the tests are few; fused passes are used for them, too."""
-    monkeypatch.setattr(sampled, "MIN_WORK", 1)
-    monkeypatch.setattr(sampled, "MIN_ROWS", 0)
-    monkeypatch.setattr(sampled, "MANY_COLUMNS", 1)
+    monkeypatch.setattr(sample_size, "MIN_WORK", 1)
+    monkeypatch.setattr(sample_size, "MIN_ROWS", 0)
+    monkeypatch.setattr(sample_size, "MANY_COLUMNS", 1)
     monkeypatch.setattr(dense_pass, "WORTH_A_PASS", 1)
 
 
 @pytest.fixture
 def samples(monkeypatch):
     """Hessians of samples, also of few rows."""
-    monkeypatch.setattr(sampled, "FEW_PRODUCTS", 0.0)
-    monkeypatch.setattr(sampled, "SAMPLE_SHARE", 1.0)
-    monkeypatch.setattr(sampled, "SAMPLE_ROWS", 8.0)
+    monkeypatch.setattr(sample_size, "FEW_PRODUCTS", 0.0)
+    monkeypatch.setattr(sample_size, "SAMPLE_SHARE", 1.0)
+    monkeypatch.setattr(sample_size, "SAMPLE_ROWS", 8.0)
 
 
 def table(n=3000, d=6, k=3, seed=0, rare=True):
@@ -66,7 +67,7 @@ def fitted(X, y, sample_weight=None, **options):
 def test_reaches_the_minimum_of_an_independent_solver(name, samples):
     objective, facts = build(name, 3, n=200, alpha=1e-2, offset=True)
     objective = replace(objective, engine=replace(objective.engine, X=wrap(np.ascontiguousarray(facts["X"]))))
-    assert sampled.is_worthwhile(objective)
+    assert sample_size.is_worthwhile(objective)
     solution = newton.solve(objective, tol=1e-9, max_iter=200)
     assert solution.status == "converged"
     assert solution.certificate.primal == pytest.approx(best_objective(objective, facts), rel=1e-8)
@@ -87,8 +88,8 @@ def test_agrees_with_scikit_learn(samples):
 def test_samples_of_rows_and_all_rows_end_at_the_same_minimum(loss, monkeypatch):
     X, y = table()
     exact = fitted(X, y, loss=loss)
-    monkeypatch.setattr(sampled, "FEW_PRODUCTS", 0.0)
-    monkeypatch.setattr(sampled, "SAMPLE_SHARE", 1.0)
+    monkeypatch.setattr(sample_size, "FEW_PRODUCTS", 0.0)
+    monkeypatch.setattr(sample_size, "SAMPLE_SHARE", 1.0)
     drawn = fitted(X, y, loss=loss)
     assert exact.status_ == drawn.status_ == "converged"
     assert drawn.certificate_.primal == pytest.approx(exact.certificate_.primal, rel=1e-8)
@@ -242,6 +243,29 @@ def test_damping_saves_what_newton_steps_would_spoil():
     y = (X[:, 0] + 100.0 * X[:, 2] + 0.1 * rng.standard_normal(2000) > 0).astype(int) + (X[:, 1] > 2.5)
     model = fitted(X, y, alpha=1e-7, tol=1e-4, max_iter=100)
     assert model.status_ == "converged"
+
+
+def test_rare_classes_take_few_products(samples, monkeypatch):
+    """The preconditioner is close to the Hessian of a class of three rows, too."""
+    products, product = [], sampled._Run._product
+    monkeypatch.setattr(sampled._Run, "_product", lambda run, V: products.append(1) or product(run, V))
+    rng = np.random.default_rng(17)
+    X = rng.standard_normal((20000, 8))
+    y = (2.0 * X @ rng.standard_normal((8, 3)) + rng.gumbel(size=(20000, 3))).argmax(axis=1)
+    for label in range(3, 8):
+        y[3 * label : 3 * label + 3] = label
+        X[3 * label : 3 * label + 3] += 2.0 * rng.standard_normal(8)
+    model = fitted((X - X.mean(axis=0)) / X.std(axis=0), y, alpha=1e-6, tol=1e-6)
+    assert model.certificate_.value <= 1e-6
+    assert len(products) <= 40  # one damping for all columns: 89
+
+
+def test_a_good_start_is_not_damped_away(samples):
+    X, y = table(seed=18)
+    model = fitted(X, y, tol=1e-5)
+    again = clone(model).set_params(warm_start=True, tol=1e-9)
+    again.model_ = model.model_
+    assert again.fit(X, y).n_iter_ <= 4
 
 
 def test_a_fit_continues_from_a_checkpoint(tmp_path, samples):
