@@ -4,10 +4,10 @@ Numba compiles in one thread at a time. When a process lacks a kernel, and the r
 that one (`lineal.core.forecast`), a helper compiles those kernels from the last to the next one, into the same cache on
 disk. Both meet in the middle: the first process then loads what the helper has made.
 
-Nothing depends on the helper. It is started by a process that is nobody's worker, where there are two cores that are not
-busy, and a cache for both. It reads the numbers of the wanted kernels from its standard input, and ends with the
-process at the other end, after some seconds without work, or when its list is done. It writes the number of a kernel
-when it begins and when it ends it; the first process waits for a kernel that is being compiled, if the helper lives.
+Nothing depends on the helper. It is started by a process that is nobody's worker, where there are two cores that are
+not busy, and a cache for both. It reads the numbers of the wanted kernels from its standard input, and ends with the
+process at the other end, or after some seconds without work. It writes the number of a kernel when it begins and when
+it ends it; the first process waits for a kernel that is being compiled, if the helper lives.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from typing import Any
 from lineal.core import forecast, threads
 from lineal.core.forecast import Forecast, Needed
 from lineal.core.kernel_files import cache_folder
+from lineal.system.files import drop_own_parts
 
 #: Fewest seconds of compiling to come that are worth a process, which takes one of them to import what it needs.
 FEWEST = 1.5
@@ -37,13 +38,14 @@ FEWEST = 1.5
 #: Most kernels that the helper is told at once: its orders must fit into a pipe as a whole.
 MOST = 200
 
-#: Seconds after which a helper without work ends, and longest wait for one kernel.
-IDLE, PATIENCE = 5.0, 60.0
+#: Seconds after which a helper without work ends, and longest waits: for one kernel, and for the helper's end.
+IDLE, PATIENCE, SOON = 5.0, 60.0, 1.0
+
+#: Where Linux says how much of the cores a container may use: microseconds per period, or "max", and the period.
+QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 #: What the helper runs. It imports lineal from where this process has it.
-CODE = (
-    "import json, sys; sys.path[:] = json.loads(sys.stdin.readline()); from lineal.core import ahead; ahead.serve()"
-)
+CODE = "import json, sys; sys.path[:] = json.loads(sys.stdin.readline()); from lineal.core import ahead; ahead.serve()"
 
 
 class Helper:
@@ -58,7 +60,8 @@ class Helper:
             stderr=subprocess.DEVNULL,
             process_group=0,  # Ctrl-C is for the first process, with which the helper ends
         )
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._orders, self._reports = self._process.stdin, self._process.stdout
         os.set_blocking(self._orders.fileno(), False)
         os.set_blocking(self._reports.fileno(), False)
@@ -110,9 +113,12 @@ class Helper:
 
     def stop(self) -> None:
         """End it now."""
-        self._process.kill()
-        self._process.wait()
         self.leave()
+        try:
+            self._process.wait(SOON)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
     def disown(self) -> None:
         """Leave it to the process that has started it: this one is a fork of that."""
@@ -180,11 +186,20 @@ def may_start() -> bool:
     if os.name != "posix" or "frozen" in vars(sys) or not Path(sys.executable or "-").name.startswith("python"):
         return False  # a program with Python inside would start itself
     is_worker = multiprocessing.parent_process() is not None or "distributed.worker" in sys.modules
-    if is_worker or threads.available_cores() < 2 or cache_folder() is None:
+    if is_worker or threads.available_cores() < 2 or _is_limited() or cache_folder() is None:
         return False
     try:
         return os.getloadavg()[0] < (os.cpu_count() or 1)
     except OSError:
+        return False
+
+
+def _is_limited() -> bool:
+    """Whether a container leaves this process less time than that of two cores."""
+    try:
+        quota, period = QUOTA.read_text().split()
+        return quota != "max" and int(quota) < 2 * int(period)
+    except (OSError, ValueError):
         return False
 
 
@@ -200,6 +215,7 @@ def serve() -> None:
                 wanted[:] = json.loads(line)
                 has_news.set()
         finally:
+            drop_own_parts()
             os._exit(0)
 
     threading.Thread(target=listen, daemon=True).start()
@@ -210,7 +226,7 @@ def serve() -> None:
         if number is None:
             if has_news.wait(IDLE):
                 continue
-            os._exit(0)
+            os._exit(0)  # Python cannot end in order while a thread reads standard input
         tried.add(number)
         print(f"begin {number}", flush=True)
         with contextlib.suppress(Exception):  # the first process finds out itself, with a message

@@ -1,8 +1,8 @@
 """Which kernels a fit will need, as far as its first ones tell: fits that were recorded, kernel by kernel.
 
 `common_kernels.json` has the kernels that Python calls, with the types of their arguments and the seconds that it took
-to compile them, and for each recorded fit their numbers in order of need. ``python wheels/record.py`` writes it. Nothing depends on it but how far a message can
-see ahead, and what a second process compiles (`lineal.core.ahead`).
+to compile them, and for each recorded fit their numbers in order of need. ``python wheels/record.py`` writes it.
+Nothing depends on it but how far a message can see ahead, and what a second process compiles (`lineal.core.ahead`).
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ IS_PLAIN = bool(settings.DISABLE_JIT)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Names of the kernels compiled, by this process or its helper, because they were not on disk; in order.
+#: Names of the kernels that this process could not load when it needed them, and has compiled or waited for; in order.
 compiled: list[str] = []
 
 #: Kernels that Python has called, in order: modules, names, and Numba's types of arguments.

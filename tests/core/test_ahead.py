@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -77,6 +78,7 @@ def test_a_kernel_that_cannot_be_compiled_does_not_end_the_helper(helper):
 def test_nobody_waits_for_a_helper_that_has_ended(helper):
     helper.current = 7  # as if it had begun with that
     helper._process.kill()
+    helper._process.wait()
     assert not helper.wait_for(7)
     helper.want([1])  # without an error
     assert not helper.is_alive
@@ -127,7 +129,9 @@ def test_the_helper_ends_with_its_process(cache, then):
     assert said == "" or then.startswith("raise")
 
 
-def test_where_no_helper_is_started(monkeypatch):
+def test_where_no_helper_is_started(monkeypatch, tmp_path):
+    (quota := tmp_path / "cpu.max").write_text("150000 100000\n")  # one and a half cores
+    monkeypatch.setattr(ahead, "QUOTA", tmp_path / "none")
     monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
     monkeypatch.setattr(ahead.threads, "available_cores", lambda: 2)
     monkeypatch.setattr(ahead.multiprocessing, "parent_process", lambda: None)
@@ -142,6 +146,7 @@ def test_where_no_helper_is_started(monkeypatch):
         (ahead, "cache_folder", lambda: None),
         (sys, "executable", "/usr/bin/uwsgi"),
         (sys, "executable", None),
+        (ahead, "QUOTA", quota),
         (os, "name", "nt"),
     ):
         with monkeypatch.context() as change:
@@ -198,6 +203,23 @@ def test_what_is_to_come_is_told_to_the_helper(monkeypatch):
     other.look(asked[:1])
     other.look([*asked[:2], ("module", "of somebody", ())])  # no kernel of lineal's
     assert not other.has_made()
+
+
+def test_a_person_at_a_terminal_sees_how_far_it_is(cache):
+    import pty
+
+    code = f"""
+from lineal.core import ahead, forecast
+ahead.this.is_on = False
+forecast.records().kernels[{small()}].compile()
+"""
+    reader, writer = pty.openpty()
+    subprocess.run([sys.executable, "-c", code], stderr=writer, cwd=ROOT, check=True)
+    os.close(writer)
+    shown = os.read(reader, 65536).decode()
+    os.close(reader)
+    position, total = map(int, re.search(rf"compiling kernel (\d+) of about (\d+), {SMALL} …, once", shown).groups())
+    assert position == 1 < total
 
 
 FIT = """
