@@ -257,6 +257,8 @@ def _fit_label_sets(layout: str, precision: str) -> None:
         y = data.labels(size.n, 3)
         _use(lineal.LinearClassifier(probability=True).fit(X, y), X)
         _use(lineal.LinearClassifier(class_weight="balanced").fit(X, y), X)
+        for threshold in ("f1", "balanced"):
+            _use(lineal.LinearClassifier(threshold=threshold).fit(X, y), X)
 
 
 # --- the others

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import json
 import types
 import typing
 from collections.abc import Callable
@@ -17,11 +18,18 @@ from lineal.errors import OptionError
 from lineal.system.options import OF_FEATURES
 
 #: The form of a value that the type of the flag does not show.
-METAVARS = {"rate": "FLOAT|tune", "class_weight": "balanced|LABEL=WEIGHT,…", "solver_options": "NAME=VALUE"}
+METAVARS = {
+    "rate": "FLOAT|tune", "class_weight": "balanced|LABEL=WEIGHT,…", "solver_options": "NAME=VALUE",
+    "threshold": "NAME|COSTS",
+}  # fmt: skip
 
 #: Help of flags whose values differ from those of the field in Python.
 HELP = {
     "class_weight": "weights of classes: balanced, or for example spam=2,ham=1",
+    "threshold": "what decides, learnt from held-out rows. One label per row: f1 or balanced for the best F1 or "
+    "balanced accuracy, or costs, one row per true and one column per predicted class, for example '[[0,1],[5,0]]'; by "
+    "default the largest score. Label sets: zero, global, per_label, learned; by default learned for label_ranking, "
+    "else zero",
     "accelerated": "method: Nesterov's momentum, or with --no-accelerated plain iterations; by default quasi_newton",
 }
 
@@ -179,6 +187,19 @@ def parse_solver_options(texts: list[str] | None, solver: str) -> dict[str, Any]
     from lineal.system.solver_options import parsed
 
     return parsed(solvers.options_class(solver) if solver in solvers.names() else None, found)
+
+
+def parse_threshold(text: str | None) -> Any:
+    """None, the name of a rule, or a matrix of costs from a list of lists as in JSON."""
+    if text is None or not text.strip().startswith("["):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise OptionError(
+            f"--threshold {text!r} is no matrix of costs: write one list per true class with one number per predicted "
+            "class, for example '[[0,1],[5,0]]'"
+        ) from None
 
 
 def parse_class_weight(text: str | None) -> Any:

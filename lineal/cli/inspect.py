@@ -52,6 +52,7 @@ def inspect(
     from lineal.linear.description import describe, used_features
     from lineal.models.file import load
     from lineal.models.thresholds import describe as described
+    from lineal.models.thresholds import describe_decision
 
     model = file
     if is_data(file, reading):
@@ -88,7 +89,11 @@ def inspect(
             else "yes"
             if known.has_probabilities
             else "no",
-            "label sets": described(known.thresholds, len(known.classes)) if known.is_multilabel else "no",
+            **(
+                {"label sets": described(known.thresholds, len(known.classes))}
+                if known.is_multilabel
+                else {"predicted": describe_decision(known.thresholds, result["classes"])}
+            ),
             "precision": result["dtype"],
             "file": memory.size(result["bytes"]),
             "non-zero weights": f"{nonzero['weights']} of {known.weights.size}",

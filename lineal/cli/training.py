@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from lineal.cli.files import READS_DATA, STDIN, WRITES, note_header, read_labelled, with_labels
-from lineal.cli.flags import flag_of, parse_class_weight, parse_solver_options
+from lineal.cli.flags import flag_of, parse_class_weight, parse_solver_options, parse_threshold
 from lineal.cli.terminal import say
 from lineal.data.options import ReadOptions
 from lineal.errors import OptionError, unknown_value
@@ -97,7 +97,11 @@ def train_options(training: dict[str, Any], verbose: int) -> TrainOptions:
     """Checked options of a linear model: what cannot be honoured is refused before a large file is read."""
     weights = parse_class_weight(training.get("class_weight"))
     own = parse_solver_options(training.get("solver_options"), training.get("solver", "auto"))
-    options = TrainOptions(**{**training, "class_weight": weights, "solver_options": own, "verbose": verbose}).checked()
+    read = {
+        "class_weight": weights, "solver_options": own, "threshold": parse_threshold(training.get("threshold")),
+        "verbose": verbose,
+    }  # fmt: skip
+    options = TrainOptions(**{**training, **read}).checked()
     from lineal import losses, solvers
 
     solvers.choose(options.solver, losses.get(options.loss), options.get_penalty())

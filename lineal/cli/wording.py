@@ -20,9 +20,10 @@ from lineal.cli.flags import NO_FLAGS, flag_of
 _QUOTED = r"""(?:'[^']*'|"[^"]*")"""
 _SEVERAL = rf"{_QUOTED}(?:(?:,| or|, or| and) {_QUOTED})*"
 
-#: A value: in quotation marks, a number, a list or dict, or a word up to the next space or punctuation.
+#: A value: in quotation marks, a number, a list (of lists) or dict, or a word up to the next space or punctuation.
 _NUMBER = r"-?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|inf|nan)(?![\w.]*\w)"
-_VALUE = rf"(?:{_SEVERAL}|{_NUMBER}|\[[^\]]*\]|\{{[^}}]*\}}|…|\w[^\s,;:()]*)"
+_LIST = r"\[(?:[^\[\]]|\[[^\]]*\])*\]"
+_VALUE = rf"(?:{_SEVERAL}|{_NUMBER}|{_LIST}|\{{[^}}]*\}}|…|\w[^\s,;:()]*)"
 
 
 #: Flags of --online whose names are also those of options of solvers, which have no flags.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from lineal.system.postponed import postponed
 
 with postponed("scipy.stats", "pandas"):
+    from sklearn import get_config
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin, clone
     from sklearn.exceptions import ConvergenceWarning, NotFittedError
     from sklearn.utils import check_random_state
@@ -39,6 +40,7 @@ __all__ = [
     "check_random_state",
     "clone",
     "column_or_1d",
+    "get_config",
     "type_of_target",
     "validate_data",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 from lineal import losses
 from lineal.linear.fit import fit, fit_rows
 from lineal.linear.model import LINKS
-from lineal.linear.options import TrainOptions
+from lineal.linear.options import THRESHOLDS, TrainOptions
 from lineal.linear.rows import rows_of
 from lineal.models.estimator import ModelClassifier
 from lineal.solvers.options import describe_all
@@ -65,7 +65,7 @@ class LinearClassifier(ModelClassifier):
         fit_intercept: bool = True,
         class_weight: Any = None,
         probability: bool = False,
-        threshold: str | None = None,
+        threshold: Any = None,
         fbr: float | None = None,
         max_iter: int = 1000,
         max_time: float | None = None,
@@ -150,5 +150,6 @@ class LinearClassifier(ModelClassifier):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         loss = losses.get(self.loss) if self.loss in losses.names() else None
-        tags.classifier_tags.multi_label = loss is not None and loss.takes_label_sets
+        is_for_sets = self.threshold is None or (isinstance(self.threshold, str) and self.threshold in THRESHOLDS)
+        tags.classifier_tags.multi_label = loss is not None and loss.takes_label_sets and is_for_sets
         return tags

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,13 +19,12 @@ from lineal.data.dataset import Dataset
 from lineal.design import Design, wrap
 from lineal.engine.base import Engine
 from lineal.engine.local import LocalEngine
-from lineal.engine.overdue import asking
 from lineal.engine.source import Source
-from lineal.errors import DataError, OptionError, Unanswered
-from lineal.linear import calibration, thresholds
-from lineal.linear.held_out import fold_numbers, held_out_scores
+from lineal.errors import DataError, OptionError
+from lineal.linear import decisions, thresholds
+from lineal.linear.finish import finished, held_out_folds
 from lineal.linear.model import Model
-from lineal.linear.options import FBR, TrainOptions
+from lineal.linear.options import COSTS, THRESHOLDS, TrainOptions
 from lineal.linear.voting import VotingModel
 from lineal.linear.warm import WarmUp
 from lineal.penalties.regulariser import Regulariser
@@ -36,7 +34,7 @@ from lineal.problem.minimise import minimise
 from lineal.problem.monitor import ENDED, Callback, checked_callbacks
 from lineal.problem.objective import Objective
 from lineal.problem.progress import Progress
-from lineal.problem.row_weights import row_weights
+from lineal.problem.row_weights import checked_weights, class_factors, row_weights
 from lineal.problem.solution import Solution
 from lineal.problem.targets import Encoded, encode
 from lineal.problem.used_columns import narrowed
@@ -123,71 +121,17 @@ def shown_progress(problem: Problem, verbose: int, tol: float) -> Iterator[Progr
             engine.notify(None)
 
 
-def held_out_folds(problem: Problem) -> np.ndarray | None:
-    """The fold of every row, for what is learnt from held-out scores; None where nothing is."""
-    options = problem.options
-    if problem.threshold in thresholds.HELD_OUT:
-        what = f"threshold={problem.threshold!r}"
-    elif options.probability and calibration.is_needed(problem.objective.loss, problem.encoded):
-        what = "probability=True"
-    else:
-        return None
-    return fold_numbers(problem.encoded, problem.row_weights(), options.random_state or 0, what)
-
-
-def finished(
-    problem: Problem, folds: np.ndarray | None, solution: Solution, deadline: float | None
-) -> tuple[Model, Solution]:
-    """The model of a solution, with what is learnt from held-out scores; without it where a fit was ended by Ctrl-C.
-
-    So it is where workers do not answer although the time is over.
-
-    Options allow one of the two: slopes of probabilities or cuts of label sets.
-    """
-    if folds is None:
-        return problem.model_of(solution), solution
-    left = int(folds.max()) + 1
-
-    def refit(weights: np.ndarray) -> Solution:
-        nonlocal left
-        seconds = None if deadline is None else max(deadline - time.perf_counter(), 0.0) / left + 1e-3
-        left -= 1
-        return problem.with_weights(weights).solve(max_time=seconds)
-
-    is_cut, held = problem.threshold in thresholds.HELD_OUT, None
-    if solution.status != "interrupted" and solution.is_answered:
-        room = thresholds.MAX_SCORES if is_cut else calibration.MAX_SCORES
-        try:
-            with asking(partial(_seconds_after, deadline)):
-                held = held_out_scores(problem.objective.engine, problem.row_weights(), folds, refit, room)
-        except Unanswered as error:
-            message = f"{solution.message}; {error}"
-            solution = replace(solution, status="max_time", message=message, is_answered=False)
-    if held is None:
-        lost = "thresholds were chosen: it has none" if is_cut else "probabilities were calibrated: there are none"
-        if solution.is_answered:
-            solution = replace(solution, status="interrupted", message=f"interrupted before its {lost}")
-        else:
-            solution = replace(solution, message=f"{solution.message}; it ended before its {lost}")
-        return problem.model_of(solution), solution
-    model = problem.model_of(solution)
-    if is_cut:
-        fbr = FBR if problem.options.fbr is None else float(problem.options.fbr)
-        return replace(model, thresholds=thresholds.of_held_out(problem.threshold, held, fbr)), solution
-    return replace(model, calibration=calibration.slopes_of(held)), solution
-
-
-def _seconds_after(deadline: float | None) -> float:
-    return 0.0 if deadline is None else max(0.0, time.perf_counter() - deadline)
-
-
 @dataclass(frozen=True)
 class Problem:
-    """What there is to minimise, with the meaning of its columns."""
+    """What there is to minimise, with the meaning of its columns.
+
+    `factors` are those of the class weights in the weights of the rows, if there are any.
+    """
 
     objective: Objective
     encoded: Encoded
     options: TrainOptions
+    factors: np.ndarray | None = None
 
     def row_weights(self) -> np.ndarray:
         """Weights of all rows, (n,), which add up to one."""
@@ -235,8 +179,8 @@ class Problem:
 
     @property
     def threshold(self) -> str:
-        """How scores become label sets."""
-        return thresholds.chosen(self.options.threshold, self.objective.loss.name, self.encoded.is_multilabel)
+        """Name of the rule by which scores become labels."""
+        return thresholds.chosen(self.options.rule, self.objective.loss.name, self.encoded.is_multilabel)
 
     def model_of(self, solution: Solution) -> Model:
         """The answer as a model, its weights in the form that takes fewer bytes; without what needs held-out scores."""
@@ -275,21 +219,41 @@ def prepare(
     loss = losses.get(options.loss)
     solvers.choose(options.solver, loss, options.get_penalty())  # refuses early what no solver can honour
     encoded = encode(y, direct=loss.is_direct, class_names=class_names)
-    _check_labels(encoded.is_multilabel, loss, options)
+    _check_labels(encoded.is_multilabel, encoded.classes, loss, options)
     design = wrap(X)
     n = design.shape[0]
     weights = row_weights(sample_weight, options.class_weight, encoded, n)
-    return assemble(design, encoded, weights, options, _offsets(offsets, n, encoded, design.dtype))
+    problem = assemble(design, encoded, weights, options, _offsets(offsets, n, encoded, design.dtype))
+    if options.class_weight is None or problem.threshold not in decisions.RULES:
+        return problem
+    numbers, k = encoded.class_numbers, len(encoded.classes)
+    shares = checked_weights(sample_weight, n)
+    sums = np.bincount(numbers, shares / shares.max(), k)
+    return replace(problem, factors=class_factors(options.class_weight, encoded.classes, sums))
 
 
-def _check_labels(is_multilabel: bool, loss: Any, options: TrainOptions) -> None:
+def _check_labels(is_multilabel: bool, classes: np.ndarray, loss: Any, options: TrainOptions) -> None:
     """Refuse options that do not suit the kind of labels."""
     if is_multilabel and not loss.takes_label_sets:
         able = [name for name in losses.names() if losses.get(name).takes_label_sets]
         raise OptionError(f"loss {loss.name!r} takes one label per row, and y has label sets: use {', '.join(able)}")
-    if options.threshold is not None and not is_multilabel:
-        raise OptionError(f"threshold={options.threshold!r} is for label sets, and y has one label per row")
-    if options.has_votes and thresholds.chosen(options.threshold, loss.name, is_multilabel) != "zero":
+    rule = options.rule
+    if rule in THRESHOLDS and not is_multilabel:
+        raise OptionError(
+            f"{options.shown_threshold} is for label sets, and y has one label per row: use 'f1', 'balanced' or a "
+            "matrix of costs, or leave it out"
+        )
+    if rule in decisions.RULES and is_multilabel:
+        raise OptionError(
+            f"{options.shown_threshold} is for one label per row, and y has label sets: use 'global' for the best "
+            "micro F1, 'per_label' for the best F1 of each label, or leave it out"
+        )
+    if rule == COSTS and len(costs := options.costs()) != len(classes):
+        raise OptionError(
+            f"threshold=… has costs of {len(costs)} classes, and y has {len(classes)}: give one row per true and one "
+            f"column per predicted class, in their order: {', '.join(map(repr, classes.tolist()[:10]))}"
+        )
+    if options.has_votes and thresholds.chosen(rule, loss.name, is_multilabel) != "zero":
         raise OptionError(
             f"loss {loss.name!r} orders the labels of a row, and its threshold is learned from scores, which votes are "
             "not: use combine='mean'"
@@ -303,11 +267,11 @@ def prepare_source(source: Source, options: TrainOptions) -> Problem:
     solvers.choose(options.solver, loss, options.get_penalty())
     survey = survey_of(source)
     columns = survey.labels.columns(direct=loss.is_direct, class_names=source.class_names)
-    _check_labels(columns.is_multilabel, loss, options)
+    _check_labels(columns.is_multilabel, columns.classes, loss, options)
     encoder = survey.encoder(columns, options.class_weight)
     engine = source.engine(encoder, columns.n_columns, thread_count(options.n_jobs))
     _check_parameters(engine)
-    problem = problem_on(engine, EncodedElsewhere(engine, columns), options)
+    problem = replace(problem_on(engine, EncodedElsewhere(engine, columns), options), factors=encoder.factors)
     solver = solvers.pick(options.solver, problem.objective, options.tol).name
     (_, d), k = engine.shape, columns.n_columns
     used = replace(options, solver=solver)

@@ -75,7 +75,8 @@ def check(folds: list[Fold], encoded: Encoded, n: int) -> list[Fold]:
         if not found.all():
             label = encoded.classes[np.flatnonzero(found == 0)[:1]].tolist()[0]
             raise DataError(
-                f"class {label!r} has no rows in the training part of fold {number}: use fewer folds, or stratify them"
+                f"class {label!r} has no rows in the training part of fold {number}: use fewer folds, stratify them, "
+                "or begin splits by time with more rows"
             )
     return folds
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 #: them here lets a model predict without importing Numba.
 LINKS = {"logistic": "logistic", "softmax": "softmax"}
 
+#: Format of files of models with thresholds for one label per row, which older versions would not apply.
+DECISIONS_VERSION = 5
+
 #: Numbers whose mean is more than so many standard deviations from 0 need the precision of float64.
 FAR = 1000.0
 
@@ -40,8 +43,8 @@ class Model(Predictor):
     is_multilabel : whether rows have label sets.
     calibration : factors that turn scores into probabilities (see `lineal.linear.calibration`): (1,), or (k,) for
         label sets; None for losses with built-in probabilities, and without `probability=True`.
-    thresholds : scores above which a label is predicted, for label sets (see `lineal.linear.thresholds`): (k,), or
-        (k + 1,) if they are learned; None for zero.
+    thresholds : what scores are compared with when they become labels (see `lineal.models.thresholds`); for label sets
+        (k,), or (k + 1,) if they are learned; for two classes (1,); for more (k,); None for zero.
     feature_names : d strings or None.
     schema : how the training file became columns, so that other files are read in the same way; None for arrays.
     options : what the model was trained with.
@@ -168,7 +171,7 @@ class Model(Predictor):
         W, is_picked = self.weights, self.schema is not None and self.schema.columns is not None
         is_sparse = isinstance(W, RowSparse)
         own: dict[str, Any] = {
-            "format_version": 2 if is_sparse or is_picked or self.thresholds is not None else 1,
+            "format_version": self._format_version(is_sparse or is_picked),
             "loss": self.loss,
             "calibration": None if self.calibration is None else self.calibration.tolist(),
             "thresholds": None if self.thresholds is None else self.thresholds.tolist(),
@@ -178,6 +181,12 @@ class Model(Predictor):
         return {**own, "n_features": self.n_features}, {
             "rows": W.rows, "weights": W.values, "intercept": self.intercept,
         }  # fmt: skip
+
+    def _format_version(self, is_of_two: bool) -> int:
+        """The oldest format of model files that can hold this model (see `lineal.models.file`)."""
+        if self.thresholds is None:
+            return 2 if is_of_two else 1
+        return 2 if self.is_multilabel else DECISIONS_VERSION
 
     @staticmethod
     def from_parts(own: dict[str, Any], tensors: dict[str, np.ndarray], common: dict[str, Any]) -> Model:
@@ -197,9 +206,9 @@ class Model(Predictor):
         ):
             raise ValueError("the slopes of the probabilities do not fit the classes")
         cuts = own.get("thresholds")
-        thresholds = None if cuts is None else check_thresholds(np.array(cuts, np.float64), len(classes))
-        if thresholds is not None and not is_multilabel:
-            raise ValueError("thresholds are for label sets")
+        if cuts is not None and not is_multilabel and own["format_version"] != DECISIONS_VERSION:
+            raise ValueError("thresholds are for label sets in this format")
+        thresholds = None if cuts is None else check_thresholds(np.array(cuts, np.float64), len(classes), is_multilabel)
         columns = {len(classes)} if is_multilabel or len(classes) != 2 else {1, 2}
         if (
             weights.ndim != 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lineal import losses, penalties, solvers
 from lineal.engine.choice import check_engine
@@ -12,8 +12,14 @@ from lineal.solvers import options as solver_options
 from lineal.system.options import Options, checkpoint_option, need_checkpoint, option
 from lineal.system.solver_options import SolverOptions
 
+if TYPE_CHECKING:
+    import numpy as np
+
 #: Ways from scores to label sets (`thresholds.py`, which help texts need not import).
 THRESHOLDS = ("zero", "global", "per_label", "learned")
+
+#: What thresholds for one label per row can be chosen for (`decisions.py`), besides costs, and the name for those.
+DECISIONS, COSTS = ("f1", "balanced"), "costs"
 
 #: F1 of held-out rows below which a label's cut is not trusted.
 FBR = 0.1
@@ -45,9 +51,11 @@ class TrainOptions(Options):
     probability: bool = option(
         False, "calibrate probabilities on held-out folds, for losses without built-in probabilities"
     )
-    threshold: str | None = option(
-        None, f"how scores become label sets: {', '.join(THRESHOLDS)}; None means learned for label_ranking, else zero"
-    )
+    threshold: str | list[list[float]] | None = option(  # noqa: RUF009
+        None, f"what decides, learnt from held-out rows. One label per row: {' or '.join(DECISIONS)} for the best F1 "
+        "or balanced accuracy, or a matrix of costs [true][predicted]; None means the largest score. Label sets: "
+        f"{', '.join(THRESHOLDS)}; None means learned for label_ranking, else zero",
+    )  # fmt: skip
     fbr: float | None = option(
         None, f"threshold per_label: F1 below which a label's cut is its highest held-out score; None means {FBR}"
     )
@@ -91,8 +99,8 @@ class TrainOptions(Options):
         return (self.solver_options or {}).get("combine") == "vote"
 
     def _check_votes(self) -> None:
-        if self.has_votes and (self.probability or self.threshold not in (None, "zero")):
-            what = "probability=True" if self.probability else f"threshold={self.threshold!r}"
+        if self.has_votes and (self.probability or self.rule not in (None, "zero")):
+            what = "probability=True" if self.probability else self.shown_threshold
             raise OptionError(f"{what} needs one model with scores, and combine='vote' has several: use combine='mean'")
 
     def _check_solver_options(self) -> None:
@@ -110,18 +118,57 @@ class TrainOptions(Options):
             )
         SolverOptions.of(solvers.options_class(self.solver), self.solver, given)
 
+    @property
+    def rule(self) -> str | None:
+        """Name of the threshold: that of costs is "costs"."""
+        return self.threshold if self.threshold is None or isinstance(self.threshold, str) else COSTS
+
+    @property
+    def shown_threshold(self) -> str:
+        """The threshold as messages name it."""
+        return f"threshold={'…' if self.rule == COSTS else repr(self.rule)}"
+
+    def costs(self) -> np.ndarray:
+        """The costs of predictions, (k, k), by true and predicted class; an error if they are not finite numbers."""
+        import numpy as np
+
+        why = None
+        try:
+            costs = np.asarray(self.threshold)
+            if costs.dtype.kind not in "iuf":
+                why = "it holds values that are not numbers"
+            elif costs.ndim != 2 or len(costs) != costs.shape[1] or len(costs) < 2:
+                why = f"its shape is {costs.shape}"
+            elif not np.isfinite(costs.astype(np.float64)).all():
+                row, column = np.argwhere(~np.isfinite(costs))[0]
+                why = f"row {row} has {costs[row, column]:g} in column {column}"
+        except (TypeError, ValueError, OverflowError):
+            why = "its rows are not lists of equally many numbers"
+        if why is not None:
+            raise OptionError(
+                f"threshold=… is neither one of {', '.join((*DECISIONS, *THRESHOLDS))} nor a matrix of costs, which "
+                f"has one row per true class and one column per predicted class, all of them finite numbers: {why}"
+            )
+        return costs.astype(np.float64)
+
+    def to_json(self) -> dict[str, Any]:
+        values = super().to_json()
+        return values if self.rule != COSTS else {**values, "threshold": self.costs().tolist()}
+
     def _check_threshold(self) -> None:
-        if self.threshold is not None and self.threshold not in THRESHOLDS:
-            raise unknown_value("threshold", self.threshold, THRESHOLDS)
-        if self.probability and self.threshold not in (None, "zero"):
+        if self.rule == COSTS:
+            self.costs()
+        elif self.rule not in (None, *DECISIONS, *THRESHOLDS):
+            raise unknown_value("threshold", self.rule, (*DECISIONS, *THRESHOLDS))
+        if self.probability and self.rule in THRESHOLDS[1:]:
             raise OptionError(
                 f"probability=True with threshold={self.threshold!r}: a label would not be likelier than not where it "
                 "is predicted; use threshold 'zero', or leave out probability"
             )
         if self.fbr is not None:
             self.need("fbr", lambda v: 0.0 <= v <= 1.0, "a number from 0 to 1, or None")
-            if self.threshold != "per_label":
-                raise OptionError(f"fbr={self.fbr!r} is for threshold 'per_label', not {self.threshold!r}")
+            if self.rule != "per_label":
+                raise OptionError(f"fbr={self.fbr!r} is for threshold 'per_label', not {self.rule!r}")
 
     def get_penalty(self) -> Any:
         """The penalty with its parameter; refuses one that it does not have."""

@@ -100,6 +100,8 @@ class VotingModel(Model):
         rest = dict(tensors)
         members = Members(rest.pop("member_weights"), rest.pop("member_intercepts"))
         mean = Model.from_parts(own, rest, common)
+        if mean.thresholds is not None:
+            raise ValueError("votes are not compared with thresholds")
         m = len(members.weights)
         if members.weights.shape != (m, *mean.weights.shape) or members.intercepts.shape != (m, len(mean.intercept)):
             raise ValueError("members and their mean do not fit each other")

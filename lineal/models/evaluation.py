@@ -36,7 +36,7 @@ def evaluate(model: Predictor, data: Dataset) -> dict[str, Any]:
     probabilities = model.probabilities_of(scores) if model.has_probabilities else None
     if model.is_multilabel:
         return metrics.label_sets(y, scores, probabilities, model.classes, model.labels_of, weights)
-    return metrics.single_label(y, scores, probabilities, model.classes, weights)
+    return metrics.single_label(y, scores, probabilities, model.classes, weights, model.class_numbers_of)
 
 
 def with_weight(data: Dataset) -> Dataset:
@@ -131,7 +131,8 @@ class _Headline:
                 here = float(stop - start if some is None else some.sum())
                 if here > 0.0:
                     y = rows.y[start:stop]
-                    name, value = metrics.headline(y, self.model.scores(batch), self.model.classes, some)
+                    scores, decide = self.model.scores(batch), self.model.class_numbers_of
+                    name, value = metrics.headline(y, scores, self.model.classes, some, decide)
                     total, weight = total + value * here, weight + here
                 start = stop
         return name, total, weight, start

@@ -33,9 +33,12 @@ if TYPE_CHECKING:
 
 #: Raised when older versions of lineal could misread a file. A file has the oldest format that can hold its model:
 #: 1 for dense weights, 2 for row-sparse ones, for thresholds, and for models that take some of their files' columns,
-#: 3 for models that are not linear, 4 where the description is a tensor (it then has a format of its own, 1 to 3) or
-#: labels are unsigned numbers beyond int64.
-FORMAT_VERSION = 4
+#: 3 for models that are not linear, 4 where the description is a tensor (it then has a format of its own) or labels are
+#: unsigned numbers beyond int64, 5 for linear models with thresholds for one label per row.
+FORMAT_VERSION = 5
+
+#: Formats of linear models.
+LINEAR_VERSIONS = (1, 2, 5)
 
 #: Bytes of a description that still go into the header: quotes and backslashes take two there.
 LONGEST_TEXT = 40_000_000
@@ -213,7 +216,7 @@ def _to_json(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 def _from_json(values: dict[str, Any], tensors: dict[str, np.ndarray]) -> Any:
     """Inverse of `_to_json`; raises a ValueError if the parts do not fit."""
-    is_linear = values["format_version"] < 3
+    is_linear = values["format_version"] in LINEAR_VERSIONS
     kind = "linear" if is_linear else values["kind"]
     if kind not in _KINDS or (kind == "linear") != is_linear:
         raise ValueError(f"unknown kind of model {kind!r}")

@@ -8,10 +8,13 @@ positive, every mean over rows is a weighted one, and counts are sums of weights
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+
+from lineal.models import thresholds
 
 #: A confusion matrix is given up to this many classes.
 MAX_CONFUSION = 30
@@ -36,18 +39,24 @@ def class_numbers(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return np.where(classes[order][places] == labels, order[places], -1)
 
 
-def predicted_numbers(scores: np.ndarray) -> np.ndarray:
-    """Class numbers that scores decide for: (n,) scores of the second of two classes, or (n, k)."""
-    return (scores > 0.0).astype(np.intp) if scores.ndim == 1 else np.argmax(scores, axis=1)
+#: From scores to the numbers of the predicted classes: (n,) scores of the second of two classes, or (n, k).
+Decision = Callable[[np.ndarray], np.ndarray]
+
+#: The decision without thresholds.
+LARGEST: Decision = partial(thresholds.class_numbers, None)
 
 
 def headline(
-    labels: Any, scores: np.ndarray, classes: np.ndarray, weights: np.ndarray | None = None
+    labels: Any,
+    scores: np.ndarray,
+    classes: np.ndarray,
+    weights: np.ndarray | None = None,
+    decide: Decision = LARGEST,
 ) -> tuple[str, float]:
     """The measure for summaries: accuracy, or precision at 1 for label sets. Does not need scikit-learn."""
     if np.ndim(labels) == 2:
         return "precision_at_1", precision_at(labels, scores, 1, weights)
-    return "accuracy", _mean(class_numbers(labels, classes) == predicted_numbers(scores), weights)
+    return "accuracy", _mean(class_numbers(labels, classes) == decide(scores), weights)
 
 
 def _mean(values: np.ndarray, weights: np.ndarray | None) -> float:
@@ -60,6 +69,7 @@ def single_label(
     probabilities: np.ndarray | None,
     classes: np.ndarray,
     weights: np.ndarray | None = None,
+    decide: Decision = LARGEST,
 ) -> dict[str, Any]:
     """Measures for one label per row.
 
@@ -71,10 +81,11 @@ def single_label(
     classes : (k,) labels that the model knows. Rows with others count as wrong in accuracy and F1; the measures of
         probabilities and the areas leave them out.
     weights : (n,), or None if all rows count equally.
+    decide : gives the predicted classes; by default those with the largest score.
     """
     from sklearn.metrics import f1_score
 
-    truth, guess = class_numbers(labels, classes), predicted_numbers(scores)
+    truth, guess = class_numbers(labels, classes), decide(scores)
     known = truth >= 0
     seen = np.union1d(truth[known], guess)
     result: dict[str, Any] = {"rows": len(truth), "accuracy": _mean(truth == guess, weights)}

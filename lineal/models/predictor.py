@@ -14,12 +14,13 @@ import numpy as np
 from scipy import sparse
 
 from lineal.core.inputs import Checked, check_frame, checked, checked_sparse, is_frame
+from lineal.core.lazy_frames import refuse_lazy
 from lineal.core.row_sparse import pick_columns
 from lineal.data.dataset import Dataset
 from lineal.data.schema import Schema
 from lineal.data.source import is_path
 from lineal.errors import DataError, OptionError
-from lineal.models import thresholds as label_cuts
+from lineal.models import thresholds as cuts
 from lineal.problem.solution import Certificate
 
 #: Rows scored at a time: bounds the memory of predictions by this many rows of scores.
@@ -59,8 +60,7 @@ class Predictor(TrainingRecord, abc.ABC):
     classes : the labels.
     is_multilabel : whether rows have label sets.
     is_number : whether the score is the prediction: a regression, without classes.
-    thresholds : the scores above which a label belongs to the label set (see `lineal.linear.thresholds`); None for
-        zero.
+    thresholds : what scores are compared with when they become labels (see `lineal.models.thresholds`); None for zero.
     """
 
     classes: np.ndarray
@@ -129,14 +129,17 @@ class Predictor(TrainingRecord, abc.ABC):
     def predict(self, X: Any) -> np.ndarray:
         """Labels (n,), or for label sets an (n, k) array of 0 and 1.
 
+        Thresholds that were chosen for a measure or for costs apply here, and wherever predictions are measured.
+
         X is an array, a SciPy sparse matrix, a DataFrame, a dict or a list of dicts, or a path, a glob, a folder of
         converted files or a list of these, which are read block by block.
         """
         return self._collect(X, self.labels_of)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities (n, number of classes), one column per label for label sets; `predict` has the likeliest.
+        """Probabilities (n, number of classes), one column per label for label sets.
 
+        The likeliest class is the predicted one, unless the model has thresholds, which do not change probabilities.
         For losses that have probabilities, and for others where they were calibrated at fit time.
         """
         self.check_probabilities()
@@ -152,10 +155,12 @@ class Predictor(TrainingRecord, abc.ABC):
     def labels_of(self, scores: np.ndarray) -> np.ndarray:
         """Labels for these scores."""
         if self.is_multilabel:
-            return label_cuts.label_sets(self.thresholds, scores).astype(np.int64)
-        if self.is_binary:
-            return self.classes[(scores > 0.0).astype(np.intp)]
-        return self.classes[np.argmax(scores, axis=1)]
+            return cuts.label_sets(self.thresholds, scores).astype(np.int64)
+        return self.classes[self.class_numbers_of(scores)]
+
+    def class_numbers_of(self, scores: np.ndarray) -> np.ndarray:
+        """Positions in `classes` of the labels that these scores decide for, where rows have one label each."""
+        return cuts.class_numbers(self.thresholds, scores)
 
     # --- over any kind of rows
 
@@ -201,7 +206,7 @@ class Predictor(TrainingRecord, abc.ABC):
                 X = checked_sparse(X, "X")
             if X.format != "csr":
                 X = X.tocsr()
-        elif not isinstance(X, np.ndarray) and is_frame(X):
+        elif not isinstance(X, np.ndarray) and _is_frame(X):
             return self._from_frame(X)
         elif isinstance(X, dict) or (isinstance(X, list) and X and isinstance(X[0], dict)):
             return self._from_records([X] if isinstance(X, dict) else X)
@@ -288,10 +293,14 @@ class Predictor(TrainingRecord, abc.ABC):
             return
         from lineal.data.tables.encode import Encoding
 
-        if Encoding.of_schema(self.schema).is_scaled:
+        encoding = Encoding.of_schema(self.schema)
+        if encoding.is_scaled:
+            names = encoding.single.needed()
+            columns = ", ".join(map(repr, names[:5])) + ", …" * (len(names) > 5)
             raise DataError(
-                "X is a matrix, but this model was trained on the standardised numbers of a table: give a "
-                "table, records or a file, which it standardises, or train with scale='none'"
+                "X is a matrix, but this model was trained on the standardised numbers of a table: give a DataFrame, a "
+                f"dict or a list of dicts with the columns {columns}, or the path of such a file, which it "
+                "standardises itself; or train with scale='none'"
             )
 
     def _collect(self, X: Any, view: Any) -> np.ndarray:
@@ -318,6 +327,11 @@ def _all_finite(values: np.ndarray) -> bool:
     if values.size <= 32:
         return all(map(math.isfinite, values.ravel().tolist()))
     return bool(np.isfinite(values).all())
+
+
+def _is_frame(X: Any) -> bool:
+    refuse_lazy(X)
+    return is_frame(X)
 
 
 def _needed(X: Any, schema: Schema) -> Any:

@@ -21,6 +21,7 @@ from lineal.cli.wording import for_command_line
         ("say format=…", "say --format …"),
         ("leave it out with ignore=doc.body", "leave it out with --ignore doc.body"),
         ("alphas=[1.0, 2.0] is not", "--alphas [1.0, 2.0] is not"),
+        ("threshold=[[0, 1], [5, 0]] is not", "--threshold [[0, 1], [5, 0]] is not"),
         ("stopped after max_iter=5: raise max_iter, or", "stopped after --max-iter 5: raise --max-iter, or"),
         ("tol is 0.1; raise tol, or leave out alpha", "tol is 0.1; raise --tol, or leave out --alpha"),
         ("say index_base=0 or index_base=1 (--index-base), the", "say --index-base 0 or --index-base 1, the"),

@@ -67,6 +67,23 @@ def test_thresholds(threshold, blocks, processes):
 
 
 @pytest.mark.parametrize(("blocks", "processes"), BLOCKS)
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("rule", ["f1", "balanced", "costs"])
+def test_decisions(rule, k, blocks, processes):
+    X, y = classes(k)
+    y[::2] = 0
+    threshold = (7.0 * (1.0 - np.eye(k))).tolist() if rule == "costs" else rule
+    if rule == "costs":
+        threshold[1][0] = 30.0
+    options = TrainOptions(threshold=threshold, alpha=1e-2, tol=1e-11, solver="newton", class_weight="balanced")
+    problem = prepare(X, y, options, sample_weight=1.0 + np.arange(N) % 3)
+    model, _ = fit_problem(problem)
+    elsewhere, _ = fit_problem(replace(served(problem, blocks, processes), factors=problem.factors))
+    assert_same(elsewhere.thresholds, model.thresholds)
+    np.testing.assert_array_equal(elsewhere.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize(("blocks", "processes"), BLOCKS)
 @pytest.mark.parametrize("kind", ["two", "three", "sets"])
 def test_probabilities(kind, blocks, processes):
     X, y = label_sets() if kind == "sets" else classes(2 if kind == "two" else 3)

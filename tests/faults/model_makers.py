@@ -68,6 +68,7 @@ def _stagewise(generator: str, **options: Any) -> Callable[..., Any]:
 MAKERS: dict[str, Callable[..., Any]] = {
     "linear": _linear,
     "row-sparse, calibrated scores, names": _row_sparse,
+    "one label with thresholds": lambda X, y, Y: LinearClassifier(alpha=1e-2, threshold="balanced").fit(X, y).model_,
     "label sets with thresholds": lambda X, y, Y: _thresholds(X, Y),
     "with a schema": _schema,
     "calibrated": lambda X, y, Y: LeastSquaresClassifier(calibration="polynomial", max_iter=3).fit(X, y).model_,

@@ -109,6 +109,19 @@ def test_probabilities_are_calibrated_on_the_same_folds(rows, folder):
     np.testing.assert_allclose(found.model_.calibration, wanted.model_.calibration, rtol=1e-6)
 
 
+@pytest.mark.parametrize("class_weight", [None, "balanced", {"bee": 3.0}])
+@pytest.mark.parametrize("threshold", ["f1", [[0, 20, 20], [1, 0, 1], [1, 1, 0]]])
+def test_thresholds_are_chosen_on_the_same_folds(rows, folder, threshold, class_weight):
+    X, y, weights = rows
+    options = {"loss": "squared_hinge", "solver": "newton", "threshold": threshold, "tol": 1e-9}
+    wanted = lineal.LinearClassifier(**options, class_weight=class_weight).fit(X, y, sample_weight=weights)
+    found = lineal.LinearClassifier(**options, class_weight=class_weight, engine="file").fit(folder)
+    np.testing.assert_allclose(found.model_.thresholds, wanted.model_.thresholds, atol=1e-6)
+    assert wanted.model_.thresholds.any()
+    assert found.predict(folder).tolist() == wanted.predict(X).tolist()
+    assert found.score(folder) == wanted.score(X, y)
+
+
 def test_files_that_are_not_converted_are_read_or_named(tmp_path):
     path = tmp_path / "rows.svm"
     path.write_text("".join(f"{i % 2} {1 + i % 3}:1 4:{i}\n" for i in range(20)))
@@ -192,6 +205,19 @@ def collections(X, y):
 def reference(rows):
     X, y, _ = rows
     return linear().fit(X, y)
+
+
+def test_collections_are_predicted_with_thresholds(client, rows):
+    X, y, _ = rows
+    costs = [[0, 1, 2], [3, 0, 1], [9, 1, 0]]
+    wanted = linear(threshold=costs).fit(X, y)
+    data, labels = next(parts for name, *parts in collections(X, y) if name == "array")
+    found = linear(threshold=costs).fit(data, labels)
+    np.testing.assert_allclose(found.model_.thresholds, wanted.model_.thresholds, atol=1e-6)
+    predicted = np.asarray(found.predict(data).compute())
+    assert predicted.tolist() == wanted.predict(X).tolist()
+    assert (predicted != wanted.classes_[wanted.decision_function(X).argmax(axis=1)]).any()
+    assert float(found.score(data, labels)) == pytest.approx(wanted.score(X, y))
 
 
 @pytest.mark.parametrize("kind", ["delayed", "pairs", "array", "bag"])

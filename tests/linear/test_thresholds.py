@@ -18,7 +18,8 @@ import lineal
 from lineal.errors import DataError, ModelFileError, OptionError
 from lineal.linear import thresholds
 from lineal.linear.estimator import LinearClassifier
-from lineal.linear.fit import fit, held_out_folds, prepare
+from lineal.linear.finish import held_out_folds
+from lineal.linear.fit import fit, prepare
 from lineal.linear.held_out import HeldOutScores, held_out_scores
 from lineal.linear.options import TrainOptions
 from lineal.linear.search.estimator import LinearClassifierCV
@@ -213,7 +214,7 @@ def test_cuts_come_from_rows_held_out():
     folds = held_out_folds(problem)
     Z = np.empty(Y.shape)
     for fold in range(5):
-        part = folds != fold
+        part = folds.numbers != fold
         Z[~part] = fit(X[part], Y[part], TrainOptions(alpha=1e-2, tol=1e-9))[0].decision_function(X[~part])
     found = held_out_scores(
         problem.objective.engine,

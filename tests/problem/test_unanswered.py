@@ -98,7 +98,7 @@ def test_calibrated_iterations_that_are_whole_are_kept(monkeypatch):
 
 
 def test_a_model_without_probabilities_is_kept(monkeypatch):
-    silence(monkeypatch, "lineal.linear.fit:held_out_scores", 0)
+    silence(monkeypatch, "lineal.linear.finish:held_out_scores", 0)
     model, solution = fit(X, Y, TrainOptions(probability=True))
     assert (solution.status, solution.is_answered, model.calibration) == ("max_time", False, None)
     assert "no answer from worker a; it ended before its probabilities were calibrated" in solution.message

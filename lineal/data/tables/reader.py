@@ -31,6 +31,8 @@ from lineal.data.tables.cells import BatchPlace, lacks_columns
 from lineal.data.tables.csv import CsvState, Widened
 from lineal.data.tables.encode import Encoding, Part
 from lineal.data.tables.json_lines import JsonState
+from lineal.data.tables.matrices import checked_range
+from lineal.data.tables.one_row import row_of_frame, row_of_record
 from lineal.data.tables.roles import assign_roles
 from lineal.data.tables.survey import Survey
 from lineal.data.tables.texts import Batches
@@ -86,6 +88,9 @@ def read_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = 
 def encode_frame(frame: Any, schema: Schema) -> Any:
     """X of a table in memory, encoded as the training table was; its labels are ignored."""
     encoding = Encoding.of_schema(schema).single
+    row = row_of_frame(frame)
+    if row is not None and (X := encoding.of_one_row.encode(row)) is not None:
+        return checked_range(X, encoding)
     wanted = frames.roots_of(encoding.needed())
     return _encoded(frames.arrow_table(frame, [name for name in frames.names_of(frame) if name in wanted]), encoding)
 
@@ -93,6 +98,8 @@ def encode_frame(frame: Any, schema: Schema) -> Any:
 def encode_records(records: list[dict[str, Any]], schema: Schema) -> Any:
     """X of rows that are dicts, encoded as the training table was; what a row lacks is missing."""
     encoding = Encoding.of_schema(schema).single
+    if len(records) == 1 and (X := encoding.of_one_row.encode(row_of_record(records[0]))) is not None:
+        return checked_range(X, encoding)
     names = {name for record in records for name in record} & frames.roots_of(encoding.needed())
     columns = {name: frames.column_of([record.get(name) for record in records], name) for name in names}
     return _encoded(pa.table(columns), encoding)
@@ -104,7 +111,7 @@ def _encoded(table: Any, encoding: Encoding) -> Any:
     if absent := [name for name in needed if name not in present]:
         raise lacks_columns(frames.SOURCE, absent, False)
     parts = [encoding.encode(batch, place).X for batch, place in frames.batches_of(table.select(needed))]
-    return parts[0] if len(parts) == 1 else stack(parts)
+    return checked_range(parts[0] if len(parts) == 1 else stack(parts), encoding)
 
 
 class TableFiles:

@@ -12,12 +12,12 @@ import numpy as np
 from lineal.core.scikit import ConvergenceWarning
 from lineal.errors import OptionError
 from lineal.linear.estimator import LinearClassifier
-from lineal.linear.model import Model
 from lineal.linear.options import TrainOptions
 from lineal.linear.rows import rows_of
 from lineal.linear.search.names import names as measure_names
 from lineal.linear.search.options import PathOptions
 from lineal.linear.search.run import search, search_rows
+from lineal.linear.search.scorer import AFTER_SEARCH, Rows, SklearnScorer, takes_weights
 from lineal.system.options import describe
 
 #: Options of training that the search decides, or that are for one fit only.
@@ -39,8 +39,7 @@ class LinearClassifierCV(LinearClassifier):
         pairs (training rows, held-out rows).
     scoring : default None
         Measure of the rows held out, of {", ".join(measure_names())}; or one of scikit-learn's names, or a scorer
-        (estimator, X, y). None means accuracy, or precision at 1 for label sets whose threshold
-        is not zero.
+        (estimator, X, y). None means accuracy; with a threshold, ROC AUC, or precision at 1 for label sets.
     keep_path : default False
         Keep the weights at every α, in `coef_path_`.
 {describe(TrainOptions, leave_out=_DECIDED)}
@@ -86,7 +85,7 @@ class LinearClassifierCV(LinearClassifier):
         fit_intercept: bool = True,
         class_weight: Any = None,
         probability: bool = False,
-        threshold: str | None = None,
+        threshold: Any = None,
         fbr: float | None = None,
         max_iter: int = 1000,
         max_time: float | None = None,
@@ -148,7 +147,7 @@ class LinearClassifierCV(LinearClassifier):
             self._keep_from(rows, model, solution)
             return self._searched_with(found, solution)
         X, y, sample_weight = self._validated(X, y, sample_weight)
-        scorer = self._scorer(X, y, sample_weight, offsets)
+        scorer = self._scorer(X, y, sample_weight, offsets, options.rule not in AFTER_SEARCH)
         model, solution, found = search(
             X, y, options, self._path_options(scorer), sample_weight=sample_weight, offsets=offsets,
             folds=self._folds(X, y, groups), scorer=scorer, keep_path=self.keep_path, callbacks=self.callbacks,
@@ -211,22 +210,41 @@ class LinearClassifierCV(LinearClassifier):
         _, groups = indexable(X, groups)
         return list(check_cv(cv, y, classifier=True).split(X, y, groups))
 
-    def _scorer(self, X: Any, y: Any, sample_weight: Any, offsets: Any) -> _SklearnScorer | None:
-        """Scorer of scikit-learn, if `scoring` names one."""
-        if self.scoring is None or (isinstance(self.scoring, str) and self.scoring in measure_names()):
+    def _scorer(self, X: Any, y: Any, sample_weight: Any, offsets: Any, is_decided: bool) -> SklearnScorer | None:
+        """Scorer of scikit-learn, if `scoring` names one; without predictions if those are decided after the search."""
+        if self._is_own_measure:
             return None
         if offsets is not None:
             raise OptionError(f"scoring={self.scoring!r} does not see offsets: use one of {', '.join(measure_names())}")
+        scorer = self._of_scikit_learn()
+        weights = sample_weight if takes_weights(self, scorer, sample_weight) else None
+        return SklearnScorer(scorer, self.scoring, is_decided, Rows(X, y, weights))
+
+    def _of_scikit_learn(self) -> Any:
+        """The scorer that `scoring` is or names, for one that is not a measure of lineal."""
         from sklearn.metrics import check_scoring
 
         try:
-            scorer = check_scoring(self, scoring=self.scoring)
+            return check_scoring(self, scoring=self.scoring)
         except ValueError as error:
             raise OptionError(
                 f"scoring={self.scoring!r} is neither one of {', '.join(measure_names())} nor known to scikit-learn: "
                 f"{error}"
             ) from None
-        return _SklearnScorer(scorer, self, X, y, sample_weight)
+
+    @property
+    def _is_own_measure(self) -> bool:
+        return self.scoring is None or (isinstance(self.scoring, str) and self.scoring in measure_names())
+
+    def get_metadata_routing(self) -> Any:
+        """Which metadata `fit` and `score` take, and the scorer of the search, for scikit-learn's metadata routing."""
+        if self._is_own_measure:
+            return super().get_metadata_routing()
+        from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
+
+        mapping = MethodMapping().add(caller="fit", callee="score")
+        router = MetadataRouter(owner=self).add_self_request(self)
+        return router.add(scorer=self._of_scikit_learn(), method_mapping=mapping)
 
     @property
     def alpha_(self) -> float:
@@ -302,22 +320,3 @@ class LinearClassifierCV(LinearClassifier):
         if path is None:
             raise AttributeError("the path was not kept: fit with keep_path=True")
         return [entry for entry in path if entry is not None]
-
-
-class _SklearnScorer:
-    """A scorer of scikit-learn as the search calls it. Copies the rows held out."""
-
-    greater_is_better = True  # so scikit-learn's scorers are made
-
-    def __init__(self, scorer: Any, estimator: LinearClassifierCV, X: Any, y: Any, sample_weight: Any) -> None:
-        self.scorer, self.estimator, self.X, self.y, self.sample_weight = scorer, estimator, X, y, sample_weight
-        self.name = estimator.scoring if isinstance(estimator.scoring, str) else getattr(scorer, "__name__", "score")
-
-    def __call__(self, model: Model, rows: np.ndarray) -> float:
-        fitted = LinearClassifier(loss=model.loss)
-        fitted.model_, fitted.n_features_in_ = model, model.n_features
-        weights = {} if self.sample_weight is None else {"sample_weight": self.sample_weight[rows]}
-        value = self.scorer(fitted, self.X[rows], self.y[rows], **weights)
-        if not np.ndim(value) == 0 or not np.isfinite(value):
-            raise OptionError(f"scoring={self.name!r} gave {value!r}: a scorer must give one finite number")
-        return float(value)

@@ -18,10 +18,17 @@ from lineal.design.products import matmul
 from lineal.engine.base import Block, Engine
 from lineal.engine.state import Piece
 from lineal.errors import DataError, OptionError
+from lineal.linear import decisions
 from lineal.linear.model import LINKS, Model
-from lineal.linear.search.names import LABEL_SETS, LESS_IS_BETTER, NEED_PROBABILITIES, NEED_THRESHOLD, ONE_LABEL
+from lineal.linear.search.names import (
+    BEFORE_THRESHOLDS,
+    LABEL_SETS,
+    LESS_IS_BETTER,
+    NEED_PROBABILITIES,
+    NEED_THRESHOLD,
+    ONE_LABEL,
+)  # fmt: skip
 from lineal.linear.thresholds import HELD_OUT
-from lineal.models.metrics import predicted_numbers
 from lineal.models.predictor import CHUNK_ROWS
 from lineal.problem.targets import Encoded, true_labels
 
@@ -45,8 +52,10 @@ class Scorer(Protocol):
 
 
 def default(threshold: str) -> str:
-    """Accuracy (for label sets: that of whole sets), or precision at 1 where thresholds are learnt from scores."""
-    return "accuracy" if threshold == "zero" else "precision_at_1"
+    """Accuracy (for label sets: that of whole sets), or a measure of the order where thresholds are learnt."""
+    if threshold == "zero":
+        return "accuracy"
+    return BEFORE_THRESHOLDS[threshold not in decisions.RULES]
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,11 @@ class HeldOut:
             raise OptionError(
                 f"scoring={self.name!r} measures label sets, and threshold={self.threshold!r} is chosen after the "
                 "search: use a measure of the order as precision_at_1, or threshold 'zero' or 'learned'"
+            )
+        if self.threshold in decisions.RULES and self.name in NEED_THRESHOLD:
+            raise OptionError(
+                f"scoring={self.name!r} measures predictions, and the threshold is chosen after the search: use a "
+                "measure of scores or probabilities, as roc_auc, pr_auc or log_loss, or no threshold"
             )
         if self.name.startswith("precision_at_") and int(self.name[13:]) > len(self.encoded.classes):
             raise OptionError(f"scoring={self.name!r} needs as many labels: there are {len(self.encoded.classes)}")
@@ -145,7 +159,7 @@ def _of_second(Z: np.ndarray) -> np.ndarray:
 def _accuracy(truth: Any, scores: np.ndarray, model: Model, name: str) -> np.ndarray:
     if model.is_multilabel:
         return (model.labels_of(scores) == truth.toarray()).all(axis=1).astype(np.float64)
-    return (predicted_numbers(scores) == truth).astype(np.float64)
+    return (model.class_numbers_of(scores) == truth).astype(np.float64)
 
 
 def _log_loss(truth: Any, scores: np.ndarray, model: Model, name: str) -> np.ndarray:
@@ -221,7 +235,7 @@ def _label_counts(block: Block, chosen: Piece, weights: Piece, model: Model) -> 
             known, guess = truth.toarray(), model.labels_of(scores).astype(bool)
             counts += [row_weights @ labels for labels in (known & guess, guess, known)]
         else:
-            guess = predicted_numbers(scores)
+            guess = model.class_numbers_of(scores)
             hits = np.where(guess == truth, row_weights, 0.0)
             for row, (labels, values) in enumerate(((truth, hits), (guess, row_weights), (truth, row_weights))):
                 counts[row] += np.bincount(labels, values, minlength=k)

@@ -14,6 +14,9 @@ LABEL_SETS = (
 NEED_PROBABILITIES = ("log_loss", "brier")
 NEED_THRESHOLD = ("accuracy", "macro_f1", "micro_f1", "hamming_loss")
 
+#: The default where thresholds are chosen after the search, for one label per row and for label sets.
+BEFORE_THRESHOLDS = ("roc_auc", "precision_at_1")
+
 
 def names() -> list[str]:
     """Names of all measures."""

@@ -21,15 +21,8 @@ import numpy as np
 from lineal.data.dataset import Dataset
 from lineal.engine.source import Source
 from lineal.errors import DataError, OptionError, Unanswered
-from lineal.linear.fit import (
-    Problem,
-    blas_threads,
-    finished,
-    held_out_folds,
-    labels_of,
-    prepare,
-    prepare_source,
-)  # fmt: skip
+from lineal.linear.finish import finished, held_out_folds
+from lineal.linear.fit import Problem, blas_threads, labels_of, prepare, prepare_source
 from lineal.linear.folds import Fold, from_pairs, stratified
 from lineal.linear.model import Model
 from lineal.linear.options import TrainOptions
@@ -125,13 +118,14 @@ def search_problem(
         raise OptionError(
             "checkpoint is for one fit, and a search for alpha makes many: leave it out, or fit with a given alpha"
         )
-    held_out_folds(problem)  # refuses early what cannot be learnt from held-out rows
     n = problem.objective.engine.shape[0]
     seed = options.random_state or 0
     if folds is None:
         parts = stratified(problem.encoded, n, int(path_options.folds), seed)
     else:
         parts = from_pairs(folds, problem.encoded, n)
+    given = None if folds is None else parts
+    held_out_folds(problem, given)  # refuses early what cannot be learnt from held-out rows
     weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     with np.errstate(over="ignore"):
         total_weight = float(n if weights is None else weights.sum())
@@ -143,7 +137,7 @@ def search_problem(
         scorer = measures.HeldOut(name, engine, encoded, options.loss, weights, problem.threshold)
     with ExitStack() as stack:
         stack.enter_context(blas_threads(problem))
-        run = _Run(problem, path_options, _lanes(problem, parts, weights), scorer, callbacks, keep_path)
+        run = _Run(problem, path_options, _lanes(problem, parts, weights), scorer, callbacks, keep_path, given)
         run.monitor = stack.enter_context(Monitor(Budget(max_time=options.max_time)))
         run.steps = stack.enter_context(Steps(options.verbose, "searching", 1))
         run.go(run.find_alphas(total_weight))
@@ -184,6 +178,7 @@ class _Run:
     scorer: measures.Scorer
     callbacks: tuple[Callback, ...]
     keep_path: bool
+    given: list[Fold] | None = None
     monitor: Any = None
     steps: Any = None
     alphas: list[float] = field(default_factory=list)
@@ -384,6 +379,7 @@ class _Run:
             np.array([rows for _, _, rows in ends]), problem.objective.engine.shape[1], self.alpha_max, path,
             self._edge(best),
         )  # fmt: skip
-        limit, folds = self.problem.options.max_time, held_out_folds(problem) if self.status != "interrupted" else None
+        limit = self.problem.options.max_time
+        folds = held_out_folds(problem, self.given) if self.status != "interrupted" else None
         deadline = None if limit is None else time.perf_counter() + limit - self.monitor.seconds
         return *finished(problem, folds, solution, deadline), found
