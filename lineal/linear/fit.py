@@ -272,10 +272,11 @@ def prepare_source(source: Source, options: TrainOptions) -> Problem:
     engine = source.engine(encoder, columns.n_columns, thread_count(options.n_jobs))
     _check_parameters(engine)
     problem = replace(problem_on(engine, EncodedElsewhere(engine, columns), options), factors=encoder.factors)
-    solver = solvers.pick(options.solver, problem.objective, options.tol).name
+    solver, _ = solvers.plan(options.solver, problem.objective, options.tol)
     (_, d), k = engine.shape, columns.n_columns
-    used = replace(options, solver=solver)
-    engine.warm_up(WarmUp(used, k, columns.is_multilabel, d, engine.dtype, engine.is_dense))
+    for stage in solver.stages or (solver,):
+        used = replace(options, solver=stage.name)
+        engine.warm_up(WarmUp(used, k, columns.is_multilabel, d, engine.dtype, engine.is_dense))
     return problem
 
 
