@@ -81,6 +81,11 @@ class Place(NamedTuple):
         given = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         return given | {"LINEAL_CACHE_DIR": cache} | ({} if self.path is None else {"PYTHONPATH": str(self.path)})
 
+    def write_bytecode(self) -> None:
+        """Write the bytecode of a checkout, as Python does when it first imports it, unless it is told not to."""
+        if self.path is not None:
+            subprocess.run([self.python, "-m", "compileall", "-q", str(self.path / "lineal")], check=True)
+
 
 def process(code: str, cache: str, place: Place, argument: str) -> tuple[int, float]:
     """Number of kernels that a process compiles, and its seconds of importing lineal and fitting."""
@@ -164,6 +169,8 @@ def main() -> None:
         places.insert(0, Place("before", sys.executable, arguments.before.resolve()))
     if arguments.wheel is not None:
         places.append(Place("wheel", arguments.wheel, None))
+    for place in places:
+        place.write_bytecode()
     with tempfile.TemporaryDirectory() as folder:
         text = os.path.join(folder, "rows.vw")
         Path(text).write_text("".join(f"{1 - 2 * (i % 2)} |a w{i % 7} x:{i % 5} |b v{i % 11}\n" for i in range(2000)))

@@ -215,7 +215,7 @@ def commands() -> list[str]:
 
 
 def statuses() -> list[str]:
-    return ["converged", "max_iter", "max_time", "stopped", "interrupted", "stalled"]
+    return ["converged", "max_iter", "max_time", "stopped", "interrupted", "stalled", "one pass"]
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from lineal.cli import common_fits
-from lineal.core import jit, shipped
+from lineal.core import ahead, jit, shipped
 from lineal.core.kernel_files import KernelFiles, Key, cache_folder, name_of
 
 
 def run_tasks() -> None:
-    """Run everything that is common."""
+    """Run everything that is common, in this process alone."""
+    ahead.this.is_on = False
     with TemporaryDirectory() as folder:
         tasks = common_fits.tasks(folder)
         for number, task in enumerate(tasks, start=1):

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 import lineal
 from lineal.cli.compact import compact
 from lineal.cli.completion import completion
+from lineal.cli.conversion import skip_needless_help
 from lineal.cli.convert import convert
 from lineal.cli.demo import demo
 from lineal.cli.evaluate import evaluate
@@ -47,6 +48,10 @@ class Group(TyperGroup):
         if not standalone_mode:
             return code
         sys.exit(code or 0)
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """The option --help."""
+        return skip_needless_help(super().get_help_option(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command. Interrupts are caught here, before Click translates them. Warnings become one line each."""

@@ -22,6 +22,13 @@ def skip_needless(parameters: list[Any], callback: Callable[..., Any] | None) ->
             _skip_conversion(parameter, _is_text(signature.parameters[parameter.name].annotation))
 
 
+def skip_needless_help(option: Any) -> Any:
+    """The option --help, which is seldom given and is not among the parameters of a callback."""
+    if option is not None and "process_value" not in vars(option):
+        _skip_conversion(option, is_text=False)
+    return option
+
+
 def _is_text(annotation: Any) -> bool:
     """Whether values are texts, or texts and None."""
     kind = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperOption
 
-from lineal.cli.conversion import skip_needless
+from lineal.cli.conversion import skip_needless, skip_needless_help
 
 _COLUMNS = ("label", "weight", "text", "categorical", "ignore")
 _READING = ("format", "index_base", "delimiter", "na")
@@ -40,6 +40,10 @@ class Command(TyperCommand):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         skip_needless(self.params, self.callback)
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """The option --help."""
+        return skip_needless_help(super().get_help_option(ctx))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments and options to the help."""

@@ -19,11 +19,14 @@ from lineal.online.options import TUNE, OnlineOptions
 #: Reading options that the model knows.
 KNOWN = ("bits", "ngram", "skips")
 
+#: Options that --resume takes: they are about the rows and the fit, not about the model.
+WITH_RESUME = ("max_time", "n_jobs", "checkpoint", "shuffle", "shuffle_buffer", "random_state")
+
 if TYPE_CHECKING:
+    from lineal.online.ending import OnlineRun
     from lineal.online.from_files import FileLearner
     from lineal.online.model import OnlineModel
     from lineal.online.trainer import Trainer
-    from lineal.problem.solution import Run
 
 
 @dataclasses.dataclass
@@ -55,7 +58,9 @@ class Request:
                 f"--passes {options.passes} is not possible for standard input, which can be read once: write it to a "
                 "file first, for example with `lineal convert - rows.arrow`, and train on that"
             )
-        fixed = [flag_of(name) for name in given if name not in ("max_time", "n_jobs", "checkpoint")]
+        if "random_state" in given and not options.shuffle:
+            raise OptionError("--random-state is the seed of --shuffle: add --shuffle, or leave it out")
+        fixed = [flag_of(name) for name in given if name not in WITH_RESUME]
         fixed += ["--tune"] if options.rate == TUNE else []
         if self.resume is not None and fixed:
             raise OptionError(f"--resume keeps the options of {self.resume}: leave out {', '.join(fixed)}")
@@ -126,7 +131,7 @@ def train_online(request: Request, options: OnlineOptions, reading: dict[str, An
         say(f"warning: {learner.bad_lines} malformed lines were skipped")
     if run.status == "interrupted":
         say(f"{run.message}; the model so far is in {request.model}")
-    elif run.status != "converged":
+    elif run.needs_warning:
         say(f"warning: {for_command_line(run.message)}")
     if request.verbose is not False or request.json:
         result = _result(request, model, trainer, run, learner)
@@ -155,7 +160,9 @@ def _load_online(path: str) -> OnlineModel:
     return model
 
 
-def _result(request: Request, model: OnlineModel, trainer: Trainer, run: Run, rows: FileLearner) -> dict[str, Any]:
+def _result(
+    request: Request, model: OnlineModel, trainer: Trainer, run: OnlineRun, rows: FileLearner
+) -> dict[str, Any]:
     learner = trainer.learner
     last = learner.history[-1] if learner.history else {}
     return {

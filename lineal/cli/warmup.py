@@ -26,8 +26,9 @@ def warmup(json: show.Json = False) -> None:
     of text files. Compiled kernels are kept on disk until lineal or Numba is updated. A second run has nothing to do.
     """
     from lineal.cli import common_fits
-    from lineal.core import jit, kernel_files
+    from lineal.core import ahead, jit, kernel_files
 
+    ahead.this.is_on = False  # the second process is one that has the same list
     start, before, cache = time.perf_counter(), len(jit.compiled), kernel_files.cache_folder()
     there = _kernels_in(cache)
     with scratch_folder() as folder, ExitStack() as helpers:
@@ -87,7 +88,9 @@ def _second_process(cache: Path | None) -> Iterator[None]:
 def run_backwards(parent: int) -> None:
     """Run the common fits from the last one to the first, as long as the process that wants them is there."""
     from lineal.cli import common_fits, orderly_end
+    from lineal.core import ahead
 
+    ahead.this.is_on = False
     with orderly_end(), scratch_folder() as folder:
         for task in reversed(common_fits.tasks(folder)):
             if os.name == "posix" and os.getppid() != parent:

@@ -18,11 +18,14 @@ from itertools import chain
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-from scipy import sparse
 
 from lineal.core import threads
 from lineal.errors import DataError
 from lineal.system import memory
+from lineal.system.postponed import postponed
+
+with postponed("numpy.f2py", "numpy.testing"):  # SciPy imports all of NumPy
+    from scipy import sparse
 
 #: Largest number of columns: readers, model files and the kernels of online learning number them by int32.
 MAX_FEATURES = 2**31 - 1

@@ -29,8 +29,11 @@ IS_PLAIN = bool(settings.DISABLE_JIT)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Names of the kernels compiled (not loaded from disk) by this process, in order.
+#: Names of the kernels that this process could not load when it needed them, and has compiled or waited for; in order.
 compiled: list[str] = []
+
+#: Kernels that Python has called, in order: modules, names, and Numba's types of arguments.
+needed: list[tuple[str, str, tuple[Any, ...]]] = []
 
 
 class _CompilationDepth(event.Listener):
@@ -76,6 +79,9 @@ class _KernelCache(CacheInterface):
         """Compiled code for a signature; None if Numba must compile it."""
         threads.raise_if_cancelled()
         runtime.initialize(target_context)  # what loaded code calls; Numba's registries are for compiling only
+        if not self._is_linked:
+            function = self._py_func
+            needed.append((function.__module__, function.__qualname__, tuple(getattr(sig, "args", sig))))
         key = self.key(sig, target_context.codegen())
         found = None
         if key is not None:
@@ -84,7 +90,13 @@ class _KernelCache(CacheInterface):
                 found = self._rebuilt(self.files.load(key), sig, target_context)
         if found is None:
             compiled.append(self._py_func.__name__)
+            if not self._is_linked:
+                _look_ahead()
             _announce(self._py_func.__name__)
+            if not self._is_linked and key is not None and _has_been_made():
+                found = self._rebuilt(self.files.load(key), sig, target_context)
+                if found is not None:
+                    _announce(None)
         return found
 
     def key(self, sig: Any, codegen: Any) -> Key | None:
@@ -130,6 +142,36 @@ class _KernelCache(CacheInterface):
         """Do nothing, because every kernel is written immediately."""
 
 
+class _Outlook:
+    """Number of the kernel that is missing among those of the fit, and of all of them, as far as that is known."""
+
+    def __init__(self) -> None:
+        self.position, self.total = 0, 0
+
+
+_outlook = _Outlook()
+
+
+def _look_ahead() -> None:
+    """Find out what will be needed after the kernel that is missing, and have it compiled by another process."""
+    from lineal.core import ahead  # not imported where nothing is missing
+
+    seen = ahead.this.look(needed)
+    _outlook.position, _outlook.total = (0, 0) if seen is None else (seen.position, seen.total)
+
+
+def _has_been_made() -> bool:
+    """Whether the other process has compiled the kernel that is missing, or is just doing that."""
+    from lineal.core import ahead
+
+    return ahead.this.has_made()
+
+
+def _progress() -> str:
+    """Number of the kernel that is being compiled, and that of all if it is known."""
+    return f"{_outlook.position} of about {_outlook.total}" if _outlook.position else str(len(compiled))
+
+
 def _announce(name: str | None) -> None:
     """Tell a person at a terminal that kernels are being compiled; `None` deletes the message."""
     if sys.stderr is None:
@@ -138,7 +180,7 @@ def _announce(name: str | None) -> None:
         if name is not None:
             _explain_once()
         if sys.stderr.isatty():
-            text = "" if name is None else f"lineal: compiling kernel {len(compiled)}, {name} …, once"
+            text = "" if name is None else f"lineal: compiling kernel {_progress()}, {name} …, once"
             sys.stderr.write(f"\r\x1b[K{text}")
             sys.stderr.flush()
 

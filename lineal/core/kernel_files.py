@@ -11,7 +11,6 @@ import contextlib
 import functools
 import hashlib
 import os
-import pickle
 import shutil
 import sys
 import tempfile
@@ -23,6 +22,7 @@ import llvmlite
 import numba
 
 from lineal.core.numba_internals import dumps, settings
+from lineal.core.slim import loaded
 from lineal.errors import LinealError
 from lineal.system.files import whole_file
 
@@ -140,7 +140,7 @@ def unpacked(name: str, file: bytes) -> Any:
     content = file[CHECKSUM_BYTES:]
     if file[:CHECKSUM_BYTES] != _checksum(name, content):
         raise ValueError(f"{name} is damaged")
-    return pickle.loads(content)
+    return loaded(content)
 
 
 def _checksum(name: str, content: bytes) -> bytes:

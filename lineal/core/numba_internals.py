@@ -11,6 +11,7 @@ upper bound in pyproject.toml, and run the whole test suite.
 ``CompileResult._rebuild``   turns the contents of a cached file back into a kernel
 ``serialize.dumps``          the inverse: Numba's pickle of a compiled kernel
 ``CompileResult._reduce``    what is pickled; the first part is machine code and bitcode (`lineal.core.slim`)
+``Environment``              constants that a kernel may refer to, beside the names of the module of a function in it
 ``rtsys``                    defines the functions that compiled code calls for its arrays; loading needs no more
 ``event``                    tells when a compilation begins and ends
 ``_OverloadMethodTemplate``  how ``thing.method(…)`` finds its method inside a kernel (`lineal.core.protocol`), and
@@ -49,6 +50,7 @@ check_version(numba.__version__)
 # After the check: a newer Numba may not have these any more.
 from numba.core import caching, config, event  # noqa: E402
 from numba.core.compiler import CompileResult  # noqa: E402
+from numba.core.environment import Environment, _rebuild_env  # noqa: E402
 from numba.core.runtime import rtsys as runtime  # noqa: E402
 from numba.core.serialize import dumps  # noqa: E402
 from numba.core.targetconfig import ConfigStack  # noqa: E402
@@ -63,10 +65,12 @@ rebuild_result = CompileResult._rebuild
 OverloadMethodTemplate = templates._OverloadMethodTemplate
 OverloadFunctionTemplate = templates._OverloadFunctionTemplate
 compiler_flags = ConfigStack.top_or_none
+rebuild_environment = _rebuild_env
 
 __all__ = [
     "NEWEST",
     "CacheInterface",
+    "Environment",
     "OverloadFunctionTemplate",
     "OverloadMethodTemplate",
     "check_version",
@@ -74,6 +78,7 @@ __all__ = [
     "dumps",
     "event",
     "index_key",
+    "rebuild_environment",
     "rebuild_result",
     "runtime",
     "settings",

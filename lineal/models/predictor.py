@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from lineal.core.inputs import Checked, check_frame, checked, checked_sparse, is_frame
+from lineal.core.lazy_frames import refuse_lazy
 from lineal.core.row_sparse import pick_columns
 from lineal.data.dataset import Dataset
 from lineal.data.schema import Schema
@@ -205,7 +206,7 @@ class Predictor(TrainingRecord, abc.ABC):
                 X = checked_sparse(X, "X")
             if X.format != "csr":
                 X = X.tocsr()
-        elif not isinstance(X, np.ndarray) and is_frame(X):
+        elif not isinstance(X, np.ndarray) and _is_frame(X):
             return self._from_frame(X)
         elif isinstance(X, dict) or (isinstance(X, list) and X and isinstance(X[0], dict)):
             return self._from_records([X] if isinstance(X, dict) else X)
@@ -292,10 +293,14 @@ class Predictor(TrainingRecord, abc.ABC):
             return
         from lineal.data.tables.encode import Encoding
 
-        if Encoding.of_schema(self.schema).is_scaled:
+        encoding = Encoding.of_schema(self.schema)
+        if encoding.is_scaled:
+            names = encoding.single.needed()
+            columns = ", ".join(map(repr, names[:5])) + ", …" * (len(names) > 5)
             raise DataError(
-                "X is a matrix, but this model was trained on the standardised numbers of a table: give a "
-                "table, records or a file, which it standardises, or train with scale='none'"
+                "X is a matrix, but this model was trained on the standardised numbers of a table: give a DataFrame, a "
+                f"dict or a list of dicts with the columns {columns}, or the path of such a file, which it "
+                "standardises itself; or train with scale='none'"
             )
 
     def _collect(self, X: Any, view: Any) -> np.ndarray:
@@ -322,6 +327,11 @@ def _all_finite(values: np.ndarray) -> bool:
     if values.size <= 32:
         return all(map(math.isfinite, values.ravel().tolist()))
     return bool(np.isfinite(values).all())
+
+
+def _is_frame(X: Any) -> bool:
+    refuse_lazy(X)
+    return is_frame(X)
 
 
 def _needed(X: Any, schema: Schema) -> Any:

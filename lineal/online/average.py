@@ -28,6 +28,7 @@ import numpy as np
 
 from lineal.errors import DataError
 from lineal.online.expansion import Products
+from lineal.online.label_order import joined
 from lineal.online.parents import Parents
 from lineal.online.state import (
     CONTRACTION,
@@ -43,7 +44,7 @@ from lineal.online.state import (
     W,
 )
 from lineal.online.table import WeightTable, padded
-from lineal.online.trainer import CLASSES, Trainer, are_texts
+from lineal.online.trainer import CLASSES, NUMBERS, Trainer, are_texts
 
 #: Numbers of weights that are averaged at a time.
 RANGE = 1 << 20
@@ -84,6 +85,10 @@ def average(trainer: Trainer, states: Sequence[dict[str, Any]]) -> None:
         trainer.classes = united(labels)
         trainer.learner.grow(len(trainer.classes) if len(trainer.classes) > 2 else 1)
     trainer.has_labels = any(state["has_labels"] for state in states)
+    trainer.order = joined(
+        [state["order"] for state in states],
+        None if trainer.kind == NUMBERS else [places_of(own, trainer.classes) for own in labels],
+    )
     own = [state["learner"] for state in states]
     tables = [
         _learned(state["table"], columns_of(classes, trainer.classes, state["table"]["k"], trainer.learner.k))
@@ -112,6 +117,12 @@ def united(labels: Sequence[np.ndarray]) -> np.ndarray:
     _, firsts = np.unique(found, return_index=True)
     classes = found[np.sort(firsts)]
     return np.sort(classes) if len(classes) == 2 else classes
+
+
+def places_of(own: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """The numbers of the classes of a learner among all classes."""
+    place = {label: number for number, label in enumerate(classes.tolist())}
+    return np.array([place[label] for label in own.tolist()], np.int64)
 
 
 def columns_of(own: np.ndarray, classes: np.ndarray, own_k: int, k: int) -> list[tuple[int, float, int]]:

@@ -17,16 +17,17 @@ from lineal.errors import DataError, OptionError
 from lineal.models.estimator import ModelClassifier, column_names
 from lineal.models.lazy import lazily
 from lineal.online import interactions
+from lineal.online.ending import ONE_PASS, OnlineRun
 from lineal.online.fit import array_blocks, fit_online
 from lineal.online.from_files import FileLearner, Labels
-from lineal.online.learner_rows import array_rows
+from lineal.online.learner_rows import ArrayRows, array_rows
 from lineal.online.on_threads import OnThreads
 from lineal.online.options import TUNE, OnlineOptions
 from lineal.online.parallel import learn_together
+from lineal.online.shuffled import ONCE, Shuffle
 from lineal.online.trainer import CLASSES, NUMBERS, SETS, Trainer
 from lineal.problem.labels import check_present, find_classes, label_sets
 from lineal.problem.progress import ProgressiveLines
-from lineal.problem.solution import Run
 from lineal.problem.validation import ScoresChecked, validated, validated_weights
 from lineal.system.options import describe
 
@@ -69,6 +70,9 @@ class _Online(BaseEstimator):
         passes: int = 1,
         hold_out: int = 10,
         patience: int = 3,
+        shuffle: bool = False,
+        shuffle_buffer: int = 32768,
+        random_state: int | None = None,
         expansion: str | None = None,
         interactions: Any = None,
         epochs: int = 6,
@@ -103,6 +107,9 @@ class _Online(BaseEstimator):
         self.passes = passes
         self.hold_out = hold_out
         self.patience = patience
+        self.shuffle = shuffle
+        self.shuffle_buffer = shuffle_buffer
+        self.random_state = random_state
         self.expansion = expansion
         self.interactions = interactions
         self.epochs = epochs
@@ -145,14 +152,18 @@ class _Online(BaseEstimator):
                 f"engine='dask' needs a Dask collection or the path of a file, and X is a {type(X).__name__}: use "
                 "engine='auto'"
             )
+        if options.shuffle_buffer != OnlineOptions().shuffle_buffer:
+            raise OptionError("shuffle_buffer is for files and Dask collections: arrays need no buffer; leave it out")
         kinds = self._kinds(options, X.shape[1])
         if options.learners > 1:
-            place = OnThreads(array_rows(X, y, weights, kinds, options.learners), thread_count(options.n_jobs))
+            how = Shuffle.of(options, kind, ONCE) if options.shuffle else None
+            place = OnThreads(array_rows(X, y, weights, kinds, options.learners, how), thread_count(options.n_jobs))
             trainer, run, _ = learn_together(place, options, kind, classes=classes, width=X.shape[1])
         else:
+            rows = ArrayRows(X, y, weights, kinds, 0, X.shape[0])
             trainer, run = fit_online(
-                lambda: array_blocks(X, y, weights, kinds), options, kind, classes=classes, n_examples=X.shape[0],
-                width=X.shape[1],
+                rows.blocks, options, kind, classes=classes, n_examples=X.shape[0], width=X.shape[1],
+                shuffled=rows.shuffled,
             )  # fmt: skip
         self._hold_run(trainer, run, kinds)
         return self
@@ -174,10 +185,10 @@ class _Online(BaseEstimator):
         self._hold_run(trainer, run, kinds)
         return self
 
-    def _hold_run(self, trainer: Trainer, run: Run, kinds: Any) -> None:
+    def _hold_run(self, trainer: Trainer, run: OnlineRun, kinds: Any) -> None:
         """Set the attributes of a fit, and warn if it ended early."""
         self._hold(trainer, run.history, run.status, kinds)
-        if run.status != "converged":
+        if run.needs_warning:
             warnings.warn(run.message, ConvergenceWarning, stacklevel=4)
 
     def _learn_files(self, X: Any, y: Any, sample_weight: Any, are_numbers: bool) -> Any:
@@ -204,6 +215,8 @@ class _Online(BaseEstimator):
             raise OptionError("rate='tune' needs all rows at once: use fit, or set rate to a number")
         if options.passes > 1:
             raise OptionError(f"passes={options.passes} with partial_fit: every call is one pass; use fit")
+        if options.shuffle:
+            raise OptionError("shuffle=True with partial_fit: shuffle the rows before the call, or use fit")
         kinds = self._kinds(options, X.shape[1])
         if options.max_time is not None:
             raise OptionError("max_time with partial_fit: every call learns from all of its rows; use fit")
@@ -222,7 +235,8 @@ class _Online(BaseEstimator):
             lines.show(trainer.learner.history)
         trainer.check_finite()
         trainer.warn_of_cuts()
-        self._hold(trainer, trainer.learner.history, "converged", kinds)
+        trainer.warn_of_order("Shuffle the rows before the calls")
+        self._hold(trainer, trainer.learner.history, ONE_PASS, kinds)
         return self
 
     def _hold(self, trainer: Trainer, history: list[dict[str, float]], status: str, kinds: Any) -> None:
@@ -237,7 +251,7 @@ class OnlineClassifier(ModelClassifier, _Online):
     __doc__ = f"""Online classifier: every example is predicted, then learned from, in one pass over the rows.
 
     Updates are adaptive, normalised and importance-invariant; scales of features do not matter. Several classes and
-    label sets are learned one-vs-rest, all in one pass. Rows are learned from in their order: shuffle them if they are
+    label sets are learned one-vs-rest, all in one pass. Rows are learned from in their order: set `shuffle` if they are
     sorted. `expansion` adds products of features; "adaptive" adds only those that help.
 {_PARAMETERS}"""
 

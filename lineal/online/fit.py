@@ -10,19 +10,21 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 from scipy import sparse
 
 from lineal.core import threads
 from lineal.design.matrix import summed
 from lineal.errors import CheckpointError, DataError
+from lineal.online.ending import EARLY, OnlineRun, after_passes, message_of
 from lineal.online.options import RATES, TUNE, OnlineOptions
 from lineal.online.row_digest import RowDigest
+from lineal.online.shuffled import Shuffle, through_buffer
 from lineal.online.trainer import Block, Trainer
 from lineal.problem.checkpoint import MISFITS, Checkpoint, Saved, checkpoint_of
 from lineal.problem.fingerprint import Fingerprint
 from lineal.problem.loop_state import LoopState
 from lineal.problem.progress import ProgressiveLines
-from lineal.problem.solution import Run
 
 #: Options that may differ between a fit and its continuation.
 LIMITS = ("max_time", "engine", "n_jobs", "verbose")
@@ -34,8 +36,12 @@ CHUNK_ROWS = 8192
 def fit_online(
     blocks: Callable[[], Iterable[Block]], options: OnlineOptions, kind: str, *, classes: Any = None,
     n_examples: int | None = None, width: int = 0, start: Trainer | None = None,
-) -> tuple[Trainer, Run]:  # fmt: skip
+    shuffled: Callable[[Shuffle], Iterable[Block]] | None = None,
+) -> tuple[Trainer, OnlineRun]:  # fmt: skip
     """Learn from `blocks()`, which is called once per pass; `start` is a trainer to continue.
+
+    `shuffled` gives the rows of a pass in random order, if the options ask for that; without it, they go through a
+    buffer.
 
     An interrupt by the user and `max_time` keep what was learned: the best whole pass, if there are several. Several
     passes need memory for two copies of the weights.
@@ -51,10 +57,14 @@ def fit_online(
     )
     passes = _Passes(options, trainers, checkpoint)
     passes.resume()
-    status = "converged"
+    status = ""
     try:
         while passes.number < options.passes and not passes.is_over:
-            passes.run(blocks())
+            if not options.shuffle:
+                passes.run(blocks())
+                continue
+            how = Shuffle.of(options, kind, passes.number)
+            passes.run(through_buffer(blocks(), how) if shuffled is None else shuffled(how), how)
     except KeyboardInterrupt:
         if not any(trainer.learner.examples and trainer.has_labels for trainer in passes.trainers):
             raise
@@ -63,15 +73,27 @@ def fit_online(
     trainer = passes.best_trainer()
     if status == "interrupted":
         trainer.learner.report_rest()
-    elif passes.is_late:
-        status = "max_time"
+    else:
+        status = "max_time" if passes.is_late else after_passes(passes.number)
     history = trainer.learner.history
     passes.lines.show(history)
     trainer.warn_of_cuts()
     trainer = passes.kept or trainer
-    if checkpoint is not None and status == "converged":
+    trainer.warn_of_order(advice_of(options))
+    if checkpoint is not None and status not in EARLY:
         checkpoint.remove()
-    return trainer, Run(history, status, message_of(status, trainer))
+    return trainer, OnlineRun(history, status, message_of(status, trainer))
+
+
+def advice_of(options: OnlineOptions) -> str:
+    """What to do about rows that are not in random order."""
+    if not options.shuffle:
+        return "Set shuffle=True, or shuffle the rows first"
+    if options.learners > 1:
+        return "Every learner shuffles its own rows: set learners=1, raise shuffle_buffer, or shuffle the rows first"
+    return (
+        f"A buffer of {options.shuffle_buffer} rows cannot change that: raise shuffle_buffer, or shuffle the rows first"
+    )
 
 
 class _Passes(LoopState):
@@ -204,13 +226,13 @@ class _Passes(LoopState):
         """Trainer with the smallest progressive loss."""
         return min(self.trainers, key=lambda trainer: nan_last(trainer.loss()))
 
-    def run(self, blocks: Iterable[Block]) -> None:
-        """Do one pass; sets `is_over` if it was the last."""
+    def run(self, blocks: Iterable[Block], how: Shuffle | None = None) -> None:
+        """Do one pass; sets `is_over` if it was the last. `how` says how the rows are shuffled."""
         if self.seen.rows:  # a pass that was interrupted
             blocks = self._left(blocks)
         else:
             for trainer in self.trainers:
-                trainer.rows = 0
+                trainer.start_rows()
                 trainer.learner.start_pass(self.period)
         for block in blocks:
             self.block = block
@@ -231,6 +253,8 @@ class _Passes(LoopState):
         if not trainer.has_labels:
             raise DataError("there are no labels to learn from: no example has one")
         trainer.learner.report()
+        if how is not None:
+            how.tell(trainer)
         self.number, self.seen = self.number + 1, RowDigest()
         if self.period and not self.is_late:
             self._compare(trainer)
@@ -248,22 +272,16 @@ class _Passes(LoopState):
             self.is_over = self.without_gain >= self.options.patience
 
 
-def message_of(status: str, trainer: Trainer) -> str:
-    """How learning ended, for people."""
-    learned, history = f"{trainer.learner.examples} examples learned", trainer.learner.history
-    if history and history[-1]["average_loss"] is not None:
-        learned += f", progressive loss {history[-1]['average_loss']:.6g}"
-    return {"converged": learned, "max_time": f"max_time reached: {learned}"}.get(status, f"interrupted: {learned}")
-
-
 def array_blocks(
-    X: Any, y: Any, weights: Any = None, column_kinds: Any = None, start: int = 0, stop: int | None = None
-) -> Iterator[Block]:
-    """The rows of arrays, or those from `start` to `stop`, `CHUNK_ROWS` at a time."""
+    X: Any, y: Any, weights: Any = None, column_kinds: Any = None, start: int = 0, stop: int | None = None,
+    order: np.ndarray | None = None,
+) -> Iterator[Block]:  # fmt: skip
+    """The rows of arrays, those from `start` to `stop`, or those with the numbers `order`, `CHUNK_ROWS` at a time."""
     X = summed(X) if sparse.issparse(X) else X
-    stop = X.shape[0] if stop is None else stop
+    stop = (X.shape[0] if order is None else len(order)) if stop is None else stop
     for first in range(start, stop, CHUNK_ROWS):
-        rows = slice(first, min(first + CHUNK_ROWS, stop))
+        rows: Any = slice(first, min(first + CHUNK_ROWS, stop))
+        rows = rows if order is None else order[rows]
         yield Block(X[rows], y[rows], None if weights is None else weights[rows], column_kinds=column_kinds)
 
 

@@ -19,6 +19,7 @@ from lineal.data.source import expand, size_and_time
 from lineal.data.stream import check_parts, count_rows, has_fixed_columns, stream
 from lineal.errors import DataError
 from lineal.online import interactions
+from lineal.online.ending import OnlineRun
 from lineal.online.fit import fit_online
 from lineal.online.learner_rows import FileRows
 from lineal.online.model import OnlineModel
@@ -26,7 +27,6 @@ from lineal.online.options import OnlineOptions
 from lineal.online.parallel import learn_together
 from lineal.online.places import is_on_cluster, place_of
 from lineal.online.trainer import CLASSES, NUMBERS, SETS, Block, Trainer
-from lineal.problem.solution import Run
 
 
 class Labels(NamedTuple):
@@ -74,7 +74,8 @@ class FileLearner:
             self.options = replace(
                 model.learner.options, passes=1, hold_out=options.hold_out, patience=options.patience,
                 max_time=options.max_time, n_jobs=options.n_jobs, verbose=options.verbose,
-                checkpoint=options.checkpoint, learners=1, engine="auto",
+                checkpoint=options.checkpoint, learners=1, engine="auto", shuffle=options.shuffle,
+                shuffle_buffer=options.shuffle_buffer, random_state=options.random_state,
             )  # fmt: skip
             self.namespaces = model.namespaces
         self._check_parts(None if model is None else model.schema)
@@ -87,7 +88,7 @@ class FileLearner:
             raise DataError(f"{path} has no labels; name the label column of a table (--label)")
         self._is_first_pass = True
 
-    def fit(self) -> tuple[OnlineModel, Trainer, Run]:
+    def fit(self) -> tuple[OnlineModel, Trainer, OnlineRun]:
         """Learn in as many passes as the options say."""
         start = None if self.model is None else Trainer.of(self.model)
         kind, classes = (start.kind, start.classes) if start is not None else self._kind_and_classes()

@@ -16,6 +16,7 @@ from lineal.online.fit import nan_last
 from lineal.online.history import Report
 from lineal.online.options import OnlineOptions
 from lineal.online.row_digest import RowDigest
+from lineal.online.shuffled import Shuffle
 from lineal.online.trainer import Block, Trainer
 
 
@@ -40,6 +41,10 @@ class LearnerRows(Protocol):
         """The rows, in order."""
         ...
 
+    def shuffled(self, how: Shuffle) -> Iterator[Block]:
+        """The rows in random order."""
+        ...
+
 
 @dataclass(frozen=True)
 class Job:
@@ -50,6 +55,7 @@ class Job:
     n_examples : examples of the first pass, as far as epochs need to know; None in the first pass.
     seconds : the learner stops after this many.
     is_noted : whether the rows are to be recognised when they are read again.
+    number : number of passes before.
     """
 
     options: OnlineOptions
@@ -62,10 +68,17 @@ class Job:
     n_examples: int | None = None
     seconds: float | None = None
     is_noted: bool = False
+    number: int = 0
 
     def trainer(self, rate: float, n_examples: int | None) -> Trainer:
         """A new trainer."""
         return Trainer(replace(self.options, rate=rate), self.kind, self.classes, n_examples, self.width)
+
+    def shuffle(self, learner: int) -> Shuffle | None:
+        """How the rows of a learner are shuffled; None if they are not."""
+        if not self.options.shuffle:
+            return None
+        return Shuffle.of(self.options, self.kind, self.number * self.n_learners + learner)
 
 
 class Outcome(NamedTuple):
@@ -134,11 +147,12 @@ def learn(job: Job, number: int, rows: LearnerRows, state: dict[str, Any] | None
         if state is not None:
             trainer.restore(state)
         trainer.learner.part(has_counts=number == 0)
-        trainer.rows = rows.start or 0
+        trainer.start_rows(rows.start or 0)
         trainer.learner.start_pass(job.period)
-    digest, is_late = RowDigest(), False
+    how = job.shuffle(number)
+    digest, is_late = RowDigest(is_ordered=how is None), False
     try:
-        with closing(rows.blocks()) as blocks:  # type: ignore[type-var]
+        with closing(rows.blocks() if how is None else rows.shuffled(how)) as blocks:  # type: ignore[type-var]
             for block in blocks:
                 for trainer in trainers:
                     trainer.feed(block)
@@ -157,6 +171,8 @@ def learn(job: Job, number: int, rows: LearnerRows, state: dict[str, Any] | None
         raise DataError(f"learner {number + 1} of {job.n_learners}: {error}") from error
     for trainer in trainers:
         trainer.learner.report_rest()
+        if how is not None:
+            how.tell(trainer)
     reports = [trainer.learner.reports for trainer in trainers]
     states = [trainer.loop_state() for trainer in trainers]
     return Outcome(states, reports, n_examples, rows.bad_lines, digest.loop_state(), is_late)

@@ -6,6 +6,7 @@ the learner that needs them.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -23,13 +24,14 @@ from lineal.design.matrix import summed
 from lineal.engine.source import RawRows
 from lineal.errors import DataError
 from lineal.online.fit import array_blocks
+from lineal.online.shuffled import Shuffle, check_rows, through_buffer
 from lineal.online.trainer import SETS, Block
 from lineal.problem.labels import check_present, label_sets
 
 
 @dataclass
 class ArrayRows:
-    """Rows start … stop − 1 of arrays."""
+    """Rows start … stop − 1 of arrays; in random order, as many of the rows `drawn`, or of the same ones."""
 
     X: Any
     y: Any
@@ -38,6 +40,7 @@ class ArrayRows:
     start: int
     stop: int
     bad_lines: int = 0
+    drawn: np.ndarray | None = None
 
     def count(self) -> int | None:
         """Number of rows."""
@@ -47,15 +50,41 @@ class ArrayRows:
         """The rows, in order."""
         return array_blocks(self.X, self.y, self.weights, self.column_kinds, self.start, self.stop)
 
+    def shuffled(self, how: Shuffle) -> Iterator[Block]:
+        """The rows in random order. Memory: 8 or 16 bytes per row, and a block."""
+        rows = how.permutation(self.stop - self.start)
+        if self.drawn is None:
+            self.check(how.kind)
+            rows += self.start
+        else:
+            rows = self.drawn[rows]
+        return array_blocks(self.X, self.y, self.weights, self.column_kinds, order=rows)
 
-def array_rows(X: Any, y: Any, weights: Any, column_kinds: Any, n_learners: int) -> list[ArrayRows]:
-    """The rows of every learner."""
+    def check(self, kind: str) -> None:
+        """Refuse rows that a learner would refuse, by their numbers in the arrays."""
+        first = self.start
+        for block in self.blocks():
+            check_rows(block, first, kind)
+            first += len(block)
+
+
+def array_rows(
+    X: Any, y: Any, weights: Any, column_kinds: Any, n_learners: int, how: Shuffle | None = None
+) -> list[ArrayRows]:
+    """The rows of every learner: consecutive ones, or drawn at random, the same ones in every pass."""
     n = X.shape[0]
     if n < n_learners:
         raise DataError(f"learners={n_learners} are more than the {n} rows: use at most {n}")
     X = summed(X) if sparse.issparse(X) else X
     bounds = [n * number // n_learners for number in range(n_learners + 1)]
-    return [ArrayRows(X, y, weights, column_kinds, *bounds[number : number + 2]) for number in range(n_learners)]
+    order = None
+    if how is not None:
+        ArrayRows(X, y, weights, column_kinds, 0, n).check(how.kind)
+        order = how.permutation(n)
+    return [
+        ArrayRows(X, y, weights, column_kinds, start, stop, drawn=None if order is None else order[start:stop])
+        for start, stop in itertools.pairwise(bounds)
+    ]
 
 
 @dataclass
@@ -100,6 +129,10 @@ class FileRows:
                 self.bad_lines += data.bad_lines
                 yield Block(data.X, data.y, data.weights, data.kinds)
 
+    def shuffled(self, how: Shuffle) -> Iterator[Block]:
+        """The rows in random order, through a buffer."""
+        return through_buffer(self.blocks(), how)
+
 
 @dataclass
 class PartitionRows:
@@ -125,6 +158,10 @@ class PartitionRows:
             check_present(part.y)
             y = label_sets(part.y) if self.kind == SETS else np.asarray(part.y)
             yield from array_blocks(part.X, y, part.weights, self.column_kinds)
+
+    def shuffled(self, how: Shuffle) -> Iterator[Block]:
+        """The rows in random order, through a buffer."""
+        return through_buffer(self.blocks(), how)
 
 
 def partitions_of(sizes: Sequence[int], n_learners: int) -> list[range]:

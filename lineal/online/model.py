@@ -61,7 +61,7 @@ class OnlineModel(Predictor):
     is_number: bool = False
     kinds: np.ndarray | None = None
     thresholds: np.ndarray | None = None
-    status: str = field(default="converged", kw_only=True)
+    status: str = field(default="one pass", kw_only=True)
 
     kind = "online"
 

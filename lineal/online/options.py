@@ -19,6 +19,9 @@ HEURISTICS = ("weight", "ssm")
 SCHEDULES = ("auto", "halving", "equal", "doubling")
 MIN_BITS, MAX_BITS = 10, 30
 
+#: The least values of options that are integers.
+LEAST = {"passes": 1, "hold_out": 0, "patience": 1, "shuffle_buffer": 2, "epochs": 1, "learners": 1}
+
 #: The rate that asks for a search, and the rates that are tried.
 TUNE = "tune"
 RATES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -52,6 +55,14 @@ class OnlineOptions(Options):
     )
     hold_out: int = option(10, "with several passes, hold out one example in this many; 0 for none")
     patience: int = option(3, "stop after this many passes without improvement on the examples held out")
+    shuffle: bool = option(
+        False, "learn from the rows in random order, another one in every pass: arrays without a copy, files and Dask "
+        "collections through a buffer"
+    )  # fmt: skip
+    shuffle_buffer: int = option(
+        32768, "rows of a file or a Dask collection that the buffer of shuffle holds; it takes three times their memory"
+    )
+    random_state: int | None = option(None, "seed of the random order")
     expansion: str | None = option(None, f"products of features: {', '.join(EXPANSIONS)}, or None")
     interactions: Any = option(  # noqa: RUF009
         None, "namespaces whose features are multiplied, for example a*b or a*b*c, separated by commas; None for all"
@@ -116,13 +127,13 @@ class OnlineOptions(Options):
             self.need(name, lambda v: 0.0 <= v < math.inf, "a finite number ≥ 0")
         if self.rate != TUNE:
             self.need("rate", lambda v: 0.0 < v < math.inf, "a finite number > 0, or 'tune'")
-        self.need_common("max_time")
+        self.need_common("max_time", "random_state")
         self.need("tau", lambda v: 0.0 < v < 1.0, "a number between 0 and 1")
-        self.need_flags("adaptive", "normalised", "invariant", "fallback", "picky", "theorem")
+        self.need_flags("adaptive", "normalised", "invariant", "shuffle", "fallback", "picky", "theorem")
         self.need(
             "bits", lambda v: MIN_BITS <= operator.index(v) <= MAX_BITS, f"an integer from {MIN_BITS} to {MAX_BITS}"
         )
-        for name, least in (("passes", 1), ("hold_out", 0), ("patience", 1), ("epochs", 1), ("learners", 1)):
+        for name, least in LEAST.items():
             self.need(name, _at_least(least), f"an integer ≥ {least}")
         ngrams.parse(self.ngram, self.skips)
         need_checkpoint(self.checkpoint)
@@ -164,6 +175,7 @@ class OnlineOptions(Options):
             (("initial_t",), not self.adaptive, "rates that fall with the number of examples: switch adaptive off"),
             (("epochs",), self.schedule != "doubling", "schedules with a fixed number of epochs: doubling has no end"),
             (("caution",), self.adaptive and self.normalised, "rates that are adaptive and normalised"),
+            (("shuffle_buffer",), self.shuffle, "rows in random order: set shuffle"),
         ):
             for name in names:
                 if not counts and getattr(self, name) != getattr(fresh, name):

@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 
 from lineal.errors import CheckpointError, DataError, Unanswered
 from lineal.online.average import average
-from lineal.online.fit import LIMITS, message_of, nan_last
+from lineal.online.ending import EARLY, OnlineRun, after_passes, message_of
+from lineal.online.fit import LIMITS, advice_of, nan_last
 from lineal.online.history import Report, lines, together
 from lineal.online.learner_pass import Job, Outcome, Place
 from lineal.online.options import RATES, TUNE, OnlineOptions
@@ -33,14 +34,13 @@ from lineal.online.trainer import Trainer
 from lineal.problem.checkpoint import MISFITS, Saved, checkpoint_of
 from lineal.problem.loop_state import LoopState
 from lineal.problem.progress import ProgressiveLines
-from lineal.problem.solution import Run
 
 
 class Learned(NamedTuple):
     """A trainer with the average of all learners, how learning went, and the malformed lines in the first pass."""
 
     trainer: Trainer
-    run: Run
+    run: OnlineRun
     bad_lines: int
 
 
@@ -54,7 +54,7 @@ def learn_together(place: Place, options: OnlineOptions, kind: str, *, classes: 
     options = options.checked()
     passes = _Passes(place, options, kind, classes, width)
     passes.resume()
-    status, why = "converged", ""
+    status, why = "", ""
     try:
         while passes.number < options.passes and not passes.is_over:
             passes.run()
@@ -67,14 +67,15 @@ def learn_together(place: Place, options: OnlineOptions, kind: str, *, classes: 
             raise
         status, why = "max_time", f"; {error}"
     assert passes.latest is not None
-    if passes.is_late:
-        status = "max_time"
+    status = "max_time" if passes.is_late else status or after_passes(passes.number)
     passes.lines.show(passes.history)
     passes.latest.warn_of_cuts()
-    if passes.checkpoint is not None and status == "converged":
+    trainer = passes.kept or passes.latest
+    trainer.warn_of_order(advice_of(options))
+    if passes.checkpoint is not None and status not in EARLY:
         passes.checkpoint.remove()
-    run = Run(passes.history, status, message_of(status, passes.latest) + why)
-    return Learned(passes.kept or passes.latest, run, passes.bad_lines)
+    run = OnlineRun(passes.history, status, message_of(status, passes.latest) + why)
+    return Learned(trainer, run, passes.bad_lines)
 
 
 class _Passes(LoopState):
@@ -177,7 +178,7 @@ class _Passes(LoopState):
         left = None if self.options.max_time is None else max(0.0, self.options.max_time - self.seconds)
         return Job(
             self.options, self.kind, self.classes, self.width, self.place.n_learners, tuple(self.rates), self.period,
-            self.n_examples, left, self.checkpoint is not None,
+            self.n_examples, left, self.checkpoint is not None, self.number,
         )  # fmt: skip
 
     def run(self) -> None:

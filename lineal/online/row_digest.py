@@ -16,17 +16,20 @@ from lineal.problem.loop_state import LoopState
 
 
 class RowDigest(LoopState):
-    """Number of rows so far, and sums over them, modulo 2⁶⁴: of the bits of values, of columns, labels and weights."""
+    """Number of rows so far, and sums over them, modulo 2⁶⁴: of the bits of values, of columns, labels and weights.
+
+    `is_ordered` says whether the order of the rows counts.
+    """
 
     state_names = ("rows", "sums")
 
-    def __init__(self) -> None:
-        self.rows, self.sums = 0, [0, 0, 0, 0]
+    def __init__(self, is_ordered: bool = True) -> None:
+        self.rows, self.sums, self.is_ordered = 0, [0, 0, 0, 0], is_ordered
 
     def add(self, X: Any, y: Any, weights: Any) -> None:
         """Add some rows."""
         n = X.shape[0]
-        numbers = np.arange(self.rows + 1, self.rows + n + 1, dtype=np.uint64)
+        numbers = np.arange(self.rows + 1, self.rows + n + 1, dtype=np.uint64) if self.is_ordered else np.uint64(1)
         values = X.data if sparse.issparse(X) else X
         columns = int(X.indices.sum(dtype=np.uint64)) if sparse.issparse(X) and X.format == "csr" else 0
         found = [_bits(values), columns, int((numbers * _labels(y, n)).sum()), 0 if weights is None else _bits(weights)]

@@ -20,14 +20,8 @@ def rows_of(X: Any, first_row: int = 0, kinds: Any = None, column_kinds: Any = N
     Namespaces are given for the stored entries of X (`kinds`) or for its columns (`column_kinds`).
     """
     X = X if sparse.issparse(X) and X.format == "csr" else sparse.csr_array(X)
+    check_values(X, first_row)
     values = X.data
-    if values.size and not max(values.max(), -values.min()) <= LARGEST_VALUE:  # NaN compares false
-        bad = int(np.flatnonzero(~(np.abs(values) <= LARGEST_VALUE))[0])
-        row = first_row + int(np.searchsorted(X.indptr, bad, side="right")) - 1
-        raise DataError(
-            f"row {row} of X has the value {values[bad]:g}: online learning needs finite numbers up to "
-            f"±{LARGEST_VALUE:g}; scale the column"
-        )
     if column_kinds is not None:
         kinds = column_kinds[X.indices]
     entry_kinds: np.ndarray = np.empty(0, np.uint8) if kinds is None else np.asarray(kinds, np.uint8)
@@ -43,6 +37,35 @@ def rows_of(X: Any, first_row: int = 0, kinds: Any = None, column_kinds: Any = N
         np.ascontiguousarray(columns, np.int32), np.ascontiguousarray(values), np.ascontiguousarray(starts, np.int64),
         entry_kinds, np.full(n, np.nan), np.ones(n), 0,
     )  # fmt: skip
+
+
+def check_values(X: Any, first_row: int = 0) -> None:
+    """Refuse values of a CSR matrix or an array that are not finite or too large; the message names the row."""
+    values = X.data if sparse.issparse(X) else X
+    if values.size and not max(values.max(), -values.min()) <= LARGEST_VALUE:  # NaN compares false
+        bad = int(np.flatnonzero(~(np.abs(values) <= LARGEST_VALUE))[0])
+        if sparse.issparse(X):
+            row, column = int(np.searchsorted(X.indptr, bad, side="right")) - 1, int(X.indices[bad])
+        else:
+            row, column = divmod(bad, X.shape[1])
+        raise DataError(
+            f"row {first_row + row} of X has the value {values.reshape(-1)[bad]:g} in column {column}: online learning "
+            f"needs finite numbers up to ±{LARGEST_VALUE:g}; scale the column"
+        )
+
+
+def numbers_of(y: Any, n: int, first_row: int) -> np.ndarray:
+    """Numbers to predict (n,), up to ±`LARGEST_VALUE`; NaN where a row has none."""
+    labels = np.ascontiguousarray(y, np.float64)
+    if labels.shape != (n,):
+        raise DataError(f"y has shape {labels.shape}, X has {n} rows")
+    wrong = np.flatnonzero(np.abs(labels) > LARGEST_VALUE)
+    if len(wrong):
+        raise DataError(
+            f"y[{first_row + wrong[0]}] is {labels[wrong[0]]:g}: online learning needs finite numbers up to "
+            f"±{LARGEST_VALUE:g}"
+        )
+    return labels
 
 
 def importances(weights: Any, n: int, first_row: int = 0) -> np.ndarray:

@@ -12,19 +12,21 @@ from typing import Any
 import numpy as np
 
 from lineal.core.inputs import EXACT
+from lineal.data.dataset import csr_of_parts
 from lineal.errors import DataError, OptionError
+from lineal.online.label_order import LabelOrder, NumberOrder, warning_of
 from lineal.online.learner import Learner
 from lineal.online.model import OnlineModel
 from lineal.online.options import OnlineOptions
-from lineal.online.rows import LARGEST_VALUE, importances, label_columns, rows_of
+from lineal.online.rows import LARGEST_VALUE, importances, label_columns, numbers_of, rows_of
 from lineal.online.state import HELD_LOSS, HELD_WEIGHT, LOSS, WEIGHT
 from lineal.problem.loop_state import LoopState
 from lineal.problem.solution import NO_CERTIFICATE
 
 #: Options that may differ from call to call of `partial_fit`.
 MAY_CHANGE = (
-    "rate", "initial_t", "l1", "l2", "passes", "hold_out", "patience", "max_time", "learners", "engine", "n_jobs",
-    "verbose",
+    "rate", "initial_t", "l1", "l2", "passes", "hold_out", "patience", "shuffle", "shuffle_buffer", "random_state",
+    "max_time", "learners", "engine", "n_jobs", "verbose",
 )  # fmt: skip
 
 NUMBERS, CLASSES, SETS = "numbers", "classes", "sets"
@@ -51,6 +53,16 @@ class Block:
         kinds = None if self.kinds is None else self.kinds[self.X.indptr[first] : self.X.indptr[last]]
         return Block(self.X[first:last], self.y[first:last], weights, kinds, self.column_kinds)
 
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    def taken(self, rows: np.ndarray) -> Block:
+        """The rows with these numbers, in their order."""
+        weights, kinds = None if self.weights is None else self.weights[rows], None
+        if self.kinds is not None:
+            kinds = csr_of_parts(self.kinds, self.X.indices, self.X.indptr, self.X.shape)[rows].data
+        return Block(self.X[rows], self.y[rows], weights, kinds, self.column_kinds)
+
 
 class Trainer(LoopState):
     """Feeds a `Learner` with rows whose labels are all of one kind.
@@ -66,9 +78,11 @@ class Trainer(LoopState):
     Attributes
     ----------
     rows : number of the first row of the next block, for messages.
+    order : whether the rows come in random order, as far as their labels tell.
+    has_warned : whether a warning has said that they do not.
     """
 
-    state_names = ("rows", "has_labels", "labels", "learner")
+    state_names = ("rows", "has_labels", "labels", "order", "learner")
 
     def __init__(
         self, options: OnlineOptions, kind: str, classes: Any = None, n_examples: int | None = None, width: int = 0
@@ -79,7 +93,7 @@ class Trainer(LoopState):
         options = options.for_numbers(kind == NUMBERS)
         k = 1 if kind == NUMBERS or (kind == CLASSES and len(self.classes) <= 2) else len(self.classes)
         self.learner = Learner(options, k, kind == SETS, n_examples, kind == NUMBERS)
-        self.rows = 0
+        self.start_rows()
 
     @property
     def labels(self) -> dict[str, Any]:
@@ -98,9 +112,15 @@ class Trainer(LoopState):
         """Trainer that continues a model, which changes with it; new classes may appear."""
         kind = NUMBERS if model.is_number else SETS if model.is_multilabel else CLASSES
         trainer = Trainer.__new__(Trainer)
-        trainer.kind, trainer.width, trainer.rows, trainer.has_labels = kind, model.n_columns, 0, True
+        trainer.kind, trainer.width, trainer.has_labels = kind, model.n_columns, True
         trainer.classes, trainer.learner, trainer.may_grow = model.classes, model.learner, kind == CLASSES
+        trainer.start_rows()
         return trainer
+
+    def start_rows(self, first: int = 0) -> None:
+        """Go over rows from the beginning, which messages count from `first`."""
+        self.rows, self.has_warned = first, False
+        self.order: LabelOrder | NumberOrder = NumberOrder() if self.kind == NUMBERS else LabelOrder()
 
     def feed(self, block: Block) -> np.ndarray:
         """Learn from a block; returns the predictions for its rows before the updates: scores, or the best columns."""
@@ -109,21 +129,22 @@ class Trainer(LoopState):
         rows = rows._replace(importance=importances(block.weights, n, first_row))
         self.rows += n
         if self.kind == NUMBERS:
-            labels = _numbers(block.y, n, first_row)
+            labels = numbers_of(block.y, n, first_row)
             self.has_labels = self.has_labels or not np.isnan(labels).all()
+            assert isinstance(self.order, NumberOrder)
+            self.order.add(labels[~np.isnan(labels)])
             return self.learner.learn(rows._replace(labels=labels))
         if self.kind == SETS:
             if block.y.shape != (n, len(self.classes)):
                 raise DataError(f"y has shape {block.y.shape}, expected {(n, len(self.classes))}: one column per label")
             sets, starts = label_columns(block.y, self.classes)
+            self._label_order.add_sets(sets, starts)
             return self.learner.learn(rows, sets, starts)
         y = np.asarray(block.y)
         if y.shape != (n,):
             raise DataError(f"y has shape {y.shape}, X has {n} rows")
-        if len(self.classes) and not _is_missing(y).all() and are_texts(y) != are_texts(self.classes):
-            kinds = ("texts", "numbers") if are_texts(y) else ("numbers", "texts")
-            raise DataError(f"y has {kinds[0]} for labels, and the classes so far are {kinds[1]}: use one of them")
-        _check_together(y, self.classes)
+        if not is_missing(y).all():
+            check_together(y, self.classes)
         predicted = []
         for first, last in self._with_known_classes(y):
             self._see(y[first:last])
@@ -132,19 +153,25 @@ class Trainer(LoopState):
         return predicted[0] if len(predicted) == 1 else np.concatenate([np.zeros(0), *predicted])
 
     def _learn(self, rows: Any, y: np.ndarray) -> np.ndarray:
-        missing = _is_missing(y)
+        missing = is_missing(y)
         if self.learner.k == 1:
             labels = np.where(y == self.classes[-1], 1.0, -1.0) if len(self.classes) else np.full(len(y), np.nan)
+            if len(self.classes):
+                self._label_order.add((labels[~missing] > 0.0).astype(np.int64) * (len(self.classes) - 1))
             return self.learner.learn(rows._replace(labels=np.where(missing, np.nan, labels)))
-        if not missing.any():
-            return self.learner.learn(rows, *label_columns(y, self.classes))
-        sets, _ = label_columns(y[~missing], self.classes)
-        return self.learner.learn(rows, sets, np.concatenate(([0], np.cumsum(~missing))))
+        sets, starts = label_columns(y[~missing] if missing.any() else y, self.classes)
+        self._label_order.add(sets)
+        return self.learner.learn(rows, sets, np.append(0, np.cumsum(~missing)) if missing.any() else starts)
+
+    @property
+    def _label_order(self) -> LabelOrder:
+        assert isinstance(self.order, LabelOrder)
+        return self.order
 
     def _with_known_classes(self, y: np.ndarray) -> Iterable[tuple[int, int]]:
         """Ranges of rows in which a new class can appear only in the first row."""
-        labels, firsts = np.unique(y[~_is_missing(y)], return_index=True)
-        firsts = np.flatnonzero(~_is_missing(y))[firsts]
+        labels, firsts = np.unique(y[~is_missing(y)], return_index=True)
+        firsts = np.flatnonzero(~is_missing(y))[firsts]
         new = ~np.isin(labels, self.classes) if len(self.classes) else np.ones(len(labels), bool)
         if new.any() and not self.may_grow:
             raise DataError(f"y has the label {labels[new].tolist()[0]!r}, which is not among the classes")
@@ -153,13 +180,14 @@ class Trainer(LoopState):
 
     def _see(self, y: np.ndarray) -> None:
         """Add the class of the first row, if it is new."""
-        if not self.may_grow or not len(y) or _is_missing(y[:1])[0] or y[0] in self.classes:
+        if not self.may_grow or not len(y) or is_missing(y[:1])[0] or y[0] in self.classes:
             return
         label = y[:1]
         if len(self.classes) == 0:
             self.classes, self.has_labels = label.copy(), True
         elif len(self.classes) == 1 and label[0] < self.classes[0]:
             self.classes = np.concatenate((label, self.classes))
+            self._label_order.turn()
         elif len(self.classes) == 1:
             self.classes = np.concatenate((self.classes, label))
             self.learner.table.turn()
@@ -203,7 +231,17 @@ class Trainer(LoopState):
             )
             cuts[0] = 0
 
-    def model(self, status: str = "converged", **known: Any) -> OnlineModel:
+    def warn_of_order(self, advice: str) -> None:
+        """Warn, once, if the rows were not in random order; `advice` says what to do."""
+        options = self.learner.options
+        share = -(-self.order.rows // int(options.learners))  # of a learner
+        window = min(int(options.shuffle_buffer), share) if options.shuffle else None
+        said = warning_of(self.order, self.classes, window)
+        if said is not None and not self.has_warned:
+            warnings.warn(f"{said}. {advice}", UserWarning, stacklevel=3)
+            self.has_warned = True
+
+    def model(self, status: str = "one pass", **known: Any) -> OnlineModel:
         """The model so far; it changes as learning goes on."""
         return OnlineModel(
             self.learner, self.classes, self.width, self.kind == SETS, self.kind == NUMBERS,
@@ -220,19 +258,6 @@ def _cut(rows: Any, first: int, last: int) -> Any:
     )  # fmt: skip
 
 
-def _numbers(y: Any, n: int, first_row: int) -> np.ndarray:
-    labels = np.ascontiguousarray(y, np.float64)
-    if labels.shape != (n,):
-        raise DataError(f"y has shape {labels.shape}, X has {n} rows")
-    wrong = np.flatnonzero(np.abs(labels) > LARGEST_VALUE)
-    if len(wrong):
-        raise DataError(
-            f"y[{first_row + wrong[0]}] is {labels[wrong[0]]:g}: online learning needs finite numbers up to "
-            f"±{LARGEST_VALUE:g}"
-        )
-    return labels
-
-
 def are_texts(labels: np.ndarray) -> bool:
     """Whether labels are texts, and not numbers."""
     if labels.dtype.kind == "O":
@@ -240,10 +265,18 @@ def are_texts(labels: np.ndarray) -> bool:
     return labels.dtype.kind in "US"
 
 
-def _check_together(y: np.ndarray, classes: np.ndarray) -> None:
-    """Refuse integers that would be rounded next to labels of another type: two of them could become equal."""
+def check_together(y: np.ndarray, classes: np.ndarray) -> None:
+    """Refuse labels that cannot stand beside those before them.
+
+    These are texts beside numbers, and integers that would be rounded, because two of them could become equal.
+    """
+    if not len(y) or not len(classes):
+        return
+    if are_texts(y) != are_texts(classes):
+        new, old = ("texts", "numbers") if are_texts(y) else ("numbers", "texts")
+        raise DataError(f"y has {new} for labels, and the classes so far are {old}: use one of them")
     kinds = {y.dtype.kind, classes.dtype.kind}
-    if not len(y) or not len(classes) or not kinds <= set("iuf") or np.result_type(y, classes).kind != "f":
+    if not kinds <= set("iuf") or np.result_type(y, classes).kind != "f":
         return
     for labels in (y, classes):
         if labels.dtype.kind in "iu" and max(-int(labels.min()), int(labels.max())) > EXACT:
@@ -253,5 +286,6 @@ def _check_together(y: np.ndarray, classes: np.ndarray) -> None:
             )
 
 
-def _is_missing(y: np.ndarray) -> np.ndarray:
+def is_missing(y: np.ndarray) -> np.ndarray:
+    """Which labels are missing."""
     return np.isnan(y) if y.dtype.kind == "f" else np.zeros(len(y), bool)

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from lineal.core.inputs import check_frame, checked_labels, checked_numbers, is_frame, is_lazy
+from lineal.core.lazy_frames import refuse_lazy
 from lineal.core.scikit import _check_sample_weight, validate_data
 from lineal.errors import LinealError, OptionError
 from lineal.problem.labels import check_present, has_columns, label_sets
@@ -28,6 +29,7 @@ def validated(estimator: Any, X: Any, y: Any = NO_Y, **options: Any) -> Any:
             f"{type(estimator).__name__} needs arrays, and X is a Dask collection: use LinearClassifier, "
             "LinearClassifierCV or LeastSquaresClassifier, or call X.compute() if it fits in memory"
         )
+    refuse_lazy(X)
     found = checked_numbers(X, "X")
     y = y if isinstance(y, str) and y == NO_Y else checked_labels(y)
     if isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1:

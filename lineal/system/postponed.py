@@ -27,9 +27,25 @@ class _InPlaceOf(ModuleType):
         return getattr(importlib.import_module(self.__name__), name)
 
 
+def _enter(module: _InPlaceOf) -> None:
+    sys.modules.setdefault(module.__name__, module)
+    parent, name = _parent_of(module)
+    if sys.modules[module.__name__] is module and parent is not None:
+        setattr(parent, name, module)  # packages that import a part when it is first asked for must not do that
+
+
 def _leave(module: _InPlaceOf) -> None:
+    parent, name = _parent_of(module)
+    if parent is not None and vars(parent).get(name) is module:
+        delattr(parent, name)
     if sys.modules.get(module.__name__) is module:
         del sys.modules[module.__name__]
+
+
+def _parent_of(module: ModuleType) -> tuple[ModuleType | None, str]:
+    """The package that a module is part of, if it is imported, and the module's name in it."""
+    package, _, name = module.__name__.rpartition(".")
+    return sys.modules.get(package), name
 
 
 def _is_installed(name: str) -> bool:
@@ -44,7 +60,7 @@ def postponed(*names: str) -> Iterator[None]:
     """Context in which the import of these modules, unless somebody has done it, waits for their first use."""
     placed = [_InPlaceOf(name) for name in names if name not in sys.modules and _is_installed(name)]
     for module in placed:
-        sys.modules.setdefault(module.__name__, module)
+        _enter(module)
     try:
         yield
     finally:

@@ -286,6 +286,8 @@ def test_inspect_estimates_how_many_names_share_a_weight(tmp_path):
         (("--tune", "--rate", "1"), "--rate"),
         (("--loss", "squared_hinge"), "loss"),
         (("--hold-out", "5"), "--hold-out 5"),
+        (("--shuffle-buffer", "100"), "--shuffle-buffer 100 is for rows in random order: set --shuffle"),
+        (("--random-state", "1"), "--random-state is the seed of --shuffle"),
         (("--label-sets", "--classes", "1,foo"), "numbers"),
     ],
 )

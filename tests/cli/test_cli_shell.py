@@ -66,9 +66,9 @@ def test_help_imports_nothing_heavy():
 def test_training_and_predicting_need_no_scikit_learn(table, tmp_path):
     model, rows = table
     training = call("train", rows, "-m", tmp_path / "m", "--loss", "softmax", "--quiet")
-    assert modules_after(training, "sklearn", "lineal.linear.fit") == ["lineal.linear.fit"]
+    assert modules_after(training, "sklearn", "pydantic", "lineal.linear.fit") == ["lineal.linear.fit"]
     predicting = call("predict", model, rows, "--output", tmp_path / "out")
-    assert modules_after(predicting, "sklearn", "numba", "lineal.linear.model") == ["lineal.linear.model"]
+    assert modules_after(predicting, "sklearn", "pydantic", "numba", "lineal.linear.model") == ["lineal.linear.model"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -71,6 +71,24 @@ def test_a_loaded_kernel_runs_and_can_be_called_by_a_new_one(tmp_path, monkeypat
         assert len(machine_code) > 500
 
 
+def test_loading_imports_nothing_that_only_compiling_needs(tmp_path):
+    """Neither Numba's arrays nor, with them, most of its compiler; errors of its functions are raised all the same."""
+    made = "\n@kernel\ndef made(n):\n    return np.zeros(n).sum() + np.ones(4).reshape((n, 3)).sum()\n"
+    (tmp_path / "some_kernels.py").write_text(KERNELS + made)
+    code = """
+import sys
+import some_kernels as s
+from lineal.core import jit
+try:
+    s.made(-1)
+except ValueError:
+    print("refused")
+print(s.summed(5), len(jit.compiled), [m for m in ("numba.np.arrayobj", "numba.cpython.charseq") if m in sys.modules])
+"""
+    assert run(tmp_path, code).startswith("refused\n5.0 ")
+    assert run(tmp_path, code) == "refused\n5.0 0 []\n"
+
+
 def test_names_survive():
     module = llvm.parse_assembly(
         'define double @"a\\22b\\5cc \\c3\\a4$1"(double %x) { ret double %x }\n'

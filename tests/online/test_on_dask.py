@@ -102,6 +102,28 @@ def test_collections(client, chunks, bounds):
     assert lineal.OnlineClassifier(learners=2).fit(collection[0], sets).predict(X).shape == (N, 3)
 
 
+def test_collections_in_random_order(client):
+    """Every learner shuffles its own partitions, which cannot mix those of different learners."""
+    from lineal.engine.source import RawRows
+
+    X, scores = rows()
+    X, y = X.toarray(), (scores[:, 0] > 0).astype(int)
+    chunked = [da.from_array(one, chunks=(50, *one.shape[1:])) for one in (X, y)]
+    options = OnlineOptions(learners=3, passes=2, shuffle=True, shuffle_buffer=30).checked()
+    found = lineal.OnlineClassifier(learners=3, passes=2, shuffle=True, shuffle_buffer=30).fit(*chunked)
+    parts = [RawRows(X[first : first + 50], y[first : first + 50]) for first in range(0, N, 50)]
+    own = [PartitionRows(CLASSES, None, tuple(parts[first : first + 2])) for first in (0, 2, 4)]
+    wanted = learn_together(OnThreads(own, 1), options, CLASSES, classes=np.array([0, 1]), width=12)
+    np.testing.assert_array_equal(found.decision_function(X), wanted.trainer.model().scores(X))
+    assert found.history_ == wanted.run.history
+    X, scores = rows(n=1200)
+    X, y = X.toarray(), np.sort((scores[:, 0] > np.median(scores[:, 0])).astype(int))
+    chunked = [da.from_array(one, chunks=(200, *one.shape[1:])) for one in (X, y)]
+    with pytest.warns(UserWarning, match=r"not in random order.*Every learner shuffles its own rows"):
+        lineal.OnlineClassifier(learners=2, shuffle=True).fit(*chunked)
+    lineal.OnlineClassifier(shuffle=True).fit(*chunked)
+
+
 def test_collections_that_are_refused(client):
     X, scores = rows()
     X, y = da.from_array(X.toarray(), chunks=(100, 12)), da.from_array(scores[:, 0], chunks=(100,))

@@ -24,6 +24,7 @@ from lineal.online.options import OnlineOptions
 ORDER = "rows are learned from one after the other, so that their order and number count"
 
 
+@pytest.mark.filterwarnings("ignore:the rows are not in random order")  # some checks have sorted rows
 @parametrize_with_checks(
     [OnlineClassifier(), OnlineRegressor()],
     expected_failed_checks=lambda estimator: {

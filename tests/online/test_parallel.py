@@ -175,10 +175,12 @@ def test_classes_in_one_learner_only():
     X, scores = rows()
     y = labels(scores, CLASSES)
     order = np.argsort(y != "cedar", kind="stable")  # all cedars come first
-    found = together(X[order], y[order], CLASSES, options_of(passes=5, hold_out=0), n=2)
+    with pytest.warns(UserWarning, match="the rows of 'cedar' come in 1 run"):
+        found = together(X[order], y[order], CLASSES, options_of(passes=5, hold_out=0), n=2)
     assert sorted(found.trainer.classes.tolist()) == ["ash", "birch", "cedar"]
     assert np.mean(found.trainer.model().predict(X) == y) > 0.6
-    ones = together(X[order], np.where(y[order] == "cedar", "x", "y"), CLASSES, options_of(), n=3)
+    with pytest.warns(UserWarning, match="the labels come in 2 runs"):
+        ones = together(X[order], np.where(y[order] == "cedar", "x", "y"), CLASSES, options_of(), n=3)
     assert ones.trainer.classes.tolist() == ["x", "y"]
 
 

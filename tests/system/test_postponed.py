@@ -64,6 +64,46 @@ def test_a_module_that_is_not_installed_is_still_missing():
         importlib.import_module("lineal_no_such_module")
 
 
+def test_a_part_of_a_package_that_imports_it_when_it_is_asked_for(tmp_path, monkeypatch):
+    """As NumPy does. Afterwards the package is as if nothing had happened."""
+    (tmp_path / "lazy").mkdir()
+    (tmp_path / "lazy" / "__init__.py").write_text(
+        "def __getattr__(name):\n    if name == 'part':\n        import lazy.part as part\n        return part\n"
+        "    raise AttributeError(name)\n"
+    )
+    (tmp_path / "lazy" / "part.py").write_text("value = 7\n")
+    (tmp_path / "copier.py").write_text("import lazy\nlazy.part\nfrom lazy import part\nimport lazy.part as same\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    try:
+        lazy = importlib.import_module("lazy")
+        with postponed("lazy.part"):
+            copier = importlib.import_module("copier")
+        assert "lazy.part" not in sys.modules
+        assert "part" not in vars(lazy)
+        assert copier.part is copier.same
+        assert lazy.part.value == copier.part.value == 7
+        assert lazy.part is sys.modules["lazy.part"]
+        with postponed("lazy.part"):
+            assert lazy.part is sys.modules["lazy.part"]
+        assert vars(lazy)["part"].value == 7
+    finally:
+        for name in ("lazy", "lazy.part", "copier"):
+            sys.modules.pop(name, None)
+
+
+def test_scipy_is_imported_without_the_parts_of_numpy_that_nobody_uses():
+    code = """
+import sys
+import lineal.core.inputs
+print([name for name in ("numpy.f2py", "numpy.testing") if name in sys.modules])
+import numpy, scipy.optimize
+numpy.testing.assert_allclose(scipy.optimize.brentq(lambda x: x - 1.0, 0.0, 3.0), 1.0)
+assert numpy.f2py.get_include()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_an_error_in_the_context_leaves_nothing_behind(heavy):
     with pytest.raises(ZeroDivisionError), postponed("heavy"):
         raise ZeroDivisionError

@@ -9,21 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lineal.data.dataset import csr_of_parts
 from lineal.data.options import NULLS
 from lineal.data.schema import Schema
 from lineal.data.tables import dates
 from lineal.data.tables.cells import BatchPlace, as_codes, as_float, missing_cell
 from lineal.data.tables.columns import Column
 from lineal.data.tables.labels import encode_label, encode_weight
+from lineal.data.tables.matrices import beside, csr_of_slots
 from lineal.data.tables.wide import matrix_of
 from lineal.errors import DataError
+
+if TYPE_CHECKING:
+    from lineal.data.tables.one_row import RowEncoder
 
 #: X is a csr_array below this share of non-zero cells: CSR then takes less than half the memory, and less time.
 SPARSE_BELOW = 0.25
@@ -111,6 +114,18 @@ class Encoding:
         for one in self.columns:
             columns += _singles(one) if one.kind == "numbers" else [one]
         return replace(self, columns=columns)
+
+    @cached_property
+    def of_one_row(self) -> RowEncoder:
+        """The encoder of single rows; for an encoding with one `Column` for every column of the table."""
+        from lineal.data.tables.one_row import RowEncoder
+
+        return RowEncoder(self)
+
+    @cached_property
+    def nulls(self) -> frozenset[str]:
+        """`na`, for lookups."""
+        return frozenset(self.na)
 
     @cached_property
     def hashes(self) -> bool:
@@ -220,23 +235,27 @@ class Encoding:
     def _pieces(self, batch: Any, place: BatchPlace, unseen: dict[str, int]) -> Iterator[tuple[Any, np.ndarray]]:
         """Pairs (column of X, values of all rows); the column is one number, a slice, or one number per row."""
         for column, first in zip(self.columns, self.offsets):
-            if column.kind == "text":
-                continue
-            cells = batch.column(column.name)
-            if column.kind == "date":
-                seconds, gaps = dates.as_seconds(cells, column.name, place)
-                if gaps.any():
-                    self._note_missing(gaps, column, place, unseen)
-                yield from dates.pieces_of(seconds, gaps, column, first)
-            elif column.kind == "numbers":
-                yield slice(first, first + column.width), self._matrix(cells, column, place, unseen)
-            elif column.kind != "category":
-                numbers, gaps = self._numbers(cells, column, place, unseen)
-                yield first, numbers
-                if column.indicator:
-                    yield first + 1, gaps
-            elif self.hashes or column.width:
-                yield self._category(cells, column, first, place, unseen)
+            if column.kind != "text":
+                yield from self.pieces_of(column, first, batch.column(column.name), place, unseen)
+
+    def pieces_of(
+        self, column: Column, first: int, cells: Any, place: BatchPlace, unseen: dict[str, int]
+    ) -> Iterator[tuple[Any, np.ndarray]]:
+        """Such pairs for one column, all but text. `first` is the first column of X that it makes."""
+        if column.kind == "date":
+            seconds, gaps = dates.as_seconds(cells, column.name, place)
+            if gaps.any():
+                self._note_missing(gaps, column, place, unseen)
+            yield from dates.pieces_of(seconds, gaps, column, first)
+        elif column.kind == "numbers":
+            yield slice(first, first + column.width), self._matrix(cells, column, place, unseen)
+        elif column.kind != "category":
+            numbers, gaps = self._numbers(cells, column, place, unseen)
+            yield first, numbers
+            if column.indicator:
+                yield first + 1, gaps
+        elif self.hashes or column.width:
+            yield self._category(cells, column, first, place, unseen)
 
     def _fill_dense(self, pieces: list[tuple[Any, np.ndarray]], n: int) -> np.ndarray:
         X = np.zeros((n, self.n_features), dtype=self.dtype)
@@ -336,31 +355,3 @@ def without_unused(schema: Schema, columns: np.ndarray) -> Schema:
     numbers = (columns + shifts[owner]).tolist()
     made = new.schema()
     return made if len(numbers) == made.n_features else replace(made, columns=numbers)
-
-
-def csr_of_slots(where: np.ndarray, values: np.ndarray, n_features: int, merge: bool) -> Any:
-    """A csr_array without zeros, from rows that all have the same number of (column, value) pairs."""
-    kept = values != 0
-    indptr = np.zeros(len(where) + 1, dtype=np.int32)
-    np.cumsum(np.count_nonzero(kept, axis=1), out=indptr[1:])
-    X = csr_of_parts(values[kept], where[kept], indptr, (len(where), n_features))
-    if merge:  # hashed columns are not in order, and may collide
-        X.has_sorted_indices = X.has_canonical_format = False
-        X.sum_duplicates()
-    return X
-
-
-def beside(parts: list[Any], n_features: int) -> Any:
-    """A csr_array with the columns of all parts beside each other; the first part has room for all of them."""
-    first, *rest = parts
-    lengths = sum(np.diff(part.indptr).astype(np.int64) for part in parts)
-    indptr = np.append(0, np.cumsum(lengths))
-    index = np.int32 if max(n_features, indptr[-1]) < 2**31 else np.int64
-    indices, data = np.empty(indptr[-1], index), np.empty(indptr[-1], first.dtype)
-    start, shift = indptr[:-1].copy(), n_features - sum(part.shape[1] for part in rest)
-    for part, offset in zip(parts, [0, *(shift + np.cumsum([0, *(part.shape[1] for part in rest[:-1])]))]):
-        counts = np.diff(part.indptr)
-        places = np.repeat(start - part.indptr[:-1], counts) + np.arange(len(part.indices))
-        indices[places], data[places] = part.indices + offset, part.data
-        start += counts
-    return csr_of_parts(data, indices, indptr.astype(index), (first.shape[0], n_features))

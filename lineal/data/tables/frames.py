@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lineal.core.lazy_frames import refuse_lazy
 from lineal.data.tables.cells import BatchPlace
 from lineal.errors import DataError
 
@@ -34,6 +35,11 @@ def arrow_table(frame: Any, columns: Sequence[str] | None = None) -> Any:
     return pa.table(found)
 
 
+def one_cell(frame: Any, name: str) -> Any:
+    """A column of a table with one row as an Arrow array."""
+    return arrow_table(frame, [name]).column(0).combine_chunks()
+
+
 def names_of(frame: Any) -> list[str]:
     """The names of the columns of a table in memory."""
     return _opened(frame)[1]
@@ -48,6 +54,7 @@ def _opened(frame: Any) -> tuple[Any, list[str]]:
     try:
         table = narwhals.from_native(frame, eager_only=True)
     except TypeError:
+        refuse_lazy(frame)
         raise DataError(f"expected a table of pandas, polars or PyArrow, found {type(frame).__name__}") from None
     except narwhals.exceptions.DuplicateError as error:
         twice = ", ".join(re.findall(r"^- (.*) \d+ times$", str(error), re.MULTILINE))
@@ -65,17 +72,34 @@ def column_of(values: list[Any], name: str) -> Any:
         return pa.array(values, from_pandas=True)  # NaN is a missing cell
     except UnicodeEncodeError as error:
         raise DataError(f"column {name!r} of the table has a text that is not valid Unicode: {error.reason}") from None
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+    except (pa.ArrowNotImplementedError, TypeError, ValueError, OverflowError) as error:  # also of types of pandas
         raise _cannot_use(values, name, error) from None
 
 
 def _column(values: Any, name: str) -> Any:
     try:
-        return values.to_arrow()
+        return _of_pandas(values) if values.implementation.is_pandas() else values.to_arrow()
     except UnicodeEncodeError as error:
         raise DataError(f"column {name!r} of the table has a text that is not valid Unicode: {error.reason}") from None
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+    except (pa.ArrowNotImplementedError, TypeError, ValueError, OverflowError) as error:  # also of types of pandas
         raise _cannot_use(values.to_list(), name, error) from None
+
+
+def _of_pandas(values: Any) -> Any:
+    """A column of pandas as an Arrow column: sparse ones with all of their cells, intervals as the texts of them."""
+    import pandas
+
+    native = values.to_native()
+    kind = native.dtype
+    if isinstance(kind, pandas.SparseDtype):
+        return pa.array(native.sparse.to_dense(), from_pandas=True)
+    is_interval = isinstance(kind, pandas.IntervalDtype) or (
+        isinstance(kind, pandas.CategoricalDtype) and isinstance(kind.categories.dtype, pandas.IntervalDtype)
+    )
+    if is_interval:
+        categories = native.astype("category")
+        return pa.array(categories.cat.rename_categories(categories.cat.categories.astype(str)))
+    return values.to_arrow()
 
 
 def _cannot_use(values: list[Any], name: str, error: Exception) -> DataError:

@@ -60,5 +60,5 @@ def test_other_models_refuse_matrices_if_numbers_were_standardised(tmp_path, kin
             np.testing.assert_allclose(model.decision_function(X), expected)
             continue
         for matrix in (X, X[:1], *([] if text else [X.tolist(), X[0], X[0].tolist()])):
-            with pytest.raises(DataError, match="standardised numbers of a table: give a table, records or a file"):
+            with pytest.raises(DataError, match="standardised numbers of a table: give a DataFrame, a dict or"):
                 model.predict(matrix)

@@ -1,0 +1,252 @@
+"""The helper that compiles ahead: what it makes is found, and nothing depends on it or is left of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lineal.core import ahead, forecast, jit
+from lineal.core.ahead import Ahead, Helper, may_start
+
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="there is no helper"),
+    pytest.mark.skipif(jit.IS_PLAIN, reason="nothing is compiled"),
+]
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: Seconds that nothing here takes, on however busy a machine.
+LONG = 300.0
+
+#: A kernel that compiles quickly.
+SMALL = "count_nonzero_rows"
+
+
+def small() -> int:
+    return next(number for number, kernel in enumerate(forecast.records().kernels) if kernel.name == SMALL)
+
+
+def eventually(holds) -> bool:
+    deadline = time.monotonic() + LONG
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return holds()
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process, other than one that has ended and nobody has asked about."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("LINEAL_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def helper(cache):
+    one = Helper()
+    yield one
+    one.stop()
+
+
+def test_what_is_wanted_is_compiled_into_the_cache(helper, cache):
+    helper.want([small()])
+    assert eventually(lambda: helper.read() or helper.made == {small()})
+    assert helper.wait_for(small())
+    assert [path.name.split(".")[3] for path in cache.rglob("*.kernel")] == [SMALL]
+
+
+def test_a_kernel_that_cannot_be_compiled_does_not_end_the_helper(helper):
+    nonsense = len(forecast.records().kernels) + 5
+    helper.want([nonsense, small()])
+    assert eventually(lambda: helper.read() or helper.made == {nonsense, small()})
+    assert helper.is_alive
+
+
+def test_nobody_waits_for_a_helper_that_has_ended(helper):
+    helper.current = 7  # as if it had begun with that
+    helper._process.kill()
+    helper._process.wait()
+    assert not helper.wait_for(7)
+    helper.want([1])  # without an error
+    assert not helper.is_alive
+
+
+def test_nobody_waits_for_ever_for_a_helper_that_is_stopped(helper, monkeypatch):
+    monkeypatch.setattr(ahead, "PATIENCE", 0.2)
+    os.kill(helper._process.pid, signal.SIGSTOP)
+    helper.current = 7
+    assert not helper.wait_for(7)
+    for _ in range(3000):
+        helper.want(range(ahead.MOST))  # never waits for a full pipe
+
+
+def test_a_helper_without_work_ends(cache, monkeypatch):
+    monkeypatch.setattr(ahead, "CODE", ahead.CODE.replace("ahead.serve", "ahead.IDLE = 0.1; ahead.serve"))
+    helper = Helper()
+    assert eventually(lambda: not helper.is_alive)
+    helper.stop()
+
+
+START = """
+import os, sys
+from lineal.core import ahead
+ahead.this.helper = ahead.Helper()
+ahead.this.helper.want(range(200))
+print(ahead.this.helper._process.pid, flush=True)
+{then}
+"""
+
+
+@pytest.mark.parametrize(
+    "then",
+    ["", "os._exit(0)", "os.kill(os.getpid(), 9)", "raise KeyboardInterrupt",
+     "os._exit(0) if os.fork() else (print(ahead.this.helper is None, flush=True), sys.stdin.read())"],
+)  # fmt: skip
+def test_the_helper_ends_with_its_process(cache, then):
+    process = subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", START.format(then=then)], text=True, cwd=ROOT,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    pid = int(process.stdout.readline())
+    if "fork" in then:
+        assert process.stdout.readline() == "True\n"  # the forked process forgets the helper, and lives on
+    process.wait(LONG)
+    assert eventually(lambda: not is_running(pid))
+    said = process.communicate()[1]  # which closes its standard input, for which the forked process waits
+    assert said == "" or then.startswith("raise")
+
+
+def test_where_no_helper_is_started(monkeypatch, tmp_path):
+    (quota := tmp_path / "cpu.max").write_text("150000 100000\n")  # one and a half cores
+    monkeypatch.setattr(ahead, "QUOTA", tmp_path / "none")
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
+    monkeypatch.setattr(ahead.threads, "available_cores", lambda: 2)
+    monkeypatch.setattr(ahead.multiprocessing, "parent_process", lambda: None)
+    monkeypatch.setattr(ahead, "cache_folder", lambda: Path("cache"))
+    monkeypatch.setattr(sys, "executable", "/usr/bin/python3.11")
+    monkeypatch.delitem(sys.modules, "distributed.worker", raising=False)
+    assert may_start()
+    for owner, name, value in (
+        (os, "getloadavg", lambda: (1000.0, 0.0, 0.0)),
+        (ahead.threads, "available_cores", lambda: 1),
+        (ahead.multiprocessing, "parent_process", lambda: "a pool's"),
+        (ahead, "cache_folder", lambda: None),
+        (sys, "executable", "/usr/bin/uwsgi"),
+        (sys, "executable", None),
+        (ahead, "QUOTA", quota),
+        (os, "name", "nt"),
+    ):
+        with monkeypatch.context() as change:
+            change.setattr(owner, name, value)
+            assert not may_start(), name
+    with monkeypatch.context() as change:
+        change.setitem(sys.modules, "distributed.worker", ahead)  # as in a worker of Dask
+        assert not may_start()
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert not may_start()
+
+
+def needed(*numbers):
+    kernels = [forecast.records().kernels[number] for number in numbers]
+    return [(one.module, one.name, tuple(map(forecast.type_of, one.arguments))) for one in kernels]
+
+
+def test_a_process_that_may_not_start_others_goes_on_alone(monkeypatch):
+    def refuse(*given, **names):
+        raise PermissionError
+
+    monkeypatch.setattr(ahead, "may_start", lambda: True)
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    one = Ahead()
+    fit = max(forecast.records().fits, key=len)
+    assert one.look(needed(*fit[:5])).position == 5
+    assert not one.has_made()
+    assert (one.helper, one.is_on) == (None, False)
+
+
+def test_what_is_to_come_is_told_to_the_helper(monkeypatch):
+    told = []
+
+    class Listener:
+        is_alive = True
+
+        def want(self, numbers):
+            told.append(list(numbers))
+
+        def wait_for(self, number):
+            return number == fit[1]
+
+    monkeypatch.setattr(ahead, "may_start", lambda: True)
+    monkeypatch.setattr(ahead, "Helper", Listener)
+    fit = max(forecast.records().fits, key=len)
+    one, asked = Ahead(), needed(*fit)
+    seen = [one.look(asked[: i + 1]) for i in range(len(fit))]
+    assert not one.has_made()
+    assert seen[-1].total == len(fit)
+    assert [here.position for here in seen] == sorted(here.position for here in seen)
+    assert all(not {*fit[: i + 1]} & {*numbers} for i, numbers in enumerate(told))
+    assert told[-2] == [fit[-1]]
+    other = Ahead()
+    other.look(asked[:1])
+    other.look([*asked[:2], ("module", "of somebody", ())])  # no kernel of lineal's
+    assert not other.has_made()
+
+
+def test_a_person_at_a_terminal_sees_how_far_it_is(cache):
+    import pty
+
+    code = f"""
+from lineal.core import ahead, forecast
+ahead.this.is_on = False
+forecast.records().kernels[{small()}].compile()
+"""
+    reader, writer = pty.openpty()
+    subprocess.run([sys.executable, "-c", code], stderr=writer, cwd=ROOT, check=True)
+    os.close(writer)
+    shown = os.read(reader, 65536).decode()
+    os.close(reader)
+    position, total = map(int, re.search(rf"compiling kernel (\d+) of about (\d+), {SMALL} …, once", shown).groups())
+    assert position == 1 < total
+
+
+FIT = """
+import numpy as np, sys
+from scipy import sparse
+import lineal
+from lineal.core import ahead, jit, threads
+ahead.os.getloadavg = lambda: (0.0, 0.0, 0.0)
+threads.available_cores = lambda: 2
+ahead.this.is_on = bool(int(sys.argv[1]))
+X = sparse.random_array((200, 50), density=0.1, rng=np.random.default_rng(0), format="csr")
+W = lineal.LinearClassifier(tol=1e-6, random_state=0, n_jobs=1).fit(X, np.arange(200) % 3).coef_
+print(len(jit.compiled), ahead.this.helper is not None, W.tobytes().hex())
+"""
+
+
+@pytest.mark.slow
+def test_a_cold_fit_with_a_helper_is_the_same_as_one_without(tmp_path):
+    def cold(is_on: int, folder: str) -> list[str]:
+        done = subprocess.run(
+            [sys.executable, "-c", FIT, str(is_on)], capture_output=True, text=True, cwd=ROOT, check=True,
+            env={**os.environ, "LINEAL_CACHE_DIR": str(tmp_path / folder)},
+        )  # fmt: skip
+        assert done.stderr == ""
+        return done.stdout.split()
+
+    alone, helped, cached = cold(0, "alone"), cold(1, "helped"), cold(1, "helped")
+    assert alone[1:] == ["False", helped[2]]
+    assert helped[1] == "True"
+    assert cached == ["0", "False", helped[2]]
