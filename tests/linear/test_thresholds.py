@@ -307,6 +307,7 @@ def test_refusals():
     assert fit(X, y, TrainOptions(loss="label_ranking"))[0].thresholds is None
 
 
+@pytest.mark.filterwarnings("ignore:the best .* is at the (smallest|largest) alpha of the path")
 def test_a_search_scores_label_sets_where_it_can():
     X, Y = rows_of_sets(n=90)
     settings = {"loss": "label_ranking", "alphas": [1.0, 0.01], "cv": 3}
