@@ -5,13 +5,16 @@ from __future__ import annotations
 import datetime
 import importlib.metadata
 import json
+import os
 import platform
 import resource
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -30,6 +33,45 @@ def measure(function: Callable[[], Any], repeats: int = 3) -> float:
         function()
         best = min(best, time.perf_counter() - start)
     return best
+
+
+def timed(function: Callable[[], Any]) -> tuple[Any, float]:
+    """What a function returns, and its seconds."""
+    start = time.perf_counter()
+    found = function()
+    return found, time.perf_counter() - start
+
+
+class Process(NamedTuple):
+    """A process that has ended: what it printed, and its seconds by the clock and of the processor."""
+
+    output: str
+    seconds: float
+    cpu: float
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        """The JSON value that it printed on its last line."""
+        return json.loads(self.output.splitlines()[-1])
+
+
+def whole_process(command: Sequence[str]) -> Process:
+    """Run a command to its end; a RuntimeError with the end of what it said if it fails.
+
+    Python may write bytecode, as it is there for an installed package: run once before you measure.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        start = time.perf_counter()
+        child = subprocess.Popen(command, stdout=out, stderr=err, stdin=subprocess.DEVNULL, env=environment)
+        _, status, used = os.wait4(child.pid, 0)
+        seconds = time.perf_counter() - start
+        child.returncode = os.waitstatus_to_exitcode(status)
+        for file in (out, err):
+            file.seek(0)
+        if child.returncode:
+            raise RuntimeError(f"{' '.join(command)[:200]}\n{err.read().decode(errors='replace')[-2000:]}")
+        return Process(out.read().decode(), seconds, used.ru_utime + used.ru_stime)
 
 
 def peak_gb() -> float:

@@ -11,6 +11,12 @@ from typing import Any
 
 import numpy as np
 
+#: Sets of images, and training rows of them in comparisons with programs that would take minutes for all.
+IMAGES, IMAGE_ROWS = ("mnist", "fashion_mnist"), 20_000
+
+#: Features and labels for training, and for testing.
+Split = tuple[Any, np.ndarray, Any, np.ndarray]
+
 
 def mnist(folder: Path, part: str = "train", name: str = "mnist") -> tuple[np.ndarray, np.ndarray]:
     """Pixels as uint8 (n, 784) and digits; `part` is train or t10k."""
@@ -113,6 +119,45 @@ def kddcup(folder: Path, rows: int = 100_000, is_binary: bool = False) -> tuple[
     if is_binary:
         return X[order], (table[41] != "normal.").to_numpy()[order].astype(np.int64)
     return X[order], np.unique(labels[1][order], return_inverse=True)[1]
+
+
+def dense_table(folder: Path, name: str, most: int | None = None) -> Split:
+    """A dense table as float32, standardised by its training rows, or pixels between 0 and 1; at most `most` rows.
+
+    A quarter of the rows is for testing if no split is given. Images have `IMAGE_ROWS` rows for training.
+    """
+    if name in IMAGES:
+        X, y = mnist(folder, "train", name)
+        X_test, y_test = mnist(folder, "t10k", name)
+        rows = slice(0, most or IMAGE_ROWS)
+        return X[rows] / np.float32(255), y[rows], X_test[:most] / np.float32(255), y_test[:most]
+    (path,) = (folder / name).glob("*.npz")
+    with np.load(path) as file:
+        arrays = {key: file[key] for key in file.files}
+    if "X_train" in arrays:
+        X, y, X_test, y_test = (arrays[key] for key in ("X_train", "y_train", "X_test", "y_test"))
+        order = np.random.default_rng(0).permutation(len(X))[:most]
+        return _standardised(X[order], y[order], X_test[:most], y_test[:most])
+    order = np.random.default_rng(0).permutation(len(arrays["X"]))
+    train, test = (part[:most] for part in np.split(order, [len(order) * 3 // 4]))
+    return _standardised(*(arrays[key][rows] for rows in (train, test) for key in ("X", "y")))
+
+
+def letters(most: int | None = None) -> Split:
+    """A generated table like that of letters: 16 whole numbers from 0 to 15, 26 classes of three shapes each."""
+    rng = np.random.default_rng(7)
+    shapes = np.clip(7.5 + 2.5 * rng.standard_normal((26, 1, 16)) + 1.5 * rng.standard_normal((26, 3, 16)), 0, 15)
+    y = rng.integers(0, 26, 20_000)
+    own = shapes[y, rng.integers(0, 3, len(y))]
+    X = np.clip(np.rint(own + 1.6 * rng.standard_normal(own.shape)), 0, 15)
+    return _standardised(X[:16_000][:most], y[:16_000][:most], X[16_000:][:most], y[16_000:][:most])
+
+
+def _standardised(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray) -> Split:
+    from sklearn.preprocessing import StandardScaler
+
+    scaler = StandardScaler().fit(X)
+    return scaler.transform(X).astype(np.float32), y, scaler.transform(X_test).astype(np.float32), y_test
 
 
 def _json_lines(path: Path) -> list[dict[str, Any]]:

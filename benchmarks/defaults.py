@@ -1,15 +1,14 @@
 """Estimators without a single option set, beside scikit-learn's: error on test rows and seconds, in one run.
 
-    python -m benchmarks.defaults [--data DIR] [--json PATH] [--quick] [--only stagewise,least_squares,search]
+    python -m benchmarks.defaults [--data DIR] [--json PATH] [--quick] [--only least_squares,search]
 
-- stagewise: `StagewiseClassifier()` and `SVC()` on dense tables, standardised by the training rows; `SVC` also with the
-  best of C = 1, 10, 100 by a tenth of the training rows. LightGBM's `LGBMClassifier()` too, where it is installed.
 - least_squares: `LeastSquaresClassifier()`, fitted to its tolerance instead (`validation_fraction=None`), and
   `RidgeClassifier()`, on random Fourier features.
 - search: `LinearClassifierCV()`, its quick search and `LinearClassifier()`, on a census table and a bank's table whose
   columns are not scaled, and on raw counts of words, beside `LogisticRegressionCV` where it ends in reasonable time.
 
-Seconds are those of one fit in a warm process. --quick takes the smaller tables, and at most 5,000 rows of each.
+`StagewiseClassifier()` is in `benchmarks.tables`. Seconds are those of one fit in a warm process. --quick takes the
+smaller tables, and at most 5,000 rows of each.
 """
 
 from __future__ import annotations
@@ -17,9 +16,7 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
-import importlib
 import json
-import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -29,69 +26,22 @@ import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegressionCV, RidgeClassifier
 from sklearn.metrics import roc_auc_score
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
 
 import lineal
 from benchmarks import datasets
-from benchmarks.common import RESULTS, print_table, write_json
+from benchmarks.common import RESULTS, print_table, timed, write_json
+from benchmarks.datasets import Split
 from lineal.features import RandomFourier
-
-#: Tables by their number of rows: of these, --quick takes the first.
-TABLES = (
-    "segment", "spambase", "satimage", "phoneme", "texture", "optdigits", "pendigits", "dry_bean", "htru2", "magic04",
-    "shuttle", "elec",
-)  # fmt: skip
-QUICK_TABLES = 7
-IMAGES = ("mnist", "fashion_mnist")
-
-#: Training rows of images: SVC takes minutes for all of them.
-IMAGE_ROWS = 20_000
 
 #: Most rows of anything with --quick, for training and for testing.
 QUICK_ROWS = 5000
 
 COLUMNS = {
-    "stagewise": ("data", "rows", "classes", "lineal error", "SVC error", "SVC best C", "its error", "LightGBM error",
-                  "lineal s", "SVC s", "best-C SVC s", "LightGBM s", "to best SVC ratio", "block_size", "stages",
-                  "alpha"),
     "least_squares": ("data", "features", "lineal error", "to tol error", "Ridge error", "lineal s", "to tol s",
                       "Ridge s", "iterations"),
     "search": ("data", "rows", "plain auc", "path auc", "quick auc", "LogisticRegressionCV auc", "plain s", "path s",
                "quick s", "LogisticRegressionCV s", "path fits", "quick fits", "path alpha", "quick alpha"),
 }  # fmt: skip
-
-Split = tuple[Any, np.ndarray, Any, np.ndarray]
-
-
-def timed(fit: Callable[[], Any]) -> tuple[Any, float]:
-    """What a function returns, and its seconds."""
-    start = time.perf_counter()
-    found = fit()
-    return found, time.perf_counter() - start
-
-
-def table(folder: Path, name: str, most: int | None) -> Split:
-    """A dense table, standardised by its training rows; a quarter of the rows is for testing if no split is given."""
-    if name in IMAGES:
-        X, y = datasets.mnist(folder, "train", name)
-        X_test, y_test = datasets.mnist(folder, "t10k", name)
-        rows = slice(0, most or IMAGE_ROWS)
-        return X[rows] / np.float32(255), y[rows], X_test[:most] / np.float32(255), y_test[:most]
-    (path,) = (folder / name).glob("*.npz")
-    with np.load(path) as file:
-        arrays = {key: file[key] for key in file.files}
-    if "X_train" in arrays:
-        X, y, X_test, y_test = (arrays[key] for key in ("X_train", "y_train", "X_test", "y_test"))
-        order = np.random.default_rng(0).permutation(len(X))[:most]
-        X, y, X_test, y_test = X[order], y[order], X_test[:most], y_test[:most]
-    else:
-        order = np.random.default_rng(0).permutation(len(arrays["X"]))
-        train, test = np.split(order, [len(order) * 3 // 4])
-        X, y = arrays["X"][train[:most]], arrays["y"][train[:most]]
-        X_test, y_test = arrays["X"][test[:most]], arrays["y"][test[:most]]
-    scaler = StandardScaler().fit(X)
-    return scaler.transform(X).astype(np.float32), y, scaler.transform(X_test).astype(np.float32), y_test
 
 
 def error_of(model: Any, X: Any, y: np.ndarray) -> float:
@@ -99,36 +49,9 @@ def error_of(model: Any, X: Any, y: np.ndarray) -> float:
     return float((model.predict(X) != y).mean())
 
 
-def best_svc(X: Any, y: np.ndarray) -> tuple[float, Any, float]:
-    """C that is best on a tenth of the rows, the fit of all rows with it, and the seconds of that fit."""
-    order = np.random.default_rng(1).permutation(len(X))
-    held, train = np.split(order, [len(X) // 10])
-    C = min((1.0, 10.0, 100.0), key=lambda C: error_of(SVC(C=C).fit(X[train], y[train]), X[held], y[held]))
-    return C, *timed(lambda: SVC(C=C).fit(X, y))
-
-
-def stagewise(folder: Path, name: str, most: int | None) -> list[Any]:
-    """A row of the first table."""
-    X, y, X_test, y_test = table(folder, name, most)
-    ours, seconds = timed(lambda: lineal.StagewiseClassifier(verbose=0).fit(X, y))
-    svc, svc_seconds = timed(lambda: SVC().fit(X, y))
-    C, best, best_seconds = best_svc(X, y)
-    trees, tree_error = None, None
-    try:
-        boosted, trees = timed(lambda: importlib.import_module("lightgbm").LGBMClassifier(verbose=-1).fit(X, y))
-        tree_error = error_of(boosted, X_test, y_test)
-    except ImportError:
-        pass
-    return [
-        name, len(X), len(ours.classes_), error_of(ours, X_test, y_test), error_of(svc, X_test, y_test), C,
-        error_of(best, X_test, y_test), tree_error, seconds, svc_seconds, best_seconds, trees, best_seconds / seconds,
-        ours.block_size_, ours.n_iter_, ours.alpha_,
-    ]  # fmt: skip
-
-
 def least_squares(folder: Path, name: str, most: int | None) -> list[Any]:
     """A row of the second table."""
-    X, y, X_test, y_test = table(folder, name, most)
+    X, y, X_test, y_test = datasets.dense_table(folder, name, most)
     make = RandomFourier(scale=0.5, n_features=1000 if most else 2000, random_state=0).fit(X)
     F, F_test = make.transform(X), make.transform(X_test)
     chosen, seconds = timed(lambda: lineal.LeastSquaresClassifier().fit(F, y))
@@ -214,8 +137,6 @@ def warm_up() -> None:
     rng = np.random.default_rng(0)
     for k in (2, 3):
         X, y = rng.normal(size=(300, 70)), np.arange(300) % k
-        lineal.StagewiseClassifier().fit(X[:, :8].astype(np.float32), y)
-        lineal.StagewiseClassifier().fit(X.astype(np.float32), y)
         for options in ({}, {"validation_fraction": None}):
             lineal.LeastSquaresClassifier(**options).fit(X.astype(np.float32), y)
     from scipy import sparse
@@ -238,14 +159,11 @@ def main() -> None:
     folder, most = arguments.data, QUICK_ROWS if arguments.quick else None
     _, seconds = timed(warm_up)
     print(f"warm-up {seconds:.1f} s")
-    names = TABLES[:QUICK_TABLES] if arguments.quick else (*TABLES, *IMAGES)
     results: dict[str, Any] = {}
     for kind in arguments.only.split(","):
         rows: list[list[Any]] = []
-        if kind == "stagewise":
-            rows = [stagewise(folder, name, most) for name in names]
-        elif kind == "least_squares":
-            chosen = ("satimage", "optdigits", "pendigits", *(() if arguments.quick else IMAGES))
+        if kind == "least_squares":
+            chosen = ("satimage", "optdigits", "pendigits", *(() if arguments.quick else datasets.IMAGES))
             rows = [least_squares(folder, name, most) for name in chosen]
         elif kind == "search":
             for name, make in (("adult", census), ("bank_additional", bank), ("wiki_toxicity counts", toxicity_counts)):

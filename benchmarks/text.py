@@ -6,8 +6,11 @@ Vectorisers: every contestant in this process, on the same strings, after a warm
 results must be equal: same terms, same entries, weights within float32 rounding. "MB/s" is of UTF-8 bytes. Memory is
 what one call adds to the peak of a fresh process that has read the documents.
 
-Models: raw JSON lines to accuracy on the test set, whole processes with cached kernels. `--fasttext` names an
-interpreter in which `fasttext-numpy2-wheel` is installed: 2 threads, 5 epochs, words and bigrams.
+Models: raw JSON lines to accuracy on the test set, whole processes with cached kernels: `TextFeatures` and
+`LinearClassifier` in a script, `lineal train --validate`, `TfidfVectorizer` and `LinearSVC`, and fastText. `--fasttext`
+names an interpreter in which `fasttext-numpy2-wheel` is installed: supervised, 2 threads, 5 epochs. fastText reads
+text files with one document per line, which its script writes (words in lower case); "learning s" is the part of each
+process from strings (of fastText: from these files) to the model.
 """
 
 from __future__ import annotations
@@ -15,10 +18,8 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from typing import Any
 import numpy as np
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
 
-from benchmarks.common import RESULTS, measure, print_table, write_json
+from benchmarks.common import RESULTS, Process, markdown_table, measure, print_table, whole_process, write_json
 from lineal import TextFeatures
 from lineal.core.threads import available_cores
 
@@ -82,16 +83,20 @@ MODELS = {
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.svm import LinearSVC
 (texts, y), (new, wanted) = read("train"), read("test")
+began = time.perf_counter()
 features = TfidfVectorizer(sublinear_tf=True, **options)
 model = LinearSVC().fit(features.fit_transform(texts), y)
+learning = time.perf_counter() - began
 accuracy = model.score(features.transform(new), wanted)
 """,
     "lineal": """
 from lineal import LinearClassifier, TextFeatures
 (texts, y), (new, wanted) = read("train"), read("test")
+began = time.perf_counter()
 features = TextFeatures(sublinear_tf=True, **options)
 X = features.fit_transform(texts)
 model = LinearClassifier(alpha=1 / len(y)).fit(X, y)
+learning = time.perf_counter() - began
 accuracy = model.score(features.transform(new), wanted)
 """,
     "fastText": """
@@ -104,14 +109,19 @@ with tempfile.TemporaryDirectory() as folder:
             for text, label in zip(texts, labels):
                 file.write(f"__label__{label} {' '.join(words.findall(text.lower()))}\\n")
     write("train", texts, y); write("test", new, wanted)
+    began = time.perf_counter()
     model = fasttext.train_supervised(
         f"{folder}/train", epoch=5, thread=2, wordNgrams=options.get("ngram_range", (1, 1))[1], verbose=0)
+    learning = time.perf_counter() - began
     accuracy = model.test(f"{folder}/test")[1]
 """,
 }
 END = """
-print(json.dumps({"accuracy": accuracy, "peak MB": peak(), "seconds inside": time.perf_counter() - start}))
+print(json.dumps({"accuracy": accuracy, "learning s": learning, "peak MB": peak()}))
 """
+
+#: What the scripts of `MODELS` are compared with, by the command line.
+COMMAND = "lineal train"
 
 
 def texts_of(folder: Path, name: str, part: str, n: int | None) -> list[dict[str, Any]]:
@@ -191,14 +201,22 @@ def row(
     }  # fmt: skip
 
 
-def run(python: str, script: str, *arguments: str) -> tuple[dict[str, Any], float]:
-    """What a script prints last, and the seconds of the whole process."""
-    start = time.perf_counter()
-    done = subprocess.run([python, "-c", READ + script, *arguments], capture_output=True, text=True, check=False)
-    seconds = time.perf_counter() - start
-    if done.returncode:
-        raise RuntimeError(done.stderr[-2000:])
-    return json.loads(done.stdout.splitlines()[-1]), seconds
+def run(python: str, script: str, *arguments: str) -> Process:
+    """A script that has read the documents."""
+    return whole_process([python, "-c", READ + script, *arguments])
+
+
+def train(folder: str, options: dict[str, Any]) -> Process:
+    """`lineal train` on the files of a folder, with the accuracy on its last line."""
+    command = [
+        sys.executable, "-m", "lineal", "train", f"{folder}/train.jsonl", "--validate", f"{folder}/test.jsonl",
+        "--label", "label", "--text", "text", "--ngram", str(options.get("ngram_range", (1, 1))[1]),
+        "--model", f"{folder}/model.lineal", "--json",
+    ]  # fmt: skip
+    done = whole_process(command)
+    said = json.loads(done.output)
+    answer = {"accuracy": said["validation_accuracy"], "learning s": said["seconds"]["fit"], "peak MB": None}
+    return done._replace(output=json.dumps(answer))
 
 
 def bench_processes(name: str, folder: Path, kinds: dict[str, Any], fasttext: str | None, repeats: int) -> Any:
@@ -207,22 +225,29 @@ def bench_processes(name: str, folder: Path, kinds: dict[str, Any], fasttext: st
     for kind, options in kinds.items():
         arguments = (str(folder), json.dumps(options))
         for who, script in MEMORY.items():
-            found, _ = run(sys.executable, script + MEASURED, *arguments)
+            found = run(sys.executable, script + MEASURED, *arguments).answer
             memory.append({"set": name, "features": kind, "by": who, **found})
         if not kind.startswith("words"):
             continue
         reference = None
-        for who, script in MODELS.items():
+        for who in (*MODELS, COMMAND):
             python = fasttext if who == "fastText" else sys.executable
             if python is None:
                 continue
-            runs = [run(python, script + END, *arguments) for _ in range(1 if who == "scikit-learn" else repeats)]
-            seconds = min(seconds for _, seconds in runs)
-            reference = reference or seconds
+            runs = [
+                train(str(folder), options) if who == COMMAND else run(python, MODELS[who] + END, *arguments)
+                for _ in range(1 if who == "scikit-learn" else repeats)
+            ]
+            best = min(runs, key=lambda one: one.seconds)
+            reference = reference or best.seconds
             models.append({
-                "set": name, "features": kind, "by": who, "seconds": seconds, "ratio": reference / seconds,
-                **runs[-1][0],
+                "set": name, "features": kind, "by": who, "seconds": best.seconds, "processor s": best.cpu,
+                "ratio": reference / best.seconds, **best.answer,
             })  # fmt: skip
+        same = [one for one in models if one["features"] == kind]
+        peer = next((one["seconds"] for one in same if one["by"] == "fastText"), None)
+        for one in same:
+            one["to fastText ratio"] = None if peer is None else peer / one["seconds"]
     return memory, models
 
 
@@ -239,6 +264,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of the data sets")
     parser.add_argument("--sets", default=",".join(SETS), help="names of data sets, with commas in between")
     parser.add_argument("--kinds", default=",".join(KINDS), help="kinds of terms, with commas in between")
+    parser.add_argument("--only", choices=("vectorisers", "models"), help="one of both parts; models with memory")
     parser.add_argument("--quick", action="store_true", help="2000 documents of each set, words and bigrams only")
     parser.add_argument("--fasttext", help="interpreter in whose environment fastText is installed")
     parser.add_argument("--json", type=Path, default=RESULTS / "text.json")
@@ -252,9 +278,12 @@ def main() -> None:
             part: texts_of(arguments.data, name, part, 2000 if arguments.quick else None) for part in ("train", "test")
         }
         texts = {part: [one["text"] for one in rows[part]] for part in rows}
-        vectorisers += show(
-            "Text to features (equal results)", bench_vectorisers(name, *texts.values(), kinds, repeats)
-        )
+        if arguments.only != "models":
+            vectorisers += show(
+                "Text to features (equal results)", bench_vectorisers(name, *texts.values(), kinds, repeats)
+            )
+        if arguments.only == "vectorisers":
+            continue
         with tempfile.TemporaryDirectory() as folder:
             for part in rows:
                 with open(Path(folder) / f"{part}.jsonl", "w", encoding="utf-8") as file:
@@ -264,7 +293,10 @@ def main() -> None:
             found = bench_processes(name, Path(folder), kinds, arguments.fasttext, min(repeats, 3))
         memory += show("Memory that fit_transform adds", found[0])
         models += show("Raw text to an evaluated model, whole processes", found[1])
-    write_json(arguments.json, {"vectorisers": vectorisers, "memory": memory, "models": models})
+    tables = {"vectorisers": vectorisers, "memory": memory, "models": models}
+    write_json(arguments.json, tables)
+    pages = [markdown_table(what, rows[0], (one.values() for one in rows)) for what, rows in tables.items() if rows]
+    arguments.json.with_suffix(".md").write_text("\n".join(pages))
 
 
 if __name__ == "__main__":

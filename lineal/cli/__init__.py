@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from lineal.cli import terminal
 from lineal.cli.terminal import INTERRUPTED, TERMINATED, report, say
+from lineal.data import own_process
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -128,6 +129,7 @@ def _run() -> int:
     try:
         with orderly_end():
             terminal.prepare_streams()
+            own_process.claim()
             from lineal.cli.app import app
 
             app(prog_name="lineal")

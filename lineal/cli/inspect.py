@@ -42,7 +42,8 @@ def inspect(
     """Show what is in a model file or a data file.
 
     Of data: rows, columns and what they hold, missing cells, scales, classes, and which model and solver lineal train
-    takes, and why. A file whose name does not show that it holds data needs --format.
+    takes, and why; of a large table, that is the profile of its first rows (64 MB), and a note says so. A file whose
+    name does not show that it holds data needs --format.
 
     Of a model: its shape, how sparse it is, its certificate, and the features with the largest weights for each class.
     With --features, lists the features that the model uses, largest weights first; --json gives all of them, for every

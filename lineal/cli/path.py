@@ -23,10 +23,12 @@ from lineal.cli.training import (
     columns_of,
     for_labels,
     in_units_of_the_table,
+    is_table,
     row_count,
     seconds_text,
     train_options,
     training_rows,
+    with_loss_of_table,
     with_names,
 )  # fmt: skip
 from lineal.cli.wording import for_command_line
@@ -78,8 +80,11 @@ def path(
     wanted = PathOptions(**searching).checked()
     clock = Clock()
     with cluster_of(cluster):
+        has_own_loss = is_table(data, reading)
         rows = training_rows(data, options, reading)
         check_labels(rows, data, classify)
+        if has_own_loss:
+            options = with_loss_of_table(options, training, rows)
         clock.lap("read")
         bad_lines = bad_lines_of(rows)
         if bad_lines:
@@ -147,6 +152,7 @@ def _result(
         **columns_in(model),
         "features": model.n_features,
         "classes": len(model.classes),
+        "loss": model.loss,
         "folds": found.scores.shape[1],
         "measure": found.measure,
         "alpha_max": found.alpha_max,

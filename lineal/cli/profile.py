@@ -11,7 +11,7 @@ from lineal.cli import show
 from lineal.cli.files import note_header
 from lineal.cli.labels import check_values
 from lineal.cli.terminal import say
-from lineal.cli.training import is_table
+from lineal.cli.training import is_table, with_loss_of_table
 from lineal.data.dataset import Dataset
 from lineal.data.formats import named_format
 from lineal.data.source import STDIN
@@ -19,6 +19,9 @@ from lineal.errors import DataError
 
 if TYPE_CHECKING:
     from lineal.data.tables.encode import Encoding
+
+#: Bytes of a table's first rows, as they are in memory, from which its profile is made.
+PROFILE_BYTES = 64 << 20
 
 #: Number of columns and of classes that are shown without --json.
 SHOWN = 50
@@ -39,24 +42,24 @@ def is_data(path: str, reading: dict[str, Any]) -> bool:
 
 
 def show_profile(path: str, reading: dict[str, Any], as_json: bool) -> None:
-    """Read a data file and print its profile."""
-    from lineal.data.read import read
+    """Read a data file, or the first rows of a large table, and print its profile."""
+    from lineal.data.read import read_first
 
-    if "scale" not in reading and is_table(path, reading):
-        reading = {
-            **reading,
-            "scale": "standard",
-        }  # as `lineal train` reads it, which the choice of the solver depends on
-    data = read(path, **reading)
+    is_encoded = is_table(path, reading)  # as `lineal train` does it, on which the choice of the solver depends
+    if is_encoded:
+        reading = {"scale": "standard", **reading}
+    data, is_cut = read_first(path, PROFILE_BYTES, **reading)
     note_header(path, data, reading)
-    result = {"file": path, **profile(data, path)}
+    result = {"file": path, **profile(data, path, is_encoded), "has_more_rows": is_cut}
+    if is_cut:
+        say(f"note: {path} has more rows: this is the profile of the first {len(data)}")
     if as_json:
         show.as_json(result)
         return
     columns, classes = result.pop("columns", None), result.pop("classes")
     if result["note"] is not None:
         say(f"warning: {result['note']}")
-    del result["note"]
+    del result["note"], result["has_more_rows"]
     show.pairs(f"lineal inspect {path}", {name: value for name, value in result.items() if value is not None})
     if columns:
         heads = ("column", "holds", "missing", "features", "mean", "sd", "min", "max")
@@ -69,8 +72,11 @@ def show_profile(path: str, reading: dict[str, Any], as_json: bool) -> None:
             say(f"note: {len(all_of_them) - SHOWN} more {what}: --json lists all of them")
 
 
-def profile(data: Dataset, path: str) -> dict[str, Any]:
-    """The profile in plain values; `path` is what the messages call the file."""
+def profile(data: Dataset, path: str, is_encoded: bool) -> dict[str, Any]:
+    """The profile in plain values; `path` is what the messages call the file.
+
+    `is_encoded`: the rows are those of a table whose columns became numbers when it was read.
+    """
     has_table = data.schema is not None and data.schema.format == "table"
     found: dict[str, Any] = {
         "rows": len(data),
@@ -94,7 +100,7 @@ def profile(data: Dataset, path: str) -> dict[str, Any]:
         spreads = deviations[deviations > 0.0].tolist()
         found["weight"] = None if data.weights is None else "given"
     found["scales"] = f"standard deviations from {min(spreads):.3g} to {max(spreads):.3g}" if spreads else None
-    return found | _of_labels(data, path, has_table)
+    return found | _of_labels(data, path, is_encoded)
 
 
 def _nonzero(X: Any) -> float:
@@ -140,7 +146,7 @@ def _columns(encoding: Encoding, X: Any, *statistics: np.ndarray) -> list[dict[s
     return found
 
 
-def _of_labels(data: Dataset, path: str, has_table: bool) -> dict[str, Any]:
+def _of_labels(data: Dataset, path: str, is_encoded: bool) -> dict[str, Any]:
     if data.y is None:
         return {"classes": None, "model": None, "solver": None, "note": "there are no labels"}
     labels: Any = data.y
@@ -156,10 +162,10 @@ def _of_labels(data: Dataset, path: str, has_table: bool) -> dict[str, Any]:
             return {"classes": None, "model": None, "solver": None, "note": str(error)}
     order = np.argsort(-counts, kind="stable").tolist()
     classes = [{"class": values[j], "rows": int(counts[j]), "share": float(counts[j]) / len(data)} for j in order]
-    return {"classes": classes, "note": None, **_training(data, has_table)}
+    return {"classes": classes, "note": None, **_training(data, is_encoded)}
 
 
-def _training(data: Dataset, has_table: bool) -> dict[str, str]:
+def _training(data: Dataset, is_encoded: bool) -> dict[str, str]:
     """The model that `lineal train` fits by default, and the solver that it takes, and why."""
     from lineal import solvers
     from lineal.linear.fit import prepare
@@ -167,12 +173,15 @@ def _training(data: Dataset, has_table: bool) -> dict[str, str]:
     from lineal.solvers.choice.rules import by_speed
 
     options = TrainOptions()
+    if is_encoded:
+        options = with_loss_of_table(options, {}, data)
     names = data.class_names
     problem = prepare(data.X, data.y, options, sample_weight=data.weights, class_names=names)
     solver, why = solvers.plan("auto", problem.objective, options.tol)
     if not why:  # the first of several that may follow each other
         why = next((f"{name}: {reason}" for name, reason in by_speed(problem.objective, options.tol, True)), "")
-    scaled = ", numbers standardised" if has_table else ""
+    is_scaled = is_encoded and data.schema is not None and data.schema.settings["scale"] == "standard"
+    scaled = ", numbers standardised" if is_scaled else ""
     return {
         "model": f"linear, loss {options.loss}, penalty {options.penalty}, alpha {options.alpha:g}{scaled}",
         "solver": why or solver.name,

@@ -35,10 +35,12 @@ from lineal.cli.training import (
     bad_lines_of,
     fit_rows,
     in_units_of_the_table,
+    is_table,
     options_of,
     row_count,
     seconds_text,
     training_rows,
+    with_loss_of_table,
 )  # fmt: skip
 from lineal.cli.wording import for_command_line
 from lineal.data.options import ReadOptions
@@ -148,7 +150,9 @@ def train(
     outputs = _Outputs(model, history, plot, verbose is not False or json, json)
     with cluster_of(cluster):
         return _train(
-            _Rows(data, validate, holdout, seed, reading, classify), _Model(model_type, options, tune), outputs
+            _Rows(data, validate, holdout, seed, reading, classify),
+            _Model(model_type, options, tune, given[model_type]),
+            outputs,
         )
 
 
@@ -169,6 +173,7 @@ class _Model(NamedTuple):
     kind: str
     options: Any
     tune: bool
+    given: dict[str, Any]
 
 
 class _Outputs(NamedTuple):
@@ -185,8 +190,10 @@ def _train(given: _Rows, wanted: _Model, outputs: _Outputs) -> int | None:
     from lineal.data.dataset import Dataset
 
     clock = Clock()
+    has_own_loss = wanted.kind == "linear" and is_table(given.data, given.reading)
     rows: Any = training_rows(given.data, wanted.options, given.reading)
     check_labels(rows, given.data, given.classify)
+    options = with_loss_of_table(wanted.options, wanted.given, rows) if has_own_loss else wanted.options
     if given.holdout is not None and not isinstance(rows, Dataset):
         raise OptionError("--holdout needs rows in memory: measure on another file with --validate")
     measured = None if given.validate is None else read_labelled(given.validate, given.reading, rows.schema)
@@ -201,8 +208,8 @@ def _train(given: _Rows, wanted: _Model, outputs: _Outputs) -> int | None:
         from lineal.data.holdout import split
 
         (rows, measured), on = split(rows, given.holdout, given.seed), "holdout"
-    with announced(wanted.options):
-        fitted, solution = fit_rows(wanted.kind, rows, wanted.options, wanted.tune)
+    with announced(options):
+        fitted, solution = fit_rows(wanted.kind, rows, options, wanted.tune)
     clock.lap("fit")
     save_model(in_units_of_the_table(fitted, rows), outputs.model)
     if outputs.history is not None:
@@ -242,6 +249,7 @@ def _result(
         **columns_in(rows),
         "features": model.n_features,
         "classes": len(model.classes),
+        **({"loss": model.loss} if model.kind == "linear" else {}),
         "status": solution.status,
         "message": solution.message,
         "solver": solution.took,

@@ -151,6 +151,18 @@ def training_rows(data: str, options: Any, reading: dict[str, Any]) -> Dataset |
     return with_labels(rows, data)
 
 
+def with_loss_of_table(options: Any, given: dict[str, Any], rows: Dataset | Source) -> Any:
+    """The options of a linear model with the default loss of tables, if neither loss nor solver was given."""
+    if "loss" in given or "solver" in given:
+        return options
+    from lineal.data.dataset import Dataset
+    from lineal.linear.default_loss import loss_of_table
+
+    assert isinstance(rows, Dataset)
+    assert rows.schema is not None  # that is how tables are read
+    return dataclasses.replace(options, loss=loss_of_table(rows.schema, rows.y))
+
+
 def is_table(data: str, reading: dict[str, Any]) -> bool:
     """Whether files are tables with named columns, not matrices or converted files."""
     from lineal.data.binary.layout import is_layout

@@ -107,7 +107,26 @@ def read(path: Path | Sequence[Path], *, schema: Schema | None = None, **options
     plan = make_plan(path, schema, options)
     with Unchanged(plan.paths), enough_memory(plan):
         data = plan.reader.read(plan.paths, plan.options, plan.schema)
-    data = _as_requested(data.in_columns_of(plan.wanted), plan, options.get("dtype"))
+    return _whole(data, plan, options.get("dtype"))
+
+
+def read_first(path: Path | Sequence[Path], most_bytes: int, **options: Any) -> tuple[Dataset, bool]:
+    """The first rows of tables, of about `most_bytes` together, and whether there are more; other formats whole."""
+    plan = make_plan(path, None, options)
+    is_cut = False
+    with Unchanged(plan.paths), enough_memory(plan):
+        if formats.FORMATS[plan.format].reader == formats.FORMATS["csv"].reader:
+            from lineal.data.tables import reader
+
+            data, is_cut = reader.read_first(plan.paths, plan.options, None, most_bytes)
+        else:
+            data = plan.reader.read(plan.paths, plan.options, None)
+    return _whole(data, plan, options.get("dtype")), is_cut
+
+
+def _whole(data: Dataset, plan: Plan, dtype: str | None) -> Dataset:
+    """What was read, as it was asked for, after a check of its values."""
+    data = _as_requested(data.in_columns_of(plan.wanted), plan, dtype)
     if not len(data):
         raise plan.no_rows()
     if not plan.is_layout:
@@ -284,6 +303,8 @@ def _fixed(schema: Schema, name: str) -> Any:
 
 def _agrees(schema: Schema, name: str, value: Any) -> bool:
     """Whether the value of an option says the same as the schema."""
+    if schema.format == "table" and name in ("ngram", "skips"):
+        return _agree_texts(schema, name, value)
     fixed, names = _fixed(schema, name), schema.settings.get("names") or []
     if name == "ngram":
         return ngrams.parse(value).options()[name] == fixed
@@ -300,6 +321,16 @@ def _agrees(schema: Schema, name: str, value: Any) -> bool:
     if name in ("label", "weight") and re.fullmatch(r"-?\d+", str(value)) and value not in names:
         return -len(names) <= int(value) < len(names) and names[int(value)] == fixed
     return value == fixed
+
+
+def _agree_texts(schema: Schema, name: str, value: Any) -> bool:
+    """Whether the columns of text were cut into such n-grams."""
+    params = {one["name"]: one["terms"]["params"] for one in schema.settings["columns"] if one["kind"] == "text"}
+    if name == "skips":
+        return all(one["skips"] == int(value) for one in params.values() if one["ngram_range"][1] > 1)
+    wanted = ngrams.parse(value)
+    given = dict(wanted.by_name)
+    return all(one["ngram_range"][1] == given.get(column, wanted.everywhere) for column, one in params.items())
 
 
 def _layout_or_table(paths: list[str]) -> str:

@@ -97,7 +97,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_texts(values: Any) -> bool:
-    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+    return isinstance(values, list) and set(map(type, values)) <= {str}
 
 
 def _wrong_labels(settings: dict[str, Any]) -> str | None:

@@ -29,7 +29,10 @@ FBR = 0.1
 class TrainOptions(Options):
     """How a linear model is trained."""
 
-    loss: str = option("squared_hinge", f"loss: {', '.join(losses.names())}")
+    loss: str = option(
+        "squared_hinge",
+        f"loss: {', '.join(losses.names())}; tables without text: logistic, or softmax for more than two classes",
+    )
     penalty: str = option("l2", f"penalty on the weights: {', '.join(penalties.names())}")
     alpha: float = option(1e-4, "strength of the penalty; the loss is a mean, so it keeps its meaning as data grows")
     l1_ratio: float | None = option(

@@ -13,6 +13,7 @@ from lineal.data.tables import frames
 from lineal.data.tables.encode import Encoding
 from lineal.data.tables.table_features import TableFeatures
 from lineal.errors import DataError, OptionError
+from lineal.linear.default_loss import loss_of_table
 from lineal.linear.estimator import LinearClassifier
 from lineal.linear.model import Model
 from lineal.models.estimator import ModelClassifier
@@ -20,7 +21,9 @@ from lineal.models.offered import offered_unless
 
 
 def _why_no_probabilities(classifier: TableClassifier) -> str | None:
-    return (classifier.model or LinearClassifier())._why_no_probabilities()
+    if classifier.__sklearn_is_fitted__():
+        return classifier.classifier_._why_no_probabilities()
+    return None if classifier.model is None else classifier.model._why_no_probabilities()
 
 
 class TableClassifier(ClassifierMixin, BaseEstimator):
@@ -31,7 +34,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    model : a classifier of lineal; None for `LinearClassifier()`.
+    model : a classifier of lineal; None for logistic regression (``LinearClassifier("logistic")``, with more than two
+        classes ``"softmax"``), or for ``LinearClassifier()`` if there are columns of text.
     features : a `TableFeatures`; None for one with its defaults.
     output : "array" for NumPy arrays, "frame" for what the library of the table has: a series of labels, or a table
         with a column of probabilities for each class.
@@ -64,8 +68,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         """Train on a table. y are the labels, or the name of their column; so are the weights of the rows."""
         if self.output not in ("array", "frame"):
             raise OptionError(f"output={self.output!r} must be 'array' or 'frame'")
-        classifier = LinearClassifier() if self.model is None else clone(self.model)
-        if not isinstance(classifier, ModelClassifier):
+        classifier = None if self.model is None else clone(self.model)
+        if not isinstance(classifier, ModelClassifier | None):
             raise OptionError(f"model={self.model!r} must be a classifier of lineal, such as LinearClassifier()")
         features = TableFeatures() if self.features is None else clone(self.features)
         named = [name for name in (y, sample_weight) if isinstance(name, str)]
@@ -75,6 +79,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
             features.set_params(ignore=[*others, *named])
         y, sample_weight = (_values(X, one) if isinstance(one, str) else one for one in (y, sample_weight))
         rows = features.fit_transform(X)
+        if classifier is None:
+            classifier = LinearClassifier(loss=loss_of_table(features.schema_, y))
         given = {} if sample_weight is None else {"sample_weight": sample_weight}
         classifier.fit(rows, y, **given)
         encoding = Encoding.of_schema(features.schema_)

@@ -233,7 +233,7 @@ def _common_from_json(values: dict[str, Any]) -> dict[str, Any]:
     """The values that models of all kinds have, except the schema, which depends on the number of features."""
     classes = _labels(values["classes"], values["label_kind"])
     names, certificate = values["feature_names"], values["certificate"]
-    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+    if names is not None and not (isinstance(names, list) and set(map(type, names)) <= {str}):
         raise ValueError("feature names are not strings")
     return {
         "classes": classes,

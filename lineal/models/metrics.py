@@ -1,6 +1,6 @@
 """Measures of scores and probabilities against labels, as plain dicts.
 
-Areas, F1 for one label per row and log loss are scikit-learn's (imported on use). A measure that the data do not
+They are those of scikit-learn, whose import takes longer than most evaluations. A measure that the data do not
 determine (the area under a curve with one class only) is None, and "notes" says why. With `weights`, which are
 positive, every mean over rows is a weighted one, and counts are sums of weights; a row of weight 2 counts as two.
 """
@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from lineal.models import thresholds
+from lineal.models.ranking import areas
 
 #: A confusion matrix is given up to this many classes.
 MAX_CONFUSION = 30
@@ -83,16 +84,10 @@ def single_label(
     weights : (n,), or None if all rows count equally.
     decide : gives the predicted classes; by default those with the largest score.
     """
-    from sklearn.metrics import f1_score
-
     truth, guess = class_numbers(labels, classes), decide(scores)
     known = truth >= 0
-    seen = np.union1d(truth[known], guess)
     result: dict[str, Any] = {"rows": len(truth), "accuracy": _mean(truth == guess, weights)}
-    for average in ("macro", "micro"):
-        result[f"{average}_f1"] = float(
-            f1_score(truth, guess, labels=seen, average=average, zero_division=0.0, sample_weight=weights)
-        )
+    result |= _f1(truth, guess, len(classes), weights)
     notes = []
     if not known.all():
         count = int((~known).sum())
@@ -111,6 +106,21 @@ def single_label(
     if len(classes) <= MAX_CONFUSION:
         result["confusion"] = confusion(truth, guess, classes, weights)
     return result | {"notes": notes + area_notes}
+
+
+def _f1(truth: np.ndarray, guess: np.ndarray, k: int, weights: np.ndarray | None) -> dict[str, float]:
+    """Macro and micro F1 of the classes that occur or are predicted; the truth of rows of unknown labels is −1."""
+
+    def totals(numbers: np.ndarray, some: np.ndarray) -> np.ndarray:
+        return np.bincount(numbers[some], None if weights is None else weights[some], minlength=k)
+
+    hits, guessed, true = totals(guess, truth == guess), totals(guess, truth > -2), totals(truth, truth >= 0)
+    seen = guessed + true > 0
+    each = 2.0 * hits[seen] / (guessed + true)[seen]
+    return {
+        "macro_f1": float(each.mean()) if len(each) else 0.0,
+        "micro_f1": float(2.0 * hits.sum() / max(guessed.sum() + true.sum(), 1e-300)),
+    }
 
 
 def confusion(
@@ -140,30 +150,27 @@ def _areas(
 
 
 def _mean_areas(problems: list[tuple[np.ndarray, np.ndarray]], weights: np.ndarray | None) -> dict[str, float | None]:
-    from sklearn.metrics import average_precision_score, roc_auc_score
-
     if not problems:
         return {"roc_auc": None, "pr_auc": None}
-    return {
-        name: float(np.mean([area(truth, values, sample_weight=weights) for truth, values in problems]))
-        for name, area in (("roc_auc", roc_auc_score), ("pr_auc", average_precision_score))
-    }
+    roc, pr = np.mean([areas(truth, values, weights) for truth, values in problems], axis=0)
+    return {"roc_auc": float(roc), "pr_auc": float(pr)}
 
 
 def _of_probabilities(
     truth: np.ndarray, guess: np.ndarray, probabilities: np.ndarray, weights: np.ndarray | None
 ) -> dict[str, float]:
-    from sklearn.metrics import log_loss
-
-    numbers = np.arange(probabilities.shape[1])
     rows = np.arange(len(truth))
     return {
-        "log_loss": float(log_loss(truth, probabilities, labels=numbers, sample_weight=weights))
-        if len(numbers) > 1
-        else 0.0,
+        "log_loss": log_loss(probabilities[rows, truth], weights) if probabilities.shape[1] > 1 else 0.0,
         "brier": brier_score(truth, probabilities, weights),
         "calibration_error": calibration_error(probabilities[rows, guess], guess == truth, weights=weights),
     }
+
+
+def log_loss(chances: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """Mean of −log p of what has happened; p is at least the precision of its type, so that the mean is finite."""
+    least = np.finfo(chances.dtype).eps
+    return -_mean(np.log(np.clip(chances, least, 1.0 - least)), weights)
 
 
 def brier_score(truth: np.ndarray, probabilities: np.ndarray, weights: np.ndarray | None = None) -> float:
@@ -276,13 +283,11 @@ def _of_orders(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
 def _of_label_probabilities(labels: Any, probabilities: np.ndarray, weights: np.ndarray | None) -> dict[str, float]:
     """Log loss, Brier score and calibration error, each pair of row and label an event of its own."""
-    from sklearn.metrics import log_loss
-
     truth = labels.toarray() if sparse.issparse(labels) else np.asarray(labels)
     events, chances = truth.astype(bool).ravel(), probabilities.ravel()
     weights = None if weights is None else np.repeat(weights, truth.shape[1])
     return {
-        "log_loss": float(log_loss(events, chances, labels=[False, True], sample_weight=weights)),
+        "log_loss": log_loss(np.where(events, chances, 1.0 - chances), weights),
         "brier": _mean((chances - events) ** 2, weights),
         "calibration_error": calibration_error(chances, events, weights=weights),
     }

@@ -102,3 +102,25 @@ def test_json_lines_whose_first_field_holds_an_object_are_data(tmp_path):
     path = tmp_path / "t.jsonl"  # the 9th and 10th characters are those of model files
     path.write_text("".join(f'{{"doc": {{"n": {i}}}, "label": "{"ab"[i % 2]}"}}\n' for i in range(20)))
     assert [one["column"] for one in profile(path)["columns"]] == ["doc.n"]
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl"])
+def test_of_a_large_table_the_first_rows(name, tmp_path, monkeypatch):
+    path, n = tmp_path / name, 200_000
+    with open(path, "w") as file:
+        if name == "t.csv":
+            file.write("a,label\n")
+            file.writelines(f"{i},{'yes' if i % 2 else 'no'}\n" for i in range(n))
+        else:
+            file.writelines(f'{{"a": {i}, "label": "{"yes" if i % 2 else "no"}"}}\n' for i in range(n))
+    assert profile(path)["rows"] == n
+    assert not profile(path)["has_more_rows"]
+    monkeypatch.setattr("lineal.cli.profile.PROFILE_BYTES", 1000)
+    monkeypatch.setattr("lineal.data.tables.reader.JSON_BYTES", 1 << 20)
+    result = done("inspect", path, "--json")
+    found = json.loads(result.stdout)
+    assert 1000 < found["rows"] < n
+    assert found["has_more_rows"]
+    (column,) = found["columns"]
+    assert (column["min"], column["max"]) == pytest.approx((0.0, found["rows"] - 1.0))
+    assert f"the profile of the first {found['rows']}" in result.stderr

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 from sklearn import metrics as reference
 
-from lineal.models import metrics
+from lineal.models import metrics, ranking
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
@@ -209,3 +209,41 @@ def test_headline(three):
     name, value = metrics.headline(sets, scores, classes)
     assert name == "precision_at_1"
     assert math.isclose(value, np.mean(classes[np.argmax(scores, axis=1)] == labels))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("distinct", [2, 5, 10**6])
+def test_areas_with_ties_as_scikit_learn(distinct, weighted, dtype):
+    rng = np.random.default_rng(distinct)
+    scores = rng.integers(0, distinct, 400).astype(dtype)
+    truth = rng.random(400) < 0.3 + 0.3 * (scores > scores.mean())
+    weights = rng.uniform(0.1, 3.0, 400) if weighted else None
+    roc, pr = ranking.areas(truth, scores, weights)
+    assert roc == pytest.approx(reference.roc_auc_score(truth, scores, sample_weight=weights), rel=1e-9)
+    assert pr == pytest.approx(reference.average_precision_score(truth, scores, sample_weight=weights), rel=1e-9)
+
+
+def test_areas_of_perfect_and_useless_rankings():
+    truth = np.array([True, False, True, False])
+    assert ranking.areas(truth, np.array([3.0, 1.0, 2.0, 0.0])) == (1.0, 1.0)
+    assert ranking.areas(truth, np.array([0.0, 2.0, 1.0, 3.0]))[0] == 0.0
+    assert ranking.areas(truth, np.zeros(4)) == (0.5, 0.5)
+
+
+@pytest.mark.parametrize("k", [2, 6])
+def test_f1_and_log_loss_with_absent_classes_and_certain_errors(k):
+    rng = np.random.default_rng(k)
+    classes, labels = np.arange(k), rng.integers(0, k - 1, 300)  # the last class never occurs
+    scores = rng.normal(size=(300, k)).astype(np.float32)
+    probabilities = softmax(20.0 * scores)
+    probabilities[0] = np.eye(k)[(labels[0] + 1) % k]
+    weights = rng.integers(1, 3, 300).astype(float)
+    ours = scores[:, 1] - scores[:, 0] if k == 2 else scores
+    result = metrics.single_label(labels, ours, probabilities, classes, weights)
+    guess = np.argmax(scores, axis=1)
+    options = {"labels": np.union1d(labels, guess), "zero_division": 0.0, "sample_weight": weights}
+    for average in ("macro", "micro"):
+        assert result[f"{average}_f1"] == pytest.approx(reference.f1_score(labels, guess, average=average, **options))
+    expected = reference.log_loss(labels, probabilities, labels=classes, sample_weight=weights)
+    assert result["log_loss"] == pytest.approx(expected)

@@ -103,8 +103,7 @@ def test_commands(tmp_path):
     assert (result["validation_rows"], by_weight["rows"]) == (len(COPIES), 200)
     held = json.loads(done("train", single, *flags, "--holdout", "0.3").stdout)
     assert held.keys() >= {"holdout_accuracy", "holdout_roc_auc", "holdout_log_loss", "holdout_macro_f1"}
-    plain = json.loads(
-        done("train", single, "-m", tmp_path / "m", "--weight", "w", "--holdout", "0.3", "--json").stdout
-    )
-    assert "holdout_log_loss" not in plain  # the default loss has no probabilities
+    flags = ("-m", tmp_path / "m", "--weight", "w", "--loss", "squared_hinge", "--json")
+    plain = json.loads(done("train", single, *flags, "--holdout", "0.3").stdout)
+    assert "holdout_log_loss" not in plain  # this loss has no probabilities
     assert "--validate" in failed("train", single, "-m", tmp_path / "m", "--holdout", "0.3", "--validate", copied)

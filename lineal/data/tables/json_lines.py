@@ -297,12 +297,25 @@ def _all_open_an_object(view: memoryview, starts: np.ndarray, ends: np.ndarray) 
 def _is_shallow(view: memoryview, ends: np.ndarray) -> bool:
     """Whether pyarrow, which goes on over the end of a line within an object, comes to no more than SAFE_DEPTH levels.
 
-    Brackets within texts count as well: where many of them have no counterpart, lines are looked at one by one.
+    Brackets within texts are not counted, unless a text is not closed on its line.
     """
     data = np.frombuffer(view, np.uint8)
+    if _depth(data, ends) <= SAFE_DEPTH:
+        return True
+    bare = bytes(view).replace(rb"\\", b"").replace(rb"\"", b"")
+    flat = np.frombuffer(bare, np.uint8)
+    quotes = np.searchsorted(np.flatnonzero(flat == ord('"')), np.flatnonzero(flat == NEWLINE))
+    if (quotes % 2).any():
+        return False
+    outside = np.frombuffer(b"".join(bare.split(b'"')[::2]), np.uint8)
+    return _depth(outside, np.flatnonzero(outside == NEWLINE) + 1) <= SAFE_DEPTH
+
+
+def _depth(data: np.ndarray, ends: np.ndarray) -> int:
+    """The most levels that lines of these brackets can have, if those that are left open add up."""
     folded = data | 0x20  # makes "[" and "{" the same, as well as "]" and "}"
     opens, closes = folded == ord("{"), folded == ord("}")
     if np.count_nonzero(opens) == np.count_nonzero(closes) == len(ends) and (data[ends - 2] == ord("}")).all():
-        return True  # the usual table: each line opens one object, and its end closes that
+        return 1  # the usual table: each line opens one object, and its end closes that
     opened, closed = (np.diff(np.searchsorted(np.flatnonzero(found), ends), prepend=0) for found in (opens, closes))
-    return int(opened.max() + np.maximum(opened - closed, 0).sum()) <= SAFE_DEPTH
+    return int(opened.max() + np.maximum(opened - closed, 0).sum())

@@ -1,8 +1,8 @@
 """Tables with hashed levels as a stream, in a single pass: for pipes, and for files that are read once.
 
 Hashing needs no vocabulary. What else an encoding needs (the kinds of the columns, the mean of numbers that are
-missing, the type of the labels) is taken from the first piece of the table, of about a megabyte. Memory: the head of
-the input that is looked at, and the blocks.
+missing, the type of the labels) is taken from the first piece of the table: about a megabyte of text, or the first
+record batch of a binary file. Memory: the head of the input that is looked at, and the blocks.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ HEAD_BYTES = 8 * MIB
 #: Bytes of JSON lines in the first piece; a piece of a CSV file is as large.
 FIRST_BYTES = MIB
 
-#: Formats that are read in one pass. Binary ones are files, which can be read twice.
-FORMATS = ("csv", "tsv", "jsonl")
+#: Formats that are read in one pass: lines of text, and binary ones, of which only a regular file has a first piece.
+BINARY = ("parquet", "arrow")
+FORMATS = ("csv", "tsv", "jsonl", *BINARY)
 
 
 def blocks(paths: list[str], options: ReadOptions) -> Iterator[Dataset]:
@@ -40,6 +41,8 @@ def blocks(paths: list[str], options: ReadOptions) -> Iterator[Dataset]:
 
 def _schema_of_head(path: str, options: ReadOptions) -> Schema | None:
     """How the first piece of a table is encoded; None if it is not whole, or has an error that the reader will find."""
+    if options.format in BINARY:
+        return None if path == STDIN or not os.path.isfile(path) else _schema_unless_wrong([path], [path], options)
     if path == STDIN:
         head = stdin_head(HEAD_BYTES)
     elif os.path.isfile(path):
@@ -53,10 +56,14 @@ def _schema_of_head(path: str, options: ReadOptions) -> Schema | None:
         copy = os.path.join(folder, "head")
         with open(copy, "wb") as file:
             file.write(head)
-        try:
-            return _schema_of_first_piece(TableFiles([copy], [path], replace(options, block_bytes=FIRST_BYTES), None))
-        except DataError:
-            return None
+        return _schema_unless_wrong([copy], [path], replace(options, block_bytes=FIRST_BYTES))
+
+
+def _schema_unless_wrong(files: list[str], names: list[str], options: ReadOptions) -> Schema | None:
+    try:
+        return _schema_of_first_piece(TableFiles(files, names, options, None))
+    except DataError:
+        return None
 
 
 def _schema_of_first_piece(table: TableFiles) -> Schema:

@@ -24,6 +24,7 @@ from lineal.data.dataset import Dataset
 from lineal.data.formats import CSV_LIKE, FORMATS, LAYOUT_KEY, is_compressed, named_format
 from lineal.data.join import stack
 from lineal.data.options import ReadOptions, listed
+from lineal.data.own_process import keep_pandas_out
 from lineal.data.schema import Schema
 from lineal.data.source import STDIN, cannot_read, display_name
 from lineal.data.tables import csv, frames, json_lines
@@ -47,9 +48,16 @@ JSON_BYTES = 8 << 20
 
 def read(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Dataset:
     """Read the whole table."""
+    return read_first(paths, options, schema, None)[0]
+
+
+def read_first(
+    paths: list[str], options: ReadOptions, schema: Schema | None, most_bytes: int | None
+) -> tuple[Dataset, bool]:
+    """The first rows of the table, in batches of at least `most_bytes` together, and whether there are more rows."""
     with spooled(paths) as files:
         table = TableFiles(files, paths, options, schema)
-        batches = table.load()
+        batches = table.load(most_bytes)
         encoding = table.known
         total = sum(len(batch) for batch, _ in batches)
         if total == 0:
@@ -64,7 +72,7 @@ def read(paths: list[str], options: ReadOptions, schema: Schema | None = None) -
                 X[row : row + len(batch)], part.X = part.X, None
             row += len(batch)
             parts.append(part)
-    return _dataset(encoding, parts, X, table.bad_lines)
+    return _dataset(encoding, parts, X, table.bad_lines), table.is_cut
 
 
 def read_blocks(paths: list[str], options: ReadOptions, schema: Schema | None = None) -> Iterator[Dataset]:
@@ -118,6 +126,7 @@ class TableFiles:
     """The files of one read as record batches with their places, and the encoding once it is known."""
 
     def __init__(self, files: list[str], names: list[str], options: ReadOptions, schema: Schema | None) -> None:
+        keep_pandas_out()
         self.files, self.names, self.options = files, [display_name(name) for name in names], options
         if schema is not None and schema.format != "table":
             what = f"{schema.format!r} data, which has no named columns"
@@ -128,6 +137,7 @@ class TableFiles:
         self.csv = CsvState(options, self.encoding)
         self.json = JsonState()
         self.bad_lines = 0
+        self.is_cut = False
 
     @property
     def known(self) -> Encoding:
@@ -135,11 +145,11 @@ class TableFiles:
         assert self.encoding is not None
         return self.encoding
 
-    def load(self) -> list[tuple[Any, BatchPlace]]:
-        """All batches; the encoding is made from them if it is not given."""
+    def load(self, most_bytes: int | None = None) -> list[tuple[Any, BatchPlace]]:
+        """All batches, or the first ones (see `read_first`); the encoding is made from them if it is not given."""
         while True:
             try:
-                found = list(self.stream())
+                found = list(self.stream()) if most_bytes is None else self._first(most_bytes)
                 if self.encoding is not None:
                     return found
                 survey = self.new_survey()
@@ -149,6 +159,18 @@ class TableFiles:
                 return [(self._complete(batch), place) for batch, place in found]
             except Widened:
                 found = []
+
+    def _first(self, most_bytes: int) -> list[tuple[Any, BatchPlace]]:
+        found: list[tuple[Any, BatchPlace]] = []
+        held = 0
+        with contextlib.closing(self.stream()) as batches:  # type: ignore[type-var]
+            for batch, place in batches:
+                self.is_cut = held >= most_bytes
+                if self.is_cut:
+                    break
+                found.append((batch, place))
+                held += batch.nbytes
+        return found
 
     def survey(self) -> None:
         """Make the encoding in a pass over the files."""

@@ -17,7 +17,7 @@ from lineal.errors import DataError
 
 if TYPE_CHECKING:
     from lineal.data.tables.encode import Encoding
-    from lineal.data.terms.text import TextFeatures
+    from lineal.data.terms.text_model import TextModel
 
 #: With more rows than this, words of a single row are left out: they say nothing about others, and may be private.
 FEW_ROWS = 1000
@@ -29,7 +29,7 @@ Batches = Callable[[], Iterable[tuple[Any, BatchPlace]]]
 class TextColumn:
     """What makes the columns of X of one column of text."""
 
-    def __init__(self, features: TextFeatures) -> None:
+    def __init__(self, features: TextModel) -> None:
         self.features = features
         self._applier = features.applier()
 
@@ -40,7 +40,7 @@ class TextColumn:
 
     def names(self) -> list[str] | None:
         """The words, or n-grams of words, of these columns; None if they are hashed."""
-        return None if self.features.hashing is not None else self.features.get_feature_names_out().tolist()
+        return self.features.names()
 
     def rows_of(self, cells: Any, name: str, place: BatchPlace) -> Any:
         """The rows of X of some cells, as CSR; a missing text has no words."""
@@ -68,12 +68,12 @@ def learned(encoding: Encoding, batches: Batches, n_rows: int, options: ReadOpti
 
 
 def _learned(column: Column, batches: Batches, n_rows: int, options: ReadOptions) -> Column:
-    from lineal.data.terms.text import TextFeatures
+    from lineal.data.terms.text_model import TextModel
 
     wanted = ngrams.of_options(options)
     longest = dict(wanted.by_name).get(column.name, wanted.everywhere)
     is_hashed = options.levels == "hash"
-    features = TextFeatures(
+    features = TextModel(
         ngram_range=(1, longest), skips=wanted.skips if longest > 1 else 0, sublinear_tf=True,
         hashing=options.bits if is_hashed else None, alternate_sign=False, use_idf=not is_hashed,
         min_df=1 if is_hashed or n_rows <= FEW_ROWS else 2,
@@ -86,22 +86,34 @@ def _learned(column: Column, batches: Batches, n_rows: int, options: ReadOptions
                 yield documents_of(batch.column(column.name), column.name, place)
 
     try:
-        features.fit(Chunks(documents()))
+        features.learn(Chunks(documents()), with_rows=False)
     except DataError as error:
         raise DataError(f"column {column.name!r}: {error}") from None
-    return replace(column, terms=to_json(features))
+    return replace(column, terms=StoredTerms(to_json(features), features))
 
 
-def to_json(features: TextFeatures) -> dict[str, Any]:
+class StoredTerms(dict[str, Any]):
+    """What is stored of a column of text, with what it stands for in this process, which is not made of it again."""
+
+    def __init__(self, values: dict[str, Any], features: TextModel) -> None:
+        super().__init__(values)
+        self.features = features
+
+    def __reduce__(self) -> Any:
+        """Elsewhere it is a plain dict."""
+        return dict, (dict(self),)
+
+
+def to_json(features: TextModel) -> dict[str, Any]:
     """Fitted features as JSON values."""
     state = features.state()
-    params = {name: value for name, value in features.get_params().items() if name not in NOT_STORED}
+    params = {name: value for name, value in features.params().items() if name not in NOT_STORED}
     params["ngram_range"] = list(params["ngram_range"])
     return {
         "params": params,
         "dtype": state["dtype"],
         "stop_words": state["stop_words"],
-        "terms": None if features.hashing is not None else features.get_feature_names_out().tolist(),
+        "terms": features.names(),
         "idf": None if state["idf"] is None else state["idf"].tolist(),
     }
 
@@ -112,9 +124,11 @@ NOT_STORED = ("n_jobs", "dtype", "stop_words", "vocabulary")
 
 def terms_of(column: Column) -> TextColumn:
     """What makes columns of X from a column of text, as it was stored."""
-    from lineal.data.terms.text import TextFeatures
+    from lineal.data.terms.text_model import TextModel
 
     stored = column.terms
+    if isinstance(stored, StoredTerms):
+        return TextColumn(stored.features)
     try:
         params = dict(stored["params"])
         params["ngram_range"] = tuple(params["ngram_range"])
@@ -129,6 +143,6 @@ def terms_of(column: Column) -> TextColumn:
             "stops": None if words is None else np.append(0, np.cumsum([len(word) for word in words])).astype(np.int64),
             "idf": idf,
         }
-        return TextColumn(TextFeatures.restored(params, state))
+        return TextColumn(TextModel.restored(params, state))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(f"the stored description of the column {column.name!r} is damaged: {error}") from None

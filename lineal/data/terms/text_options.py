@@ -18,7 +18,7 @@ from lineal.data.terms.vocabulary import Names
 from lineal.errors import OptionError, unknown_value
 
 if TYPE_CHECKING:
-    from lineal.data.terms.text import TextFeatures
+    from lineal.data.terms.text_model import TextModel
 
 ANALYZERS = ("char", "char_wb", "word")
 ACCENTS = (None, "ascii", "unicode")
@@ -28,7 +28,7 @@ MOST_BITS = 30
 MOST_CHARACTERS = 1000
 
 
-def analysis_of(features: TextFeatures) -> Analysis:
+def analysis_of(features: TextModel) -> Analysis:
     """How documents are cut into terms; raises an error that names the parameter that cannot be honoured."""
     if features.analyzer not in ANALYZERS:
         raise unknown_value("analyzer", features.analyzer, ANALYZERS)
@@ -58,7 +58,7 @@ def analysis_of(features: TextFeatures) -> Analysis:
     )
 
 
-def _ngram_range(features: TextFeatures) -> tuple[int, int]:
+def _ngram_range(features: TextModel) -> tuple[int, int]:
     is_word = features.analyzer == "word"
     try:
         low, high = map(operator.index, features.ngram_range)
@@ -83,7 +83,7 @@ def _ngram_range(features: TextFeatures) -> tuple[int, int]:
     return low, high
 
 
-def _check_columns(features: TextFeatures) -> None:
+def _check_columns(features: TextModel) -> None:
     """Refuse options of columns that contradict each other or have no effect."""
     for name in ("min_df", "max_df"):
         value = getattr(features, name)
@@ -109,7 +109,7 @@ def _check_columns(features: TextFeatures) -> None:
         raise OptionError("sublinear_tf=True has no logarithms of negative counts: set alternate_sign=False")
 
 
-def _stop_words(features: TextFeatures) -> tuple[str, ...]:
+def _stop_words(features: TextModel) -> tuple[str, ...]:
     words = features.stop_words
     if words is None:
         return ()
@@ -126,7 +126,7 @@ def _stop_words(features: TextFeatures) -> tuple[str, ...]:
     return tuple(sorted({word for word in words if word}))
 
 
-def limits_of(features: TextFeatures, n_rows: int) -> Limits:
+def limits_of(features: TextModel, n_rows: int) -> Limits:
     """Numbers of documents that terms to keep are in."""
     least, most = (
         float(value) if isinstance(value, numbers.Integral) else float(value) * n_rows

@@ -8,12 +8,14 @@ import random
 import sys
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from lineal.data import byte_stream
 from lineal.data.options import ReadOptions
 from lineal.data.stream import stream
-from lineal.data.tables import one_pass
+from lineal.data.tables import one_pass, reader
 from lineal.errors import DataError, ParseError
 
 WORDS = "the a day report people city work time thing house great awful".split()  # noqa: SIM905
@@ -107,3 +109,25 @@ def test_errors_are_those_of_the_reader(tmp_path):
         blocks_of(path)
     with pytest.raises(DataError, match="no such column"):
         blocks_of(write(path, records(5)), label="none")
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.arrow"])
+def test_binary_files_are_read_once(name, tmp_path, monkeypatch):
+    rows = records(3000)
+    expected, labels = joined(blocks_of(write(tmp_path / "t.jsonl", rows), text="body", missing="zero"))
+    path, table = tmp_path / name, pa.Table.from_pylist(rows)
+    if name == "t.parquet":
+        parquet.write_table(table, path, row_group_size=700)
+    else:
+        with pa.ipc.new_file(path, table.schema) as file:
+            file.write_table(table, max_chunksize=700)
+    batches = []
+    of_file = reader._binary
+    monkeypatch.setattr(
+        reader, "_binary", lambda *given: (batches.append(len(batch)) or batch for batch in of_file(*given))
+    )
+    monkeypatch.setattr(reader, "BATCH_CELLS", 1024 * table.num_columns)
+    X, y = joined(blocks_of(path, text="body", missing="zero"))
+    assert np.array_equal(X, expected)
+    assert y.tolist() == labels.tolist()
+    assert sum(batches) < 1.5 * len(rows)  # the first batch twice

@@ -251,3 +251,20 @@ def test_scikit_learn_clones_it(table):
     features = clone(TableFeatures(text=["note"], rare=3))
     assert features.get_params()["rare"] == 3
     np.testing.assert_array_equal(dense(features.fit_transform(table)), dense(features.fit(table).transform(table)))
+
+
+def test_the_same_ngrams_can_be_said_again(tmp_path):
+    path = tmp_path / "t.jsonl"
+    rows = [{"title": f"a {i} b", "body": f"one two three {i}", "label": "no" if i % 2 else "yes"} for i in range(20)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for given, others in (
+        ({"ngram": 2, "skips": 1}, [{"ngram": 1}, {"ngram": 3}, {"ngram": "body=2"}, {"skips": 0}]),
+        ({"ngram": "body=3"}, [{"ngram": "body=2"}, {"ngram": 3}, {"ngram": "body=3", "skips": 1}]),
+        ({"ngram": 1}, [{"ngram": 2}]),
+    ):
+        data = lineal.read(path, text="title,body", **given)
+        again = lineal.read(path, schema=data.schema, text="title,body", **given)
+        assert (again.X != data.X).nnz == 0
+        for other in others:
+            with pytest.raises(OptionError, match="cannot be changed"):
+                lineal.read(path, schema=data.schema, **other)

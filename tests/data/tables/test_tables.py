@@ -355,6 +355,24 @@ def test_json_with_brackets_in_texts(tmp_path):
     assert data.X.shape == (3_000, 6)
 
 
+@pytest.mark.parametrize("text", [r"}{[\\\"{[[", r"\\", r"\\\\\"]]{"])
+def test_brackets_and_escapes_in_texts_need_no_look_at_each_line(text, tmp_path, monkeypatch):
+    rows = [{"a": i, "t": text * (i % 7), "label": i % 2} for i in range(3_000)]
+    path = write(tmp_path, "t.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.setattr("lineal.data.tables.json_lines._classify", None)
+    data = lineal.read(path, label="label", categorical="t")
+    assert data.X.shape == (3_000, 8)
+    assert data.X[:, 1:].sum() == 3_000
+
+
+def test_quotes_that_are_not_closed_hide_no_depth(tmp_path):
+    deep = '{"a":' + 1_500 * "[" + 1_500 * "]" + "}"
+    for lines in ('{"a": "x}\n' + deep, '{"a": 1}\n{"b": "\n' + deep + '\n"}', '{"a": 1, "b": \\"}\n' + deep):
+        path = write(tmp_path, "t.jsonl", '{"a": 0}\n' + lines + "\n")
+        with pytest.raises(ParseError):
+            lineal.read(path, label="a")
+
+
 def test_json_fields_that_come_and_go(tmp_path):
     text = '{"a": 1, "label": 0}\n{"b": 2, "label": 1}\n'
     path = write(tmp_path, "t.jsonl", text)

@@ -1,0 +1,28 @@
+"""The loss of a linear model of a table for which none was chosen.
+
+Columns of numbers and categories: logistic regression, which ranks rows better there than the squared hinge does at the
+same strength of the penalty, and has probabilities. Words of texts, of which there are more than rows: the default of
+linear models, which needs no weaker penalty for them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lineal.data.schema import Schema
+from lineal.linear.options import TrainOptions
+
+
+def loss_of_table(schema: Schema, y: Any) -> str:
+    """The loss for a table that was encoded as the schema says: logistic, or softmax for more than two classes."""
+    if any(column["kind"] == "text" for column in schema.settings["columns"]):
+        return TrainOptions().loss
+    return "softmax" if np.ndim(y) == 1 and _has_more_than_two(np.asarray(y)) else "logistic"
+
+
+def _has_more_than_two(labels: np.ndarray) -> bool:
+    """Whether there are more than two different labels, without sorting them."""
+    others = labels[labels != labels[:1]]
+    return bool((others != others[:1]).any())
