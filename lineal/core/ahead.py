@@ -18,7 +18,6 @@ import json
 import multiprocessing
 import os
 import re
-import select
 import subprocess
 import sys
 import threading
@@ -102,7 +101,7 @@ class Helper:
         self.read()
         while self.current == number and self.is_alive and time.monotonic() < deadline:
             threads.raise_if_cancelled()
-            select.select([self._reports], [], [], 0.1)
+            time.sleep(0.01)
             self.read()
         return number in self.made
 
