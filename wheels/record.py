@@ -41,7 +41,7 @@ def fits(folder: str) -> Iterator[Callable[[], object]]:
             for size in (NARROW, WIDE, TALL if layout == "dense" else LONG):
                 for n_classes in common_fits.CLASSES:
                     for name in common_fits.ESTIMATORS:
-                        if size not in (TALL, LONG) or name not in common_fits.ONLY_SMALL:
+                        if common_fits.takes(name, size):
                             model = common_fits.estimator(name)(**common_fits.SHORTER.get(name, {}))
                             yield partial(fit, model, layout, precision, size, n_classes)
                     for loss in common_fits.CHOICES["loss"].common:

@@ -63,8 +63,8 @@ MAIN, ALL = ("dense", "csr"), ("dense", "csr", "dense, by columns")
 #: Estimators for the other layouts.
 ANY_LAYOUT = ("LinearClassifier", "LinearClassifierCV", "dropin.LinearSVC", "dropin.LogisticRegression")
 
-#: Estimators whose fits to large data take long (least squares has a d × d matrix) and need no other kernels.
-ONLY_SMALL = ("LinearClassifierCV", "LeastSquaresClassifier", "StagewiseClassifier")
+#: Estimators whose fits to large data take long and need no other kernels, and those with a d × d matrix.
+ONLY_SMALL, NOT_LONG = ("LinearClassifierCV", "StagewiseClassifier"), ("LeastSquaresClassifier",)
 
 #: Parameters that make a fit shorter, which needs the same kernels as a long one.
 SHORTER: dict[str, dict[str, Any]] = {
@@ -72,8 +72,11 @@ SHORTER: dict[str, dict[str, Any]] = {
     "StagewiseClassifier": {"max_time": 1.0},
 }
 
-#: Numbers of classes, and that for many rows.
-CLASSES, MORE_CLASSES = (2, 3), 7
+#: Solvers that a fit of a loss may come to; `auto` alone for others.
+SECOND = {"hinge": ("auto", "multipliers")}
+
+#: Numbers of classes, and those for many rows: products have kernels for few and for many columns.
+CLASSES, MORE_CLASSES = (2, 3), (3, 20)
 
 #: Numbers of iterations: a fit that stops early runs kernels that a converged one does not.
 ITERATIONS = (1, 30)
@@ -204,8 +207,15 @@ def _default(name: str, layout: str, precision: str) -> None:
     for size in (NARROW, WIDE):
         for n_classes in CLASSES:
             _fit_default(name, layout, precision, size, n_classes)
-    if layout in MAIN and name not in ONLY_SMALL:
-        _fit_default(name, layout, precision, data.TALL if layout == "dense" else data.LONG, MORE_CLASSES)
+    large = data.TALL if layout == "dense" else data.LONG
+    if layout in MAIN and takes(name, large):
+        for n_classes in MORE_CLASSES:
+            _fit_default(name, layout, precision, large, n_classes)
+
+
+def takes(name: str, size: Size) -> bool:
+    """Whether the defaults of an estimator are fitted to rows of this size."""
+    return size in (NARROW, WIDE) or not (name in ONLY_SMALL or (size == data.LONG and name in NOT_LONG))
 
 
 def _fit_default(name: str, layout: str, precision: str, size: Size, n_classes: int) -> None:
@@ -228,6 +238,33 @@ def _linear() -> Iterator[Task]:
                 name = f"{loss}, {', '.join(solvers)}, {layout}, {precision}"
                 yield Task(name, partial(_fit_linear, layout, precision, loss, "l2", solvers))
             yield Task(f"label sets, {layout}, {precision}", partial(_fit_label_sets, layout, precision))
+        for loss in losses:
+            yield Task(f"{loss}, many dense rows, {precision}", partial(_fit_many_rows, precision, loss))
+            yield Task(f"{loss}, beyond float32, {precision}", partial(_fit_beyond_float32, precision, loss))
+
+
+def _fit_many_rows(precision: str, loss: str) -> None:
+    import lineal
+
+    X = data.rows("dense", precision, data.TALL)
+    for n_classes in (2, *MORE_CLASSES):
+        y = data.labels(data.TALL.n, n_classes)
+        for solver in SECOND.get(loss, ("auto",)):
+            _use(lineal.LinearClassifier(loss, solver=solver, max_iter=10).fit(X, y), X)
+
+
+def _fit_beyond_float32(precision: str, loss: str) -> None:
+    import lineal
+
+    for layout in ("dense", "dense, by columns"):
+        X = data.rows(layout, precision, data.SHORT)
+        for n_classes in (2, max(MORE_CLASSES)):
+            y = data.labels(data.SHORT.n, n_classes)
+            for solver in SECOND.get(loss, ("auto",)):
+                model = lineal.LinearClassifier(loss, alpha=1e-6, tol=1e-10, max_iter=30, solver=solver)
+                _use(model.fit(X, y), X)
+            if loss == "squared_hinge" and layout == "dense":
+                _use(lineal.LinearClassifierCV(n_alphas=3, cv=2).fit(X, y), X)
 
 
 def _fit_linear(layout: str, precision: str, loss: str, penalty: str, solvers: tuple[str, ...]) -> None:

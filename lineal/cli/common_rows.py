@@ -31,6 +31,9 @@ NARROW, WIDE = Size(240, 12), Size(240, 700)
 #: Some kernels are used only where there is enough to do: rows that are dense, and rows that are not.
 TALL, LONG = Size(20_000, 70), Size(4_000, 20_000)
 
+#: Fits of float32 rows go on in float64 where they stall; with more columns than rows they do.
+SHORT = Size(400, 900)
+
 
 def rows(layout: str, precision: str, size: Size) -> Any:
     """Random rows of a layout."""
