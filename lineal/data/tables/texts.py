@@ -27,11 +27,15 @@ Batches = Callable[[], Iterable[tuple[Any, BatchPlace]]]
 
 
 class TextColumn:
-    """What makes the columns of X of one column of text."""
+    """What makes the columns of X of one column of text; several threads may use it.
+
+    An applier has room that one call at a time can work in. Those that are free wait in a list, whose `pop` and
+    `append` are atomic: there are as many as calls that ran side by side.
+    """
 
     def __init__(self, features: TextModel) -> None:
         self.features = features
-        self._applier = features.applier()
+        self._free = [features.applier()]
 
     @property
     def width(self) -> int:
@@ -44,7 +48,14 @@ class TextColumn:
 
     def rows_of(self, cells: Any, name: str, place: BatchPlace) -> Any:
         """The rows of X of some cells, as CSR; a missing text has no words."""
-        return self._applier.matrix([documents_of(cells, name, place)])
+        documents = documents_of(cells, name, place)
+        try:
+            applier = self._free.pop()
+        except IndexError:
+            applier = self.features.applier()
+        rows = applier.matrix([documents])
+        self._free.append(applier)  # not after an error, which it may have been left in the middle of
+        return rows
 
 
 def documents_of(cells: Any, name: str, place: BatchPlace) -> Documents:
