@@ -33,6 +33,10 @@ class Schema:
     settings: dict[str, Any] = field(default_factory=dict)
     columns: list[int] | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields: readers keep what they make of a schema beside them."""
+        return {name: vars(self)[name] for name in self.__dataclass_fields__}
+
     @property
     def width(self) -> int:
         """Number of columns of X."""

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import joblib
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -139,3 +144,31 @@ def test_the_command_line_saves_the_units_of_the_table(table, labels, tmp_path):
     np.testing.assert_allclose(model.coef_, own.coef_, rtol=1e-3, atol=1e-6)
     assert model.schema.settings["scale"] == "standard"
     np.testing.assert_array_equal(model.predict(tmp_path / "t.csv"), own.predict(table))
+
+
+def test_threads_predict_the_same_texts_side_by_side(table, labels, tmp_path):
+    table["note"] = [f"{note} Straße w{i} {'x' * (i % 7)}" for i, note in enumerate(table["note"])]
+    TableClassifier(features=TableFeatures(text="note")).fit(table, labels).save(tmp_path / "m")
+    expected, model = lineal.load(tmp_path / "m").decision_function(table), lineal.load(tmp_path / "m")
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(model.decision_function, 4 * table.to_dict("records")))
+        whole = list(threads.map(model.decision_function, 4 * [table]))
+    np.testing.assert_allclose(np.concatenate(found), np.tile(expected, (4, 1)), rtol=1e-12)
+    np.testing.assert_array_equal(whole, 4 * [expected])
+
+
+@pytest.mark.parametrize("levels", ["onehot", "hash"])
+def test_used_classifiers_and_models_are_pickled_and_copied(table, labels, tmp_path, levels):
+    classifier = TableClassifier(features=TableFeatures(text="note", levels=levels)).fit(table, labels)
+    classifier.save(tmp_path / "m")
+    for used in (classifier, lineal.load(tmp_path / "m"), classifier.features_):
+        call = used.transform if used is classifier.features_ else used.decision_function
+        fresh = len(pickle.dumps(used))
+        first, every = call(table[:1]), call(table)
+        data = pickle.dumps(used)
+        assert len(data) == fresh  # nothing of what was made for prediction
+        joblib.dump(used, tmp_path / "j")
+        for again in (pickle.loads(data), copy.deepcopy(used), copy.copy(used), joblib.load(tmp_path / "j")):
+            call = again.transform if used is classifier.features_ else again.decision_function
+            for rows, expected in ((table[:1], first), (table, every)):
+                assert abs(call(rows) - expected).max() == 0.0

@@ -75,6 +75,10 @@ class Encoding:
     rare: int | None = None
     delimiter: str | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields: what else was made of them is made again where it is needed."""
+        return _values(self)
+
     def schema(self) -> Schema:
         """The encoding as a schema, which is stored with a model."""
         settings = {**_values(self), "columns": [_values(column) for column in self.columns]}
