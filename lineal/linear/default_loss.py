@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
+from lineal.core.inputs import checked_labels
 from lineal.data.schema import Schema
 from lineal.linear.options import TrainOptions
 
@@ -19,7 +21,10 @@ def loss_of_table(schema: Schema, y: Any) -> str:
     """The loss for a table that was encoded as the schema says: logistic, or softmax for more than two classes."""
     if any(column["kind"] == "text" for column in schema.settings["columns"]):
         return TrainOptions().loss
-    return "softmax" if np.ndim(y) == 1 and _has_more_than_two(np.asarray(y)) else "logistic"
+    labels = checked_labels(y)
+    if np.ndim(labels) == 2 and labels.shape[1] == 1 and not sparse.issparse(labels):
+        labels = labels[:, 0]  # a column is a list of labels
+    return "softmax" if np.ndim(labels) == 1 and _has_more_than_two(np.asarray(labels)) else "logistic"
 
 
 def _has_more_than_two(labels: np.ndarray) -> bool:

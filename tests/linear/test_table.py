@@ -110,6 +110,17 @@ def test_labels_and_weights_can_be_columns(table, labels):
         TableClassifier().fit(whole, "answer")
 
 
+@pytest.mark.filterwarnings("ignore:A column-vector y was passed")
+def test_a_column_of_labels_is_a_list_of_them(table, labels):
+    numbers = table[["age", "income"]]
+    for column in (labels[:, None], [[label] for label in labels], pd.DataFrame({"label": labels})):
+        assert TableClassifier().fit(numbers, column).classifier_.loss == "softmax"
+    assert TableClassifier().fit(numbers, labels[:, None] == "no").classifier_.loss == "logistic"
+    assert TableClassifier().fit(numbers, labels[:, None] == np.unique(labels)).classifier_.loss == "logistic"
+    with pytest.raises(DataError, match="its rows have different lengths"):
+        TableClassifier().fit(numbers, [["a"], ["b", "c"], *[["a"]] * 298])
+
+
 def test_any_classifier_of_lineal(table, labels):
     for model in (LinearClassifierCV("logistic", n_alphas=3, cv=2), lineal.LeastSquaresClassifier()):
         assert TableClassifier(model).fit(table, labels).score(table, labels) > 0.6
