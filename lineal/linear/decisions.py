@@ -16,8 +16,9 @@ taken, in its middle; of equally good ones the nearest. For two classes this is 
 for one class after the other, the rarest first, until nothing improves: coordinate ascent, which never falls.
 
 What is best for few rows of a class can be bad for others. Therefore only a share of the thresholds is taken: 0, ¼, ½,
-¾ or 1, whichever is best when the thresholds that all other folds choose are tried on each fold. With enough rows this
-is 1. If nothing can be gained it is 0, and the model predicts as without thresholds.
+¾ or 1, whichever is best when the thresholds that all other folds choose are tried on each fold. Where the other folds
+of one have rows of fewer than two classes, as with a single split, the held-out rows are dealt to parts, with the same
+share of every class, that take the place of the folds. With enough rows the share is 1. If nothing can be gained it is 0, and the model predicts as without thresholds.
 
 Memory: 3·m·k held-out scores, and about twenty vectors of m numbers. Time: O(m·k log m)
 per sweep over the classes, for all rows and without each fold.
@@ -43,6 +44,9 @@ SWEEPS = 10
 
 #: Shares of the thresholds that are tried.
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+#: Parts that held-out rows are dealt to where folds cannot choose a share.
+PARTS = 5
 
 #: Smallest gain of a sweep for which another one follows.
 WORTH_A_SWEEP = 1e-4
@@ -72,6 +76,7 @@ def value_of(rule: str, costs: np.ndarray | None, totals: np.ndarray) -> Value:
     if rule == "balanced":
         return Gain(np.diag(1.0 / (k * np.where(totals > 0.0, totals, np.inf))))
     assert costs is not None
+    costs = costs - costs.min(axis=1, keepdims=True)  # what all decisions about a row cost chooses none of them
     return Gain(-costs / max(float(np.abs(costs).max()), np.finfo(np.float64).tiny))
 
 
@@ -102,8 +107,9 @@ def of_held_out(rule: str, costs: np.ndarray | None, held: HeldOutScores, is_ove
         return t
     value = value_of(rule, costs, np.bincount(truth, weights, k))
     guesses = np.zeros((len(SHARES), len(truth)), np.int32)
-    for fold in np.unique(held.folds):
-        is_held = held.folds == fold
+    folds = _parts(held.folds, truth, weights)
+    for fold in np.unique(folds):
+        is_held = folds == fold
         others = best(~is_held)
         for guess, share in zip(guesses, SHARES):
             guess[is_held] = class_numbers(share * others, Z[is_held])
@@ -111,6 +117,18 @@ def of_held_out(rule: str, costs: np.ndarray | None, held: HeldOutScores, is_ove
     t *= SHARES[int(np.argmax(values >= values.max() - ROUNDING))]
     is_better = value.of(truth, class_numbers(t, Z), weights) > value.of(truth, class_numbers(None, Z), weights)
     return t if is_better else np.zeros_like(t)
+
+
+def _parts(folds: np.ndarray, truth: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The fold of each row; parts in their place if the rows outside of some fold have fewer than two classes."""
+    k = int(truth.max()) + 1
+    sums = [np.bincount(truth[folds == fold], weights[folds == fold], k) for fold in np.unique(folds)]
+    outside = np.sum(sums, axis=0) - sums
+    if (np.count_nonzero(outside > ROUNDING, axis=1) > 1).all():
+        return folds
+    parts: np.ndarray = np.empty(len(truth), np.intp)
+    parts[np.argsort(truth, kind="stable")] = np.arange(len(truth)) % PARTS
+    return parts
 
 
 def best_cut(value: Value, z: np.ndarray, truth: np.ndarray, weights: np.ndarray) -> np.ndarray:

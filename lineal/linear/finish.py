@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lineal.engine.overdue import asking
-from lineal.errors import Unanswered
+from lineal.errors import DataError, Unanswered
 from lineal.linear import calibration, decisions, thresholds
 from lineal.linear.folds import Fold
 from lineal.linear.held_out import Dealt, Folds, Given, HeldOutScores, fold_numbers, held_out_scores
 from lineal.linear.model import Model
 from lineal.linear.options import COSTS, FBR
 from lineal.problem.solution import Solution
+from lineal.problem.targets import Encoded
 
 if TYPE_CHECKING:
     from lineal.linear.fit import Problem
@@ -35,8 +36,23 @@ def held_out_folds(problem: Problem, given: list[Fold] | None = None) -> Folds |
         return None
     weights = problem.row_weights()
     if given is not None:
-        return Given(given, weights)
+        folds = Given(given, weights)
+        if problem.threshold in decisions.RULES:
+            _check_classes(folds, problem.encoded, what)
+        return folds
     return Dealt(fold_numbers(problem.encoded, weights, problem.options.random_state or 0, what))
+
+
+def _check_classes(folds: Given, encoded: Encoded, what: str) -> None:
+    """Refuse folds whose held-out rows have one class: they do not tell which decisions are good."""
+    is_held = np.logical_or.reduce([folds.held(fold) for fold in range(len(folds))])
+    numbers = encoded.class_numbers[is_held]
+    if len(numbers) and (numbers == numbers[0]).all():
+        label = encoded.classes[numbers[0]].tolist()
+        raise DataError(
+            f"{what} is chosen on rows that are held out, and all of them are of class {label!r}: give folds that "
+            "hold out rows of other classes, too"
+        )
 
 
 def finished(

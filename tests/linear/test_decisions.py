@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.datasets import load_iris, make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, f1_score
-from sklearn.model_selection import TunedThresholdClassifierCV
+from sklearn.model_selection import PredefinedSplit, TunedThresholdClassifierCV
 
 import lineal
 from lineal.errors import DataError, ModelFileError, OptionError
@@ -98,9 +98,11 @@ def test_values_along_a_line_are_those_of_each_decision(rule, seed, k):
                 guess[i] = to
             expected.append(value.of(scores.labels, guess, shares))
         np.testing.assert_allclose(value.along(line), expected, atol=1e-14)
-        scale = 9.0 if k == 3 else 5.0
-        found = value.of(scores.labels, rest, shares) * (scale if rule == "costs" else 1.0)
-        assert found == pytest.approx(worth(rule, k, scores.labels, rest, scores.weights))
+        found, known = value.of(scores.labels, rest, shares), worth(rule, k, scores.labels, rest, scores.weights)
+        if rule == "costs":  # without the least cost of every row, and as shares of the largest
+            least = np.min(COSTS[k], axis=1)
+            found = found * (9.0 if k == 3 else 6.0) - shares @ least[scores.labels]
+        assert found == pytest.approx(known)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -209,6 +211,30 @@ def test_a_share_of_the_thresholds_is_taken_where_folds_do_not_agree():
         shares.append(decisions.of_held_out("balanced", None, scores)[0] / whole)
     assert set(np.round(shares, 12)) <= set(decisions.SHARES)
     assert np.mean(shares) < 0.6
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_what_all_predictions_of_a_row_cost_changes_nothing(k):
+    scores, costs = held(3, k, m=300), np.array(COSTS[k])
+    t = decisions.of_held_out("costs", costs, scores)
+    assert t.any()
+    shifted = costs + 1e9 * np.arange(1.0, k + 1)[:, None]
+    np.testing.assert_allclose(decisions.of_held_out("costs", shifted, scores), t, atol=1e-9)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("k", [2, 3])
+def test_a_single_fold_is_cut_into_parts(rule, k):
+    """So are folds of one class each: what is found then does not depend on how rows were cut."""
+    scores, costs = held(3, k, m=300), np.array(COSTS[k]) if rule == "costs" else None
+    t = decisions.of_held_out(rule, costs, scores._replace(folds=np.zeros(300, int)))
+    assert t.any()
+    z = scores.Z[:, 0] if k == 2 else scores.Z
+    plain, found = (worth(rule, k, scores.labels, class_numbers(one, z), scores.weights) for one in (None, t))
+    assert found > plain
+    if k == 2:
+        by_class = decisions.of_held_out(rule, costs, scores._replace(folds=scores.labels))
+        np.testing.assert_array_equal(by_class, t)
 
 
 def test_a_search_that_runs_out_of_time_is_not_worse_than_none():
@@ -324,6 +350,26 @@ def test_held_out_rows_of_the_user_decide(monkeypatch):
     plain = lineal.LinearClassifierCV(alphas=[1e-2], cv=2, threshold="balanced").fit(X, y)
     assert not isinstance(seen[1], Given)
     assert plain.model_.thresholds.any()
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_one_split_is_enough(rule):
+    X, y = rare(n=2000)
+    split = PredefinedSplit(np.where(np.arange(2000) < 1000, -1, 0))
+    found = lineal.LinearClassifierCV("logistic", alphas=[1e-2], cv=split, threshold=threshold_of(rule, 2)).fit(X, y)
+    assert found.model_.thresholds.any()
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rows_of_one_class_choose_no_threshold(rule):
+    X, y = rare(n=2000)
+    of_one, folds = np.flatnonzero(y == 0), [np.arange(1000, 2000)] * 2
+    pairs = [(train, rows) for train, rows in zip(folds, (of_one[:20], of_one[20:40]))]
+    search = lineal.LinearClassifierCV("logistic", alphas=[1e-2], scoring="log_loss", threshold=threshold_of(rule, 2))
+    with pytest.raises(DataError, match="all of them are of class 'no': give folds that hold out rows of other cl"):
+        search.set_params(cv=pairs).fit(X, np.array(["no", "yes"])[y])
+    pairs[1] = (np.arange(1000), np.arange(1000, 2000))
+    assert search.set_params(cv=pairs).fit(X, y).model_.thresholds.any()
 
 
 def test_an_interrupt_leaves_a_model_without(monkeypatch):
