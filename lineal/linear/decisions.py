@@ -18,7 +18,8 @@ for one class after the other, the rarest first, until nothing improves: coordin
 What is best for few rows of a class can be bad for others. Therefore only a share of the thresholds is taken: 0, ¼, ½,
 ¾ or 1, whichever is best when the thresholds that all other folds choose are tried on each fold. Where the other folds
 of one have rows of fewer than two classes, as with a single split, the held-out rows are dealt to parts, with the same
-share of every class, that take the place of the folds. With enough rows the share is 1. If nothing can be gained it is 0, and the model predicts as without thresholds.
+share of every class, that take the place of the folds. With enough rows the share is 1. If nothing can be gained it is
+0, and the model predicts as without thresholds.
 
 Memory: 3·m·k held-out scores, and about twenty vectors of m numbers. Time: O(m·k log m)
 per sweep over the classes, for all rows and without each fold.
