@@ -122,18 +122,45 @@ def batches_of(table: Any) -> Iterator[tuple[Any, BatchPlace]]:
         row += len(batch)
 
 
-def flattened(table: Any) -> Any:
-    """The same table with one column per field of each column of objects: field b of column a is "a.b"."""
+def flattened(table: Any, has_empty: bool = False) -> Any:
+    """The same table with one column per field of each column of objects: field b of column a is "a.b".
+
+    Objects without fields have no column; with `has_empty`, one of missing cells.
+    """
     while any(pa.types.is_struct(kind) for kind in table.schema.types):
+        for at, column in enumerate(table.schema if has_empty else ()):
+            if pa.types.is_struct(column.type) and not column.type.num_fields:
+                table = table.set_column(at, column.name, pa.nulls(table.num_rows))
         table = table.flatten()
     return table
 
 
-def flat_batch(batch: Any) -> Any:
+def flat_batch(batch: Any, has_empty: bool = False) -> Any:
     """A record batch with one column per field of each column of objects."""
     if not any(pa.types.is_struct(kind) for kind in batch.schema.types):
         return batch
-    return _batches(flattened(pa.Table.from_batches([batch])), None)[0]
+    return _batches(flattened(pa.Table.from_batches([batch]), has_empty), None)[0]
+
+
+def fields_of_nulls(table: Any, names: Sequence[str]) -> list[str]:
+    """Those of the names that are no columns of a flat table, but fields of objects that are missing in all rows."""
+    present = set(table.schema.names)
+
+    def is_null(name: str) -> bool:
+        return name in present and table.column(name).null_count == table.num_rows
+
+    return [name for name in names if name not in present and any(map(is_null, roots_of([name])))]
+
+
+def nulls_of(fields: Any, within: str = "") -> set[str]:
+    """The names of the columns, and of fields of objects, that have no type because all their cells are missing."""
+    found: set[str] = set()
+    for field in fields:
+        if pa.types.is_null(field.type):
+            found.add(within + field.name)
+        elif pa.types.is_struct(field.type):
+            found |= nulls_of(field.type, f"{within}{field.name}.")
+    return found
 
 
 def _batches(table: Any, rows: int | None) -> list[Any]:

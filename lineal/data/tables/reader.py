@@ -104,17 +104,24 @@ def encode_frame(frame: Any, schema: Schema) -> Any:
 
 
 def encode_records(records: list[dict[str, Any]], schema: Schema) -> Any:
-    """X of rows that are dicts, encoded as the training table was; what a row lacks is missing."""
+    """X of rows that are dicts, encoded as the training table was; what a row with some columns lacks is missing."""
     encoding = Encoding.of_schema(schema).single
     if len(records) == 1 and (X := encoding.of_one_row.encode(row_of_record(records[0]))) is not None:
         return checked_range(X, encoding)
-    names = {name for record in records for name in record} & frames.roots_of(encoding.needed())
+    wanted = frames.roots_of(encoding.needed())
+    for row, record in enumerate(records if wanted else ()):
+        if wanted.isdisjoint(record):
+            source = frames.SOURCE if len(records) == 1 else f"record {row}"
+            raise lacks_columns(source, encoding.needed(), False)
+    names = {name for record in records for name in record} & wanted
     columns = {name: frames.column_of([record.get(name) for record in records], name) for name in names}
     return _encoded(pa.table(columns), encoding)
 
 
 def _encoded(table: Any, encoding: Encoding) -> Any:
-    table, needed = frames.flattened(table), encoding.needed()
+    table, needed = frames.flattened(table, has_empty=True), encoding.needed()
+    for name in frames.fields_of_nulls(table, needed):
+        table = table.append_column(name, pa.nulls(table.num_rows))
     present = set(table.schema.names)
     if absent := [name for name in needed if name not in present]:
         raise lacks_columns(frames.SOURCE, absent, False)
@@ -213,10 +220,14 @@ class TableFiles:
         self.json = self._json_state()
         seen: set[str] = set()
         labelled: bool | None = None
+        has_rows = False
         for file, source in zip(self.files, self.names):
             row, self.csv.line_of = 0, None
-            for batch in map(frames.flat_batch, self._batches(file, source)):
+            for found in self._batches(file, source):
+                batch = frames.flat_batch(found, has_empty=self.encoding is not None)
                 names = set(batch.schema.names)
+                if self.encoding is not None and self._kind(source) not in CSV_LIKE:
+                    names |= set(frames.fields_of_nulls(batch, self.encoding.needed()))
                 if row == 0 and self._kind(source) != "jsonl":
                     self._check_columns(names, source, seen)
                 seen |= names
@@ -228,7 +239,8 @@ class TableFiles:
                 if len(batch):
                     yield batch, BatchPlace(source, row, self.csv.line_of)
                 row += len(batch)
-        if self.encoding is not None and seen:
+            has_rows = has_rows or row > 0
+        if self.encoding is not None and has_rows:
             self._check_columns(seen, self.names[0], seen)
 
     def _json_state(self) -> JsonState:
@@ -316,9 +328,10 @@ def _binary(data: Any, source: str, kind: str, wanted: list[str] | None) -> Iter
         file = parquet.ParquetFile(data)
         present = set(file.schema_arrow.names)
         _refuse_repeated(file.schema_arrow.names, source)
-        columns = (
-            None if wanted is None else [name for name in wanted if not present.isdisjoint(frames.roots_of([name]))]
-        )
+        columns = wanted
+        if wanted is not None:
+            columns = [name for name in wanted if not present.isdisjoint(frames.roots_of([name]))]
+            columns += sorted(frames.nulls_of(file.schema_arrow) & frames.roots_of(wanted) - set(wanted))
         yield from file.iter_batches(max(1024, BATCH_CELLS // max(1, len(columns or present))), columns=columns)
         return
     try:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -16,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import lineal
 from lineal import TableFeatures
 from lineal.data.schema import Schema
-from lineal.data.tables.reader import encode_frame
+from lineal.data.tables.reader import encode_frame, encode_records
 from lineal.errors import DataError, OptionError
 
 WORDS = ["quick", "brown", "foxes", "jump", "over", "lazy", "dogs", "and", "run", "away", "from", "wolves", "today"]
@@ -268,3 +270,49 @@ def test_the_same_ngrams_can_be_said_again(tmp_path):
         for other in others:
             with pytest.raises(OptionError, match="cannot be changed"):
                 lineal.read(path, schema=data.schema, **other)
+
+
+@pytest.fixture(scope="module")
+def nested(tmp_path_factory):
+    """The schema of records with objects, and one of them."""
+    rng = np.random.default_rng(0)
+    rows = [
+        {"a": {"b": rng.normal(), "c": {"d": "xy"[i % 2]}}, "z": float(i), "label": "pq"[i % 3 == 0]} for i in range(30)
+    ]
+    path = tmp_path_factory.mktemp("nested") / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return lineal.read(path, label="label").schema, rows[0]
+
+
+def encoded(rows, schema):
+    """X of records, of a table, or of a file."""
+    if isinstance(rows, list):
+        return dense(encode_records(rows, schema))
+    return dense(lineal.read(rows, schema=schema).X if isinstance(rows, Path) else encode_frame(rows, schema))
+
+
+@pytest.mark.parametrize("gone", [{"a": None}, {"a": {}}, {"a": {"b": None, "c": None}}, {"a": {"b": None, "c": {}}}])
+def test_fields_of_objects_that_are_missing_are_missing(nested, tmp_path, gone):
+    schema, row = nested
+    given, path = {**gone, "z": 3.0}, tmp_path / "rows.jsonl"
+    (expected,) = encoded([{"a": {"b": None, "c": {"d": None}}, "z": 3.0}], schema)
+    path.write_text(json.dumps(given) + "\n")
+    table = pa.table({name: [value] for name, value in given.items()})
+    for rows in ([given], [given, given], [row, given], path, table, table.to_pandas()):
+        np.testing.assert_array_equal(encoded(rows, schema)[-1], expected)
+    for column in (pa.nulls(1), pa.array([{"b": None, "c": None}])):
+        parquet.write_table(pa.table({"a": column, "z": [3.0]}), tmp_path / "t.parquet")
+        np.testing.assert_array_equal(encoded(tmp_path / "t.parquet", schema), [expected])
+
+
+def test_records_without_any_column_are_refused(nested, tmp_path):
+    schema, row = nested
+    path = tmp_path / "rows.jsonl"
+    for odd in ({}, {"zz": 1}):
+        path.write_text(json.dumps(odd) + "\n")
+        for rows, name in (([odd], "the table"), ([row, odd], "record 1"), ([odd, row], "record 0"), (path, "jsonl")):
+            with pytest.raises(DataError, match=f"{name} lacks columns that training had: a.b, a.c.d, z"):
+                encoded(rows, schema)
+    for odd in ({"z": 3.0}, {"a": {"b": 1.0}, "z": 3.0}, {"a": 1.0, "z": 3.0}):
+        with pytest.raises(DataError, match="the table lacks columns that training had: a"):
+            encoded([odd], schema)
