@@ -49,6 +49,6 @@ def evaluate(
     counts = result.pop("confusion", None)
     show.pairs("lineal evaluate", result)
     if counts is not None:
-        labels = counts["labels"]
+        labels = [str(label) for label in counts["labels"]]  # as predict writes them
         matrix = [[label, *row] for label, row in zip(labels, counts["matrix"])]
-        show.table("confusion (rows: true, columns: predicted)", ["true", *map(str, labels)], matrix)
+        show.table("confusion (rows: true, columns: predicted)", ["true", *labels], matrix)

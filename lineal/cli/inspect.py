@@ -109,7 +109,7 @@ def inspect(
     if features:
         _show_selected(result)
     rows = [
-        [entry["class"], feature["name"], feature["weight"]]
+        [str(entry["class"]), feature["name"], feature["weight"]]
         for entry in result["top_features"][:SHOWN_CLASSES]
         for feature in entry["features"]
     ]
@@ -140,7 +140,7 @@ def _show_other(known: Any, model: str, as_json: bool, top: int) -> None:
     shown = {**shared, "classes": _listed(shared["classes"]), "bytes": memory.size(shared["bytes"]), "options": options}
     show.pairs(f"lineal inspect {model}", {name: _text(value) for name, value in shown.items()})
     if listed:
-        rows = [[entry["class"], one["name"], one["weight"]] for entry in listed for one in entry["features"]]
+        rows = [[str(entry["class"]), one["name"], one["weight"]] for entry in listed for one in entry["features"]]
         show.table("monomials with the largest weights", ["class", "monomial", "weight"], rows)
 
 
@@ -154,7 +154,7 @@ def _show_selected(result: dict[str, Any]) -> None:
     show.table("features in use", ["feature", "norm", "classes"], rows)
     if len(result["selected"]) > len(shown):
         say(f"note: {len(result['selected']) - len(shown)} more features are in use: --json lists all of them")
-    counts = [[entry["class"], len(entry["features"])] for entry in result["selected_by_class"]]
+    counts = [[str(entry["class"]), len(entry["features"])] for entry in result["selected_by_class"]]
     show.table("features in use by class", ["class", "features"], counts)
 
 

@@ -65,7 +65,7 @@ def show_profile(path: str, reading: dict[str, Any], as_json: bool) -> None:
         heads = ("column", "holds", "missing", "features", "mean", "sd", "min", "max")
         show.table("columns", heads, [[one.get(head) for head in heads] for one in columns[:SHOWN]])
     if classes:
-        rows = [[one["class"], one["rows"], f"{one['share']:.1%}"] for one in classes[:SHOWN]]
+        rows = [[str(one["class"]), one["rows"], f"{one['share']:.1%}"] for one in classes[:SHOWN]]
         show.table("classes", ["class", "rows", "share"], rows)
     for what, all_of_them in (("columns", columns or []), ("classes", classes or [])):
         if len(all_of_them) > SHOWN:

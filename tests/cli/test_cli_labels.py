@@ -91,3 +91,16 @@ def test_rate_is_a_number_or_tune(tmp_path):
     assert "rate: tune" not in done("train", "--online", rows, "-m", tmp_path / "m", "--rate", "tune").stdout
     assert "rate: 0.25" in done("train", "--online", rows, "-m", tmp_path / "m", "--rate", "0.25").stdout
     assert "is not a finite number > 0" in failed("train", "--online", rows, "-m", tmp_path / "m", "--rate", "fast")
+
+
+def test_labels_are_printed_as_predict_writes_them(tmp_path):
+    rows, model = tmp_path / "rows.csv", tmp_path / "m"
+    for names in (("false", "true"), ("0.5", "1234567.5")):
+        rows.write_text("a,label\n" + "".join(f"{i},{names[i > 9]}\n" for i in range(20)))
+        done("train", rows, "-m", model, "--label", "label", "--quiet", "--classify")
+        first, second = sorted(set(done("predict", model, rows).stdout.split()), key=str.lower)
+        lines = [line.split("\t") for line in done("evaluate", model, rows).stdout.splitlines()]
+        assert lines[-3] == ["true", first, second]
+        assert [line[0] for line in lines[-2:]] == [first, second]
+        assert done("inspect", model).stdout.splitlines()[-1].startswith(f"{second}\ta\t")
+        assert f"\n{second}\t10\t50.0%" in done("inspect", rows, "--label", "label").stdout
