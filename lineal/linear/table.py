@@ -7,15 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from lineal.core.scikit import BaseEstimator, ClassifierMixin, NotFittedError, clone
 from lineal.data.tables import frames
+from lineal.data.tables.cells import type_name
 from lineal.data.tables.encode import Encoding
 from lineal.data.tables.table_features import TableFeatures
 from lineal.errors import DataError, OptionError
 from lineal.linear.default_loss import loss_of_table
 from lineal.linear.estimator import LinearClassifier
 from lineal.linear.model import Model
+from lineal.linear.search.estimator import LinearClassifierCV
 from lineal.models.estimator import ModelClassifier
 from lineal.models.offered import offered_unless
 
@@ -64,24 +67,32 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         self.features = features
         self.output = output
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TableClassifier:
-        """Train on a table. y are the labels, or the name of their column; so are the weights of the rows."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> TableClassifier:
+        """Train on a table. y are the labels, or the name of their column; so are the weights of the rows.
+
+        `groups` are for `LinearClassifierCV`, which holds rows of a group out together; they can be a column, too.
+        """
         if self.output not in ("array", "frame"):
             raise OptionError(f"output={self.output!r} must be 'array' or 'frame'")
         classifier = None if self.model is None else clone(self.model)
         if not isinstance(classifier, ModelClassifier | None):
             raise OptionError(f"model={self.model!r} must be a classifier of lineal, such as LinearClassifier()")
         features = TableFeatures() if self.features is None else clone(self.features)
-        named = [name for name in (y, sample_weight) if isinstance(name, str)]
-        if named:
-            ignored = features.ignore
-            others = [] if ignored is None else ignored.split(",") if isinstance(ignored, str) else list(ignored)
-            features.set_params(ignore=[*others, *named])
-        y, sample_weight = (_values(X, one) if isinstance(one, str) else one for one in (y, sample_weight))
-        rows = features.fit_transform(X)
+        if groups is not None and not isinstance(classifier, LinearClassifierCV):
+            raise OptionError(
+                f"groups are for models that hold rows out, and {type(classifier or LinearClassifier()).__name__} fits "
+                "all: use model=LinearClassifierCV(), or leave groups out"
+            )
+        roles = {"labels": y, "weights": sample_weight, "groups": groups}
+        named = {name for name in roles.values() if isinstance(name, str)}
+        y, sample_weight, groups = (
+            _values(X, one, what) if isinstance(one, str) else one for what, one in roles.items()
+        )
+        rows = features.fit_transform(frames.without(X, named) if named else X)
         if classifier is None:
             classifier = LinearClassifier(loss=loss_of_table(features.schema_, y))
-        given = {} if sample_weight is None else {"sample_weight": sample_weight}
+        optional = {"sample_weight": sample_weight, "groups": groups}
+        given = {name: values for name, values in optional.items() if values is not None}
         classifier.fit(rows, y, **given)
         encoding = Encoding.of_schema(features.schema_)
         names = encoding.feature_names()
@@ -125,8 +136,10 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         return self._returned(X, self._fitted().predict_proba(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy. y are the labels, or the name of their column."""
-        y = _values(X, y) if isinstance(y, str) else np.asarray(y)
+        """Accuracy. y are the labels, or the name of their column; so are the weights of the rows."""
+        y = _values(X, y, "labels") if isinstance(y, str) else np.asarray(y)
+        if isinstance(sample_weight, str):
+            sample_weight = _values(X, sample_weight, "weights")
         return self._fitted().score(X, y, sample_weight)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -158,13 +171,18 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _values(X: Any, name: str) -> np.ndarray:
-    """The values of a column of a table."""
+def _values(X: Any, name: str, what: str) -> np.ndarray:
+    """The values of a column of a table; `what` they are, for messages."""
     if name not in frames.names_of(X):
         raise DataError(f"the table has no column {name!r}; it has {', '.join(frames.names_of(X)[:20])}")
     column = frames.arrow_table(X, [name]).column(0)
     if column.null_count:
         row = column.is_null().index(True).as_py()
-        raise DataError(f"column {name!r} of the table, which should be the labels or weights, is missing in row {row}")
+        raise DataError(f"column {name!r} of the table, which should be the {what}, is missing in row {row}")
+    if pa.types.is_nested(column.type):
+        raise DataError(
+            f"column {name!r} of the table, which should be the {what}, holds {type_name(column.type)}: give one value "
+            "per row" + ", or label sets as a matrix of 0 and 1 instead of a name" * (what == "labels")
+        )
     values = column.to_numpy()
     return values.astype(str) if values.dtype == object else values

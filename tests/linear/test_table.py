@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GroupKFold
 from sklearn.preprocessing import StandardScaler
 
 import lineal
@@ -104,9 +105,7 @@ def test_labels_and_weights_can_be_columns(table, labels):
     with pytest.raises(DataError, match="the table has no column 'anser'; it has income, age"):
         TableClassifier().fit(whole, "anser")
     whole.loc[5, "answer"] = None
-    with pytest.raises(
-        DataError, match="'answer' of the table, which should be the labels or weights, is missing in row 5"
-    ):
+    with pytest.raises(DataError, match="'answer' of the table, which should be the labels, is missing in row 5"):
         TableClassifier().fit(whole, "answer")
 
 
@@ -119,6 +118,38 @@ def test_a_column_of_labels_is_a_list_of_them(table, labels):
     assert TableClassifier().fit(numbers, labels[:, None] == np.unique(labels)).classifier_.loss == "logistic"
     with pytest.raises(DataError, match="its rows have different lengths"):
         TableClassifier().fit(numbers, [["a"], ["b", "c"], *[["a"]] * 298])
+
+
+def test_a_named_column_can_have_a_comma_and_holds_one_value_per_row(table, labels):
+    whole = table.assign(**{"y, b": labels, "w": 1.0})
+    named = TableClassifier().fit(whole, "y, b", "w")
+    assert set(named.features_.kinds_) == set(table.columns)
+    assert (named.predict(whole) == TableClassifier().fit(table, labels).predict(table)).all()
+    assert set(TableClassifier(features=TableFeatures(ignore="age,town")).fit(whole, "y, b", "w").features_.kinds_) == {
+        "income", "note",
+    }  # fmt: skip
+    weights = np.arange(300) % 7
+    assert named.score(whole.assign(w=weights), "y, b", "w") == named.score(table, labels, weights)
+    lists = pa.Table.from_pandas(table).append_column("l", pa.array([[label] for label in labels]))
+    with pytest.raises(
+        DataError, match="'l' of the table, which should be the labels, holds lists: give one value per"
+    ):
+        TableClassifier().fit(lists, "l")
+
+
+@pytest.mark.filterwarnings("ignore:the best accuracy is at the")
+def test_groups_are_held_out_together(table, labels):
+    groups, whole = np.arange(300) % 10, table.assign(group=np.arange(300) % 10)
+    model = LinearClassifierCV("softmax", alphas=[0.1, 0.01], cv=GroupKFold(3))
+    features = TableFeatures(text="note")
+    found = TableClassifier(model, features=features).fit(table, labels, groups=groups)
+    rows = found.features_.transform(table)
+    np.testing.assert_array_equal(found.classifier_.cv_scores_, model.fit(rows, labels, groups=groups).cv_scores_)
+    named = TableClassifier(model, features=features).fit(whole, labels, groups="group")
+    np.testing.assert_array_equal(named.classifier_.cv_scores_, found.classifier_.cv_scores_)
+    for other, name in ((None, "LinearClassifier"), (lineal.LeastSquaresClassifier(), "LeastSquaresClassifier")):
+        with pytest.raises(OptionError, match=f"groups are for models that hold rows out, and {name} fits all"):
+            TableClassifier(other).fit(table, labels, groups=groups)
 
 
 def test_any_classifier_of_lineal(table, labels):

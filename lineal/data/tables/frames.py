@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
 import pyarrow as pa
@@ -43,6 +43,12 @@ def one_cell(frame: Any, name: str) -> Any:
 def names_of(frame: Any) -> list[str]:
     """The names of the columns of a table in memory."""
     return _opened(frame)[1]
+
+
+def without(frame: Any, names: Set[str]) -> Any:
+    """A table in memory without these columns."""
+    table, present = _opened(frame)
+    return table.drop([name for name in present if name in names]).to_native()
 
 
 def _opened(frame: Any) -> tuple[Any, list[str]]:
