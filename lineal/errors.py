@@ -55,10 +55,15 @@ def unknown_value(parameter: str, value: object, known: Iterable[str]) -> Option
 
 def nearest(value: object, known: Iterable[str]) -> str:
     """What to say after a name that is not in `known`: the nearest one, and all of them."""
+    known = sorted(known)
+    return f"{similar(value, known)}known are {', '.join(map(repr, known))}"
+
+
+def similar(value: object, known: Iterable[str]) -> str:
+    """The question whether the nearest of the names was meant; empty if none is near."""
     import difflib  # here, since the command line imports this file before it can handle Ctrl-C
 
     known = sorted(known)
     text = str(value).lower()
     near = [name for name in known if text and name.startswith(text)] or difflib.get_close_matches(text, known, 1, 0.4)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"{hint}known are {', '.join(map(repr, known))}"
+    return f"did you mean {near[0]!r}? " if near else ""

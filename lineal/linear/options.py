@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lineal import losses, penalties, solvers
 from lineal.engine.choice import check_engine
-from lineal.errors import OptionError, unknown_value
+from lineal.errors import OptionError, similar, unknown_value
 from lineal.solvers import options as solver_options
 from lineal.system.options import Options, checkpoint_option, need_checkpoint, option
 from lineal.system.solver_options import SolverOptions
@@ -149,7 +149,7 @@ class TrainOptions(Options):
             why = "its rows are not lists of equally many numbers"
         if why is not None:
             raise OptionError(
-                f"threshold=… is neither one of {', '.join((*DECISIONS, *THRESHOLDS))} nor a matrix of costs, which "
+                f"threshold=… is neither one of {', '.join(DECISIONS)} nor a matrix of costs, which "
                 f"has one row per true class and one column per predicted class, all of them finite numbers: {why}"
             )
         return costs.astype(np.float64)
@@ -162,7 +162,12 @@ class TrainOptions(Options):
         if self.rule == COSTS:
             self.costs()
         elif self.rule not in (None, *DECISIONS, *THRESHOLDS):
-            raise unknown_value("threshold", self.rule, (*DECISIONS, *THRESHOLDS))
+            near = similar(self.rule, (*DECISIONS, *THRESHOLDS))
+            raise OptionError(
+                f"threshold={self.rule!r} is unknown: {near}for one label per row there are "
+                f"{', '.join(map(repr, DECISIONS))} and a matrix of costs, for label sets "
+                f"{', '.join(map(repr, THRESHOLDS))}"
+            )
         if self.probability and self.rule in THRESHOLDS[1:]:
             raise OptionError(
                 f"probability=True with threshold={self.threshold!r}: a label would not be likelier than not where it "

@@ -472,6 +472,8 @@ def test_votes_have_no_thresholds(tmp_path):
     ("threshold", "message"),
     [
         ("F1", "did you mean 'f1'"),
+        ("F2", "for one label per row there are 'f1', 'balanced' and a matrix of costs, for label sets 'zero'"),
+        (0.3, "is neither one of f1, balanced nor a matrix of costs"),
         (0.3, r"its shape is \(\)"),
         ([[0, 1]], r"its shape is \(1, 2\)"),
         ([[0, 1], [2]], "equally many numbers"),

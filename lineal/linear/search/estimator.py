@@ -191,6 +191,11 @@ class LinearClassifierCV(LinearClassifier):
     def _path_options(self, scorer: Any) -> PathOptions:
         own = {entry.name for entry in dataclasses.fields(PathOptions)} - {"folds", "scoring"}
         folds = self.cv if isinstance(self.cv, int | np.integer) else 5
+        if isinstance(self.cv, bool) or folds < 2:
+            raise OptionError(
+                f"cv={self.cv!r} must be a number of folds from 2 on, a splitter of scikit-learn, or pairs (training "
+                "rows, held-out rows)"
+            )
         scoring = self.scoring if scorer is None else None
         return PathOptions(**{name: getattr(self, name) for name in own}, folds=int(folds), scoring=scoring)
 
@@ -224,6 +229,11 @@ class LinearClassifierCV(LinearClassifier):
         """The scorer that `scoring` is or names, for one that is not a measure of lineal."""
         from sklearn.metrics import check_scoring
 
+        if not (isinstance(self.scoring, str) or callable(self.scoring)):
+            raise OptionError(
+                f"scoring={self.scoring!r} is not one measure: α is chosen by one, so give one of "
+                f"{', '.join(measure_names())}, a name of scikit-learn, or a scorer"
+            )
         try:
             return check_scoring(self, scoring=self.scoring)
         except ValueError as error:

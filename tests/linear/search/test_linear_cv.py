@@ -121,3 +121,18 @@ def test_an_early_end_warns():
     assert classifier.status_ == "max_time"
     with pytest.warns(ConvergenceWarning, match="fits missed tol"):
         LinearClassifierCV(loss="softmax", alphas=[1e-4], max_iter=2, cv=3).fit(X, y)
+
+
+@pytest.mark.parametrize("cv", [1, 0, -1, True, False])
+def test_numbers_of_folds_that_are_refused(cv):
+    X, y = load_iris(return_X_y=True)
+    for groups in (None, np.arange(len(y))):
+        with pytest.raises(OptionError, match=f"cv={cv} must be a number of folds from 2 on, a splitter"):
+            LinearClassifierCV(cv=cv).fit(X, y, groups=groups)
+
+
+@pytest.mark.parametrize("scoring", [["roc_auc"], ("accuracy", "f1"), {"a": "roc_auc"}, 3])
+def test_one_measure_chooses(scoring):
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(OptionError, match="is not one measure: α is chosen by one, so give one of accuracy"):
+        LinearClassifierCV(cv=3, scoring=scoring).fit(X, y)
