@@ -36,9 +36,6 @@ def _files(*folders: str) -> tuple[str, ...]:
     return tuple(module.name for module in pkgutil.iter_modules(folders))
 
 
-#: Number of passes over the rows from which a Hessian is expensive.
-DEAR_HESSIAN = 4.0
-
 #: Solvers that fits usually import anyway; one of them can handle almost every loss and penalty.
 _COMMON = ("lbfgs", "dual_cd", "block_cd")
 
@@ -62,12 +59,13 @@ def plan(name: str, objective: Any, tol: float) -> tuple[Solver, str]:
     if name != "auto":
         return pick(name, objective, tol), ""
     from lineal.solvers.choice.rules import by_speed
+    from lineal.solvers.newton import sample_size
 
     can_change = _local_rows(objective) is not None
     reasons: dict[str, str] = dict(by_speed(objective, tol, can_change))
     first = _first_able([*reasons, *names()], *_parts(objective), objective)
     why = reasons.get(first.name, "the first one that can handle this loss and penalty")
-    if first.name == "newton" and _has_dear_hessians(objective):
+    if first.name == "newton" and sample_size.is_worthwhile(objective):
         from lineal.solvers.choice.stages import lbfgs_then_newton
 
         return lbfgs_then_newton(get("lbfgs"), first, why), ""
@@ -80,13 +78,6 @@ def plan(name: str, objective: Any, tol: float) -> tuple[Solver, str]:
     from lineal.solvers.choice.stages import dual_then
 
     return dual_then(first, second, objective, why), ""
-
-
-def _has_dear_hessians(objective: Any) -> bool:
-    """Whether Newton's method uses samples of rows, and one of their Hessians costs several passes over the rows."""
-    from lineal.solvers.newton import sample_size
-
-    return sample_size.is_worthwhile(objective) and sample_size.passes_per_hessian(objective) > DEAR_HESSIAN
 
 
 def _suggested(objective: Any, tol: float, can_change: bool) -> list[str]:

@@ -159,7 +159,13 @@ def test_models_can_be_saved(tmp_path):
 # --- what is kept between passes
 
 
-@pytest.mark.parametrize(("name", "penalty"), [("newton", "l2"), ("lbfgs", "l2"), ("fista", "l1"), ("sparsa", "l1")])
+@pytest.mark.parametrize(
+    ("name", "penalty"),
+    [
+        ("newton", "l2"), ("lbfgs", "l2"),
+        *(pytest.param(name, "l1", marks=pytest.mark.slow) for name in ("fista", "sparsa")),
+    ],
+)  # fmt: skip
 def test_state_in_a_file_gives_the_same_bits(name, penalty, tmp_path, monkeypatch):
     X, y = rows("csr", np.float64)
     options = TrainOptions(loss="softmax", penalty=penalty, alpha=0.01)

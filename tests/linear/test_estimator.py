@@ -96,6 +96,7 @@ def test_multilabel_is_refused_by_name_where_it_has_no_meaning(loss):
         LinearClassifier(loss=loss).fit(X, Y)
 
 
+@pytest.mark.slow
 def test_label_ranking_scores_rank():
     X, Y = make_multilabel_classification(n_samples=100, n_classes=4, random_state=0, allow_unlabeled=False)
     classifier = LinearClassifier(loss="label_ranking", alpha=1e-2).fit(X, Y)

@@ -64,7 +64,7 @@ class Costs:
     def _left(self, history: History, passes: int, tol: float) -> tuple[float, float]:
         """How often the passes so far must be doubled, and the work that this is, until the gap is `tol`."""
         before, now = history[passes // 2], history[passes]
-        rounds = _rounds_left(before["gap"], now["gap"], tol)
+        rounds = rounds_left(before["gap"], now["gap"], tol)
         return rounds, rounds * self.visit * (now["work"] - before["work"])
 
     def lbfgs_is_slow(self, history: History, budget: Budget, before: History) -> bool:
@@ -76,10 +76,10 @@ class Costs:
         _, dual = self._left(before, before[-1]["iteration"] - 1, budget.tol)
         gaps = [row["gap"] for row in history]  # which go up and down
         middle, last = min(gaps[done // 4 : done // 2]), min(gaps[3 * done // 4 :])
-        return self.iteration * _rounds_left(middle, last, budget.tol) * (done // 2) > 2.0 * dual
+        return self.iteration * rounds_left(middle, last, budget.tol) * (done // 2) > 2.0 * dual
 
 
-def _rounds_left(before: float, now: float, tol: float) -> float:
+def rounds_left(before: float, now: float, tol: float) -> float:
     """How many times the gap must still decrease as it did between two looks, until it is `tol`."""
     if now <= tol:
         return 0.0

@@ -41,16 +41,6 @@ def is_worthwhile(objective: Objective) -> bool:
     )
 
 
-def passes_per_hessian(objective: Objective) -> float:
-    """How many passes over the rows take as many multiplications as the Hessian of a sample and its factorisation."""
-    (n, d), k = objective.engine.shape, objective.engine.n_columns
-    is_direct = objective.loss.is_direct
-    size = n_parameters(objective)
-    rows = min(_rows(n, size), n)
-    curvatures, matrices = (0.5 * k * (k + 1), 1) if is_direct else (k, k)
-    return (0.5 * rows * (d + 1) ** 2 * curvatures + matrices * size**3 / 6.0) / (2.0 * n * max(d, 1) * k)
-
-
 def matrix_bytes(n: int, d: int, k: int) -> int:
     """Number of bytes of the matrices of all columns and of the rows of a sample; zero if there can be none."""
     size = (d + 1) * k
