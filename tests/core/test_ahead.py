@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -40,12 +41,14 @@ def eventually(holds) -> bool:
     return holds()
 
 
-def is_running(pid: int) -> bool:
-    """Whether there is such a process, other than one that has ended and nobody has asked about."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+def is_running(group: int) -> bool:
+    """Whether a group has a process, other than ones that have ended and nobody has asked about."""
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, its_group, *_ = entry.read_text().rpartition(")")[2].split()
+            if int(its_group) == group and state != "Z":
+                return True
+    return False
 
 
 @pytest.fixture
@@ -77,16 +80,16 @@ def test_a_kernel_that_cannot_be_compiled_does_not_end_the_helper(helper):
 
 def test_nobody_waits_for_a_helper_that_has_ended(helper):
     helper.current = 7  # as if it had begun with that
-    helper._process.kill()
-    helper._process.wait()
+    os.killpg(helper._process.pid, signal.SIGKILL)
     assert not helper.wait_for(7)
     helper.want([1])  # without an error
     assert not helper.is_alive
+    assert helper.has_failed
 
 
 def test_nobody_waits_for_ever_for_a_helper_that_is_stopped(helper, monkeypatch):
     monkeypatch.setattr(ahead, "PATIENCE", 0.2)
-    os.kill(helper._process.pid, signal.SIGSTOP)
+    os.killpg(helper._process.pid, signal.SIGSTOP)
     helper.current = 7
     assert not helper.wait_for(7)
     for _ in range(3000):
@@ -98,6 +101,26 @@ def test_a_helper_without_work_ends(cache, monkeypatch):
     helper = Helper()
     assert eventually(lambda: not helper.is_alive)
     helper.stop()
+
+
+@pytest.mark.parametrize("flags", [("-I",), ("-E", "-s", "-B", "-O"), ()])
+def test_no_module_of_the_current_folder_is_executed(tmp_path, flags):
+    (tmp_path / "json.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w').close()\n")
+    code = f"import sys; sys.path[:] = {sys.path!r}; from lineal.core import ahead; print(ahead.command())"
+    code += "; one = ahead.Helper(); one.want([10**6]); print(one.wait_for(10**6) or one.is_alive); one.stop()"
+    done = subprocess.run(
+        [sys.executable, "-P", *flags, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=LONG,
+        env={**os.environ, "LINEAL_CACHE_DIR": str(tmp_path)},
+    )  # fmt: skip
+    command, is_alive = done.stdout.splitlines()
+    assert is_alive == "True"
+    assert not (tmp_path / "executed").exists()
+    assert all(flag in command for flag in flags)
+
+
+def test_a_program_that_waits_for_its_children_does_not_wait_for_the_helper(helper):
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-helper._process.pid, os.WNOHANG)
 
 
 START = """
@@ -177,11 +200,21 @@ def test_a_process_that_may_not_start_others_goes_on_alone(monkeypatch):
     assert (one.helper, one.is_on) == (None, False)
 
 
+def test_after_a_helper_that_dies_at_its_start_none_is_started(monkeypatch, cache):
+    monkeypatch.setattr(ahead, "may_start", lambda: True)
+    monkeypatch.setattr(ahead, "CODE", "raise SystemExit(1)")
+    one = Ahead()
+    fit = max(forecast.records().fits, key=len)
+    one.look(needed(*fit[:2]))
+    one.look(needed(*fit[:3]))
+    assert (one.helper, one.is_on) == (None, False)
+
+
 def test_what_is_to_come_is_told_to_the_helper(monkeypatch):
     told = []
 
     class Listener:
-        is_alive = True
+        is_alive, has_failed = True, False
 
         def want(self, numbers):
             told.append(list(numbers))
