@@ -32,7 +32,7 @@ from typing import Any
 
 from lineal.core import forecast, threads
 from lineal.core.forecast import Forecast, Needed
-from lineal.core.kernel_files import cache_folder
+from lineal.core.kernel_files import cache_folder, chosen_folders
 from lineal.system.files import drop_own_parts
 
 #: Fewest seconds of compiling to come that are worth a process, which takes one of them to import what it needs.
@@ -71,8 +71,10 @@ class Helper:
     """The first process's end: what the helper is compiling, and what it has compiled."""
 
     def __init__(self) -> None:
+        caches = {"LINEAL_CACHE_DIR": os.pathsep.join(folders)} if (folders := chosen_folders()) else {}
         self._process = subprocess.Popen(
             command(),
+            env={**os.environ, **caches},
             bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lineal.core import ahead, forecast, jit
+from lineal.core import ahead, forecast, jit, kernel_files
 from lineal.core.ahead import Ahead, Helper, may_start
 
 pytestmark = [
@@ -69,6 +69,21 @@ def test_what_is_wanted_is_compiled_into_the_cache(helper, cache):
     assert eventually(lambda: helper.read() or helper.made == {small()})
     assert helper.wait_for(small())
     assert [path.name.split(".")[3] for path in cache.rglob("*.kernel")] == [SMALL]
+
+
+def test_the_helper_uses_the_cache_of_a_process_that_has_gone_elsewhere(tmp_path, monkeypatch):
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("LINEAL_CACHE_DIR", folder := f"cache-{tmp_path.name}")
+    monkeypatch.chdir(tmp_path / "first")
+    kernel_files.absolute(folder)
+    monkeypatch.chdir(tmp_path / "second")
+    helper = Helper()
+    helper.want([small()])
+    assert eventually(lambda: helper.read() or helper.made == {small()})
+    helper.stop()
+    assert list((tmp_path / "first").rglob("*.kernel"))
+    assert not list((tmp_path / "second").iterdir())
 
 
 def test_a_kernel_that_cannot_be_compiled_does_not_end_the_helper(helper):
