@@ -79,18 +79,20 @@ def fit_online(
     passes.lines.show(history)
     trainer.warn_of_cuts()
     trainer = passes.kept or trainer
-    trainer.warn_of_order(advice_of(options))
+    trainer.warn_of_order(options, advice_of(options, trainer.order.rows))
     if checkpoint is not None and status not in EARLY:
         checkpoint.remove()
     return trainer, OnlineRun(history, status, message_of(status, trainer))
 
 
-def advice_of(options: OnlineOptions) -> str:
-    """What to do about rows that are not in random order."""
+def advice_of(options: OnlineOptions, rows: int) -> str:
+    """What to do about so many rows that are not in random order; with several learners, each shuffles its own."""
     if not options.shuffle:
-        return "Set shuffle=True, or shuffle the rows first"
+        alone = " and learners=1" if options.learners > 1 else ""
+        return f"Set shuffle=True{alone}, or shuffle the rows first"
     if options.learners > 1:
-        return "Every learner shuffles its own rows: set learners=1, raise shuffle_buffer, or shuffle the rows first"
+        larger = " and raise shuffle_buffer" if options.shuffle_buffer < rows else ""
+        return f"Every learner shuffles its own rows: set learners=1{larger}, or shuffle the rows first"
     return (
         f"A buffer of {options.shuffle_buffer} rows cannot change that: raise shuffle_buffer, or shuffle the rows first"
     )
