@@ -91,3 +91,11 @@ def test_rate_is_a_number_or_tune(tmp_path):
     assert "rate: tune" not in done("train", "--online", rows, "-m", tmp_path / "m", "--rate", "tune").stdout
     assert "rate: 0.25" in done("train", "--online", rows, "-m", tmp_path / "m", "--rate", "0.25").stdout
     assert "is not a finite number > 0" in failed("train", "--online", rows, "-m", tmp_path / "m", "--rate", "fast")
+
+
+def test_rows_with_several_labels_need_flags_that_a_message_names(tmp_path):
+    rows = tmp_path / "t.svm"
+    rows.write_text("1 1:1\n1,2 2:1\n" * 20)
+    line = ("train", "--online", rows, "-m", tmp_path / "m")
+    assert "say --label-sets and name the labels (--classes 1,2,3), or read" in failed(*line)
+    assert "classes: 2" in done(*line, "--label-sets", "--classes", "1,2").stdout
