@@ -32,7 +32,7 @@ from typing import Any
 
 from lineal.core import forecast, threads
 from lineal.core.forecast import Forecast, Needed
-from lineal.core.kernel_files import cache_folder, chosen_folders
+from lineal.core.kernel_files import PACKAGE, cache_folder, chosen_folders
 from lineal.system.files import drop_own_parts
 
 #: Fewest seconds of compiling to come that are worth a process, which takes one of them to import what it needs.
@@ -67,6 +67,16 @@ def command() -> list[str]:
     return [sys.executable, "-P", *given, "-c", CODE]
 
 
+def import_path() -> list[str]:
+    """The path that this process imports from. Where it names the current folder, that of lineal takes its place.
+
+    The helper imports nothing else, and would execute files of the folder to which this process has gone since.
+    """
+    known = [one for one in sys.path if isinstance(one, str)]
+    own = [] if (folder := str(PACKAGE.parent)) in known else [folder]
+    return [path for one in known for path in ([one] if os.path.isabs(one) else own)]
+
+
 class Helper:
     """The first process's end: what the helper is compiling, and what it has compiled."""
 
@@ -90,7 +100,7 @@ class Helper:
         self.current: int | None = None
         self.made: set[int] = set()
         self._process.wait()  # for the process that forks
-        self._order([one for one in sys.path if isinstance(one, str)])
+        self._order(import_path())
 
     @property
     def is_alive(self) -> bool:

@@ -120,11 +120,14 @@ def test_a_helper_without_work_ends(cache, monkeypatch):
 
 @pytest.mark.parametrize("flags", [("-I",), ("-E", "-s", "-B", "-O"), ()])
 def test_no_module_of_the_current_folder_is_executed(tmp_path, flags):
-    (tmp_path / "json.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w').close()\n")
-    code = f"import sys; sys.path[:] = {sys.path!r}; from lineal.core import ahead; print(ahead.command())"
+    for name in ("json.py", "textwrap.py", "numba.py"):
+        (tmp_path / name).write_text(f"open({str(tmp_path / 'executed')!r}, 'w').close()\n")
+    path = ["", *(one for one in sys.path if one != "")]
+    code = f"import os, sys; sys.path[:] = {path!r}; from lineal.core import ahead; print(ahead.command())"
+    code += f"; os.chdir({str(tmp_path)!r})"
     code += "; one = ahead.Helper(); one.want([10**6]); print(one.wait_for(10**6) or one.is_alive); one.stop()"
     done = subprocess.run(
-        [sys.executable, "-P", *flags, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=LONG,
+        [sys.executable, "-P", *flags, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=LONG,
         env={**os.environ, "LINEAL_CACHE_DIR": str(tmp_path)},
     )  # fmt: skip
     command, is_alive = done.stdout.splitlines()
