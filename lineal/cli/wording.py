@@ -29,6 +29,9 @@ _VALUE = rf"(?:{_SEVERAL}|{_NUMBER}|{_LIST}|\{{[^}}]*\}}|…|\w[^\s,;:()]*)"
 #: Flags of --online whose names are also those of options of solvers, which have no flags.
 OF_SOLVERS = ("rate", "schedule", "adaptive", "passes")
 
+#: Advice that has other words with --online.
+_ADVICE = {"give class_names, or read the": "say --label-sets and name the labels (--classes 1,2,3), or read the"}
+
 #: What messages say before an option that should change.
 _BEFORE_OPTIONS = ("raise ", "lower ", "set ", "leave out ")
 
@@ -64,6 +67,8 @@ def for_command_line(message: str, typed: Iterable[str] | None = None) -> str:
     message = pattern.sub(replaced, message)
     for flag in found:  # some messages name the flag, too
         message = message.replace(f" ({flag})", "")
+    for advice, flags in _ADVICE.items() if _is_online(typed) else ():
+        message = message.replace(advice, flags)
     return message
 
 

@@ -7,7 +7,10 @@ disk. Both meet in the middle: the first process then loads what the helper has 
 Nothing depends on the helper. It is started by a process that is nobody's worker, where there are two cores that are
 not busy, and a cache for both. It reads the numbers of the wanted kernels from its standard input, and ends with the
 process at the other end, or after some seconds without work. It writes the number of a kernel when it begins and when
-it ends it; the first process waits for a kernel that is being compiled, if the helper lives.
+it ends it; the first process waits for a kernel that is being compiled, if the helper lives, which the open pipe shows.
+
+The helper forks when it starts, and the process that was started ends: so it is nobody's child, and no program that
+waits for its children waits for it.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import json
 import multiprocessing
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -28,7 +32,7 @@ from typing import Any
 
 from lineal.core import forecast, threads
 from lineal.core.forecast import Forecast, Needed
-from lineal.core.kernel_files import cache_folder
+from lineal.core.kernel_files import PACKAGE, cache_folder, chosen_folders
 from lineal.system.files import drop_own_parts
 
 #: Fewest seconds of compiling to come that are worth a process, which takes one of them to import what it needs.
@@ -44,15 +48,43 @@ IDLE, PATIENCE, SOON = 5.0, 60.0, 1.0
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 #: What the helper runs. It imports lineal from where this process has it.
-CODE = "import json, sys; sys.path[:] = json.loads(sys.stdin.readline()); from lineal.core import ahead; ahead.serve()"
+CODE = (
+    "import os; os.fork() and os._exit(0); import json, sys; sys.path[:] = json.loads(sys.stdin.readline()); "
+    "from lineal.core import ahead; ahead.serve()"
+)
+
+
+def command() -> list[str]:
+    """How to start Python as this process was started, but never with the current folder on the path.
+
+    A file there that has the name of a module would be executed.
+    """
+    flags = {
+        "-I": sys.flags.isolated, "-E": sys.flags.ignore_environment, "-s": sys.flags.no_user_site,
+        "-S": sys.flags.no_site, "-B": sys.dont_write_bytecode, "-O": sys.flags.optimize,
+    }  # fmt: skip
+    given = [flag for flag, count in flags.items() for _ in range(int(count))]
+    return [sys.executable, "-P", *given, "-c", CODE]
+
+
+def import_path() -> list[str]:
+    """The path that this process imports from. Where it names the current folder, that of lineal takes its place.
+
+    The helper imports nothing else, and would execute files of the folder to which this process has gone since.
+    """
+    known = [one for one in sys.path if isinstance(one, str)]
+    own = [] if (folder := str(PACKAGE.parent)) in known else [folder]
+    return [path for one in known for path in ([one] if os.path.isabs(one) else own)]
 
 
 class Helper:
     """The first process's end: what the helper is compiling, and what it has compiled."""
 
     def __init__(self) -> None:
+        caches = {"LINEAL_CACHE_DIR": os.pathsep.join(folders)} if (folders := chosen_folders()) else {}
         self._process = subprocess.Popen(
-            [sys.executable, "-c", CODE],
+            command(),
+            env={**os.environ, **caches},
             bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -64,15 +96,22 @@ class Helper:
         self._orders, self._reports = self._process.stdin, self._process.stdout
         os.set_blocking(self._orders.fileno(), False)
         os.set_blocking(self._reports.fileno(), False)
-        self._unread = b""
+        self._unread, self._has_ended = b"", False
         self.current: int | None = None
         self.made: set[int] = set()
-        self._order([one for one in sys.path if isinstance(one, str)])
+        self._process.wait()  # for the process that forks
+        self._order(import_path())
 
     @property
     def is_alive(self) -> bool:
-        """Whether it still runs."""
-        return self._process.poll() is None
+        """Whether it still runs: then nothing else has closed its end of the pipe."""
+        self.read()
+        return not self._has_ended
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has ended before it began its work, or in the midst of it."""
+        return not self.is_alive and (self.current is not None or not self.made)
 
     def want(self, numbers: Sequence[int]) -> None:
         """Name the kernels to compile, in that order, instead of those that were named before."""
@@ -84,9 +123,12 @@ class Helper:
 
     def read(self) -> None:
         """Take note of what it has reported."""
-        with contextlib.suppress(OSError):
+        try:
             while content := self._reports.read(4096):
                 self._unread += content
+            self._has_ended = self._has_ended or content is not None  # None: nothing new
+        except (OSError, ValueError):  # ValueError: this end is closed
+            self._has_ended = True
         *lines, self._unread = self._unread.split(b"\n")
         for line in lines:
             report = re.fullmatch(rb"(begin|end) (\d+)", line)
@@ -112,16 +154,13 @@ class Helper:
 
     def stop(self) -> None:
         """End it now."""
-        self.leave()
-        try:
-            self._process.wait(SOON)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-    def disown(self) -> None:
-        """Leave it to the process that has started it: this one is a fork of that."""
-        self._process.returncode = 0
+        self._orders.close()
+        deadline = time.monotonic() + SOON
+        while self.is_alive and time.monotonic() < deadline:
+            time.sleep(0.005)
+        if self.is_alive:
+            with contextlib.suppress(OSError):
+                os.killpg(self._process.pid, signal.SIGKILL)  # the group has kept the number of its first process
         self.leave()
 
 
@@ -158,6 +197,7 @@ class Ahead:
     def _present(self, seen: Forecast) -> Helper | None:
         """The helper, if there is one, or if there is enough to do and one can be started."""
         if self.helper is not None and not self.helper.is_alive:
+            self.is_on = not self.helper.has_failed  # another one would fail as well, at every kernel
             self.helper.leave()
             self.helper = None
         if self.helper is None and self.is_on and seen.seconds >= FEWEST and may_start():
@@ -176,7 +216,7 @@ class Ahead:
     def forget(self) -> None:
         """Forget the helper in a forked process, which has copies of the pipes."""
         if self.helper is not None:
-            self.helper.disown()
+            self.helper.leave()
             self.helper = None
 
 

@@ -48,11 +48,22 @@ def compiler_hash() -> str:
     return hashlib.blake2b(repr(compiler).encode(), digest_size=8).hexdigest()
 
 
+@functools.cache
+def absolute(folder: str) -> str:
+    """The path of a folder, seen from where this process was when it first asked for it."""
+    return os.path.abspath(folder)
+
+
+def chosen_folders() -> list[str]:
+    """The absolute paths that `LINEAL_CACHE_DIR` names, if any."""
+    return [absolute(folder) for folder in os.environ.get("LINEAL_CACHE_DIR", "").split(os.pathsep) if folder]
+
+
 def _candidate_folders() -> list[Path]:
-    if chosen := os.environ.get("LINEAL_CACHE_DIR"):
-        return [Path(folder) for folder in chosen.split(os.pathsep) if folder]
+    if os.environ.get("LINEAL_CACHE_DIR"):
+        return list(map(Path, chosen_folders()))
     if settings.CACHE_DIR:
-        return [Path(settings.CACHE_DIR) / "lineal"]
+        return [Path(absolute(settings.CACHE_DIR)) / "lineal"]
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return [PACKAGE / "__pycache__", Path(home) / "lineal"]
 

@@ -227,15 +227,15 @@ class _Online(BaseEstimator):
         trainer = self._trainer
         if trainer.kind != kind:
             raise DataError(f"y has {kind} now, but had {trainer.kind} in the first call")
+        trainer.start_call()
         trainer.go_on_with(options)
-        trainer.rows = 0
         lines = ProgressiveLines(options.verbose, len(trainer.learner.history))
         for block in array_blocks(X, y, weights, kinds):
             trainer.feed(block)
             lines.show(trainer.learner.history)
         trainer.check_finite()
         trainer.warn_of_cuts()
-        trainer.warn_of_order("Shuffle the rows before the calls")
+        trainer.warn_of_order(options, "Shuffle the rows before the calls")
         self._hold(trainer, trainer.learner.history, ONE_PASS, kinds)
         return self
 

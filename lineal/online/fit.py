@@ -36,12 +36,12 @@ CHUNK_ROWS = 8192
 def fit_online(
     blocks: Callable[[], Iterable[Block]], options: OnlineOptions, kind: str, *, classes: Any = None,
     n_examples: int | None = None, width: int = 0, start: Trainer | None = None,
-    shuffled: Callable[[Shuffle], Iterable[Block]] | None = None,
+    shuffled: Callable[[Shuffle], Iterable[Block]] | None = None, begin: float | None = None,
 ) -> tuple[Trainer, OnlineRun]:  # fmt: skip
     """Learn from `blocks()`, which is called once per pass; `start` is a trainer to continue.
 
     `shuffled` gives the rows of a pass in random order, if the options ask for that; without it, they go through a
-    buffer.
+    buffer. `max_time` counts from `begin`, a time of `time.monotonic`; None means now.
 
     An interrupt by the user and `max_time` keep what was learned: the best whole pass, if there are several. Several
     passes need memory for two copies of the weights.
@@ -55,7 +55,7 @@ def fit_online(
         if start is not None
         else [Trainer(replace(options, rate=rate), kind, classes, total, width) for rate in rates]
     )
-    passes = _Passes(options, trainers, checkpoint)
+    passes = _Passes(options, trainers, checkpoint, time.monotonic() if begin is None else begin)
     passes.resume()
     status = ""
     try:
@@ -79,18 +79,20 @@ def fit_online(
     passes.lines.show(history)
     trainer.warn_of_cuts()
     trainer = passes.kept or trainer
-    trainer.warn_of_order(advice_of(options))
+    trainer.warn_of_order(options, advice_of(options, trainer.order.rows))
     if checkpoint is not None and status not in EARLY:
         checkpoint.remove()
     return trainer, OnlineRun(history, status, message_of(status, trainer))
 
 
-def advice_of(options: OnlineOptions) -> str:
-    """What to do about rows that are not in random order."""
+def advice_of(options: OnlineOptions, rows: int) -> str:
+    """What to do about so many rows that are not in random order; with several learners, each shuffles its own."""
     if not options.shuffle:
-        return "Set shuffle=True, or shuffle the rows first"
+        alone = " and learners=1" if options.learners > 1 else ""
+        return f"Set shuffle=True{alone}, or shuffle the rows first"
     if options.learners > 1:
-        return "Every learner shuffles its own rows: set learners=1, raise shuffle_buffer, or shuffle the rows first"
+        larger = " and raise shuffle_buffer" if options.shuffle_buffer < rows else ""
+        return f"Every learner shuffles its own rows: set learners=1{larger}, or shuffle the rows first"
     return (
         f"A buffer of {options.shuffle_buffer} rows cannot change that: raise shuffle_buffer, or shuffle the rows first"
     )
@@ -104,13 +106,14 @@ class _Passes(LoopState):
 
     state_names = ("number", "rates", "learned", "seen", "best", "without_gain", "kept_state")
 
-    def __init__(self, options: OnlineOptions, trainers: list[Trainer], checkpoint: Checkpoint | None) -> None:
-        self.options, self.trainers, self.checkpoint = options, trainers, checkpoint
+    def __init__(
+        self, options: OnlineOptions, trainers: list[Trainer], checkpoint: Checkpoint | None, begin: float
+    ) -> None:
+        self.options, self.trainers, self.checkpoint, self.begin = options, trainers, checkpoint, begin
         self.seen = RowDigest()
         self.block: Block | None = None
         self.period = int(options.hold_out) if options.passes > 1 else 0
         self.jobs, self.lines = threads.thread_count(options.n_jobs), ProgressiveLines(options.verbose)
-        self.begin = time.monotonic()
         self.number, self.is_late, self.is_over = 0, False, False
         self.best, self.without_gain = math.inf, 0
         self.kept: Trainer | None = None

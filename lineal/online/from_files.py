@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -78,6 +79,7 @@ class FileLearner:
                 shuffle_buffer=options.shuffle_buffer, random_state=options.random_state,
             )  # fmt: skip
             self.namespaces = model.namespaces
+        self._begin = time.monotonic()  # a pipe can let the first block wait
         self._check_parts(None if model is None else model.schema)
         self._stream = self._open(None if model is None else model.schema)
         try:
@@ -99,7 +101,7 @@ class FileLearner:
         else:
             trainer, run = fit_online(
                 self._blocks, self.options, kind, classes=classes, n_examples=self._count() if start is None else None,
-                width=width, start=start,
+                width=width, start=start, begin=self._begin,
             )  # fmt: skip
         classes = _whole(trainer.classes)
         schema = _with_label_type(self.first.schema, trainer.kind, classes)

@@ -71,7 +71,7 @@ def learn_together(place: Place, options: OnlineOptions, kind: str, *, classes: 
     passes.lines.show(passes.history)
     passes.latest.warn_of_cuts()
     trainer = passes.kept or passes.latest
-    trainer.warn_of_order(advice_of(options))
+    trainer.warn_of_order(options, advice_of(options, trainer.order.rows))
     if passes.checkpoint is not None and status not in EARLY:
         passes.checkpoint.remove()
     run = OnlineRun(passes.history, status, message_of(status, passes.latest) + why)

@@ -14,6 +14,7 @@ import numpy as np
 from lineal.core.inputs import EXACT
 from lineal.data.dataset import csr_of_parts
 from lineal.errors import DataError, OptionError
+from lineal.online.call_order import CallOrder
 from lineal.online.label_order import LabelOrder, NumberOrder, warning_of
 from lineal.online.learner import Learner
 from lineal.online.model import OnlineModel
@@ -78,7 +79,7 @@ class Trainer(LoopState):
     Attributes
     ----------
     rows : number of the first row of the next block, for messages.
-    order : whether the rows come in random order, as far as their labels tell.
+    order : whether the rows come in random order, as far as their labels tell; `calls` is that of the calls before.
     has_warned : whether a warning has said that they do not.
     """
 
@@ -119,8 +120,17 @@ class Trainer(LoopState):
 
     def start_rows(self, first: int = 0) -> None:
         """Go over rows from the beginning, which messages count from `first`."""
-        self.rows, self.has_warned = first, False
+        self.rows, self.has_warned, self.calls = first, False, CallOrder()
         self.order: LabelOrder | NumberOrder = NumberOrder() if self.kind == NUMBERS else LabelOrder()
+
+    def start_call(self) -> None:
+        """Go on with the rows of another call, whose order is judged by itself as well."""
+        order, calls, has_warned = self.order, self.calls, self.has_warned
+        was_shuffled = self.learner.options.shuffle  # then the order was judged with the buffer
+        self.start_rows()
+        if not was_shuffled:
+            self.calls, self.has_warned = calls, has_warned
+            self.calls.add(order)
 
     def feed(self, block: Block) -> np.ndarray:
         """Learn from a block; returns the predictions for its rows before the updates: scores, or the best columns."""
@@ -188,6 +198,7 @@ class Trainer(LoopState):
         elif len(self.classes) == 1 and label[0] < self.classes[0]:
             self.classes = np.concatenate((label, self.classes))
             self._label_order.turn()
+            self.calls.turn()
         elif len(self.classes) == 1:
             self.classes = np.concatenate((self.classes, label))
             self.learner.table.turn()
@@ -231,13 +242,12 @@ class Trainer(LoopState):
             )
             cuts[0] = 0
 
-    def warn_of_order(self, advice: str) -> None:
-        """Warn, once, if the rows were not in random order; `advice` says what to do."""
-        options = self.learner.options
+    def warn_of_order(self, options: OnlineOptions, advice: str) -> None:
+        """Warn, once, if the rows were not in random order; `options` are those of this fit, `advice` what to do."""
         share = -(-self.order.rows // int(options.learners))  # of a learner
         window = min(int(options.shuffle_buffer), share) if options.shuffle else None
-        said = warning_of(self.order, self.classes, window)
-        if said is not None and not self.has_warned:
+        odd = (said for order in self.calls.judged(self.order) if (said := warning_of(order, self.classes, window)))
+        if not self.has_warned and (said := next(odd, None)) is not None:
             warnings.warn(f"{said}. {advice}", UserWarning, stacklevel=3)
             self.has_warned = True
 

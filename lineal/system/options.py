@@ -71,7 +71,7 @@ _COMMON: dict[str, tuple[Callable[[Any], bool], str]] = {
     "tol": (lambda v: 0.0 < v < math.inf, "a number > 0"),
     "max_iter": (lambda v: v == int(v) and v >= 0, "an integer ≥ 0"),
     "max_time": (lambda v: v > 0.0, "seconds > 0 or None"),
-    "random_state": (lambda v: operator.index(v) >= 0, "an integer ≥ 0 or None"),
+    "random_state": (lambda v: 0 <= operator.index(v) < 2**64, "an integer ≥ 0 and below 2^64, or None"),
     "verbose": (lambda v: operator.index(v) >= 0, "an integer ≥ 0"),
 }
 _MAY_BE_NONE = ("max_time", "random_state")

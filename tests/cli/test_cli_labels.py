@@ -104,3 +104,11 @@ def test_labels_are_printed_as_predict_writes_them(tmp_path):
         assert [line[0] for line in lines[-2:]] == [first, second]
         assert done("inspect", model).stdout.splitlines()[-1].startswith(f"{second}\ta\t")
         assert f"\n{second}\t10\t50.0%" in done("inspect", rows, "--label", "label").stdout
+
+
+def test_rows_with_several_labels_need_flags_that_a_message_names(tmp_path):
+    rows = tmp_path / "t.svm"
+    rows.write_text("1 1:1\n1,2 2:1\n" * 20)
+    line = ("train", "--online", rows, "-m", tmp_path / "m")
+    assert "say --label-sets and name the labels (--classes 1,2,3), or read" in failed(*line)
+    assert "classes: 2" in done(*line, "--label-sets", "--classes", "1,2").stdout

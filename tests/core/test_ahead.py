@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lineal.core import ahead, forecast, jit
+from lineal.core import ahead, forecast, jit, kernel_files
 from lineal.core.ahead import Ahead, Helper, may_start
 
 pytestmark = [
@@ -40,12 +41,14 @@ def eventually(holds) -> bool:
     return holds()
 
 
-def is_running(pid: int) -> bool:
-    """Whether there is such a process, other than one that has ended and nobody has asked about."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+def is_running(group: int) -> bool:
+    """Whether a group has a process, other than ones that have ended and nobody has asked about."""
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, its_group, *_ = entry.read_text().rpartition(")")[2].split()
+            if int(its_group) == group and state != "Z":
+                return True
+    return False
 
 
 @pytest.fixture
@@ -68,6 +71,21 @@ def test_what_is_wanted_is_compiled_into_the_cache(helper, cache):
     assert [path.name.split(".")[3] for path in cache.rglob("*.kernel")] == [SMALL]
 
 
+def test_the_helper_uses_the_cache_of_a_process_that_has_gone_elsewhere(tmp_path, monkeypatch):
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("LINEAL_CACHE_DIR", folder := f"cache-{tmp_path.name}")
+    monkeypatch.chdir(tmp_path / "first")
+    kernel_files.absolute(folder)
+    monkeypatch.chdir(tmp_path / "second")
+    helper = Helper()
+    helper.want([small()])
+    assert eventually(lambda: helper.read() or helper.made == {small()})
+    helper.stop()
+    assert list((tmp_path / "first").rglob("*.kernel"))
+    assert not list((tmp_path / "second").iterdir())
+
+
 def test_a_kernel_that_cannot_be_compiled_does_not_end_the_helper(helper):
     nonsense = len(forecast.records().kernels) + 5
     helper.want([nonsense, small()])
@@ -77,16 +95,16 @@ def test_a_kernel_that_cannot_be_compiled_does_not_end_the_helper(helper):
 
 def test_nobody_waits_for_a_helper_that_has_ended(helper):
     helper.current = 7  # as if it had begun with that
-    helper._process.kill()
-    helper._process.wait()
+    os.killpg(helper._process.pid, signal.SIGKILL)
     assert not helper.wait_for(7)
     helper.want([1])  # without an error
     assert not helper.is_alive
+    assert helper.has_failed
 
 
 def test_nobody_waits_for_ever_for_a_helper_that_is_stopped(helper, monkeypatch):
     monkeypatch.setattr(ahead, "PATIENCE", 0.2)
-    os.kill(helper._process.pid, signal.SIGSTOP)
+    os.killpg(helper._process.pid, signal.SIGSTOP)
     helper.current = 7
     assert not helper.wait_for(7)
     for _ in range(3000):
@@ -98,6 +116,29 @@ def test_a_helper_without_work_ends(cache, monkeypatch):
     helper = Helper()
     assert eventually(lambda: not helper.is_alive)
     helper.stop()
+
+
+@pytest.mark.parametrize("flags", [("-I",), ("-E", "-s", "-B", "-O"), ()])
+def test_no_module_of_the_current_folder_is_executed(tmp_path, flags):
+    for name in ("json.py", "textwrap.py", "numba.py"):
+        (tmp_path / name).write_text(f"open({str(tmp_path / 'executed')!r}, 'w').close()\n")
+    path = ["", *(one for one in sys.path if one != "")]
+    code = f"import os, sys; sys.path[:] = {path!r}; from lineal.core import ahead; print(ahead.command())"
+    code += f"; os.chdir({str(tmp_path)!r})"
+    code += "; one = ahead.Helper(); one.want([10**6]); print(one.wait_for(10**6) or one.is_alive); one.stop()"
+    done = subprocess.run(
+        [sys.executable, "-P", *flags, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=LONG,
+        env={**os.environ, "LINEAL_CACHE_DIR": str(tmp_path)},
+    )  # fmt: skip
+    command, is_alive = done.stdout.splitlines()
+    assert is_alive == "True"
+    assert not (tmp_path / "executed").exists()
+    assert all(flag in command for flag in flags)
+
+
+def test_a_program_that_waits_for_its_children_does_not_wait_for_the_helper(helper):
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-helper._process.pid, os.WNOHANG)
 
 
 START = """
@@ -177,11 +218,21 @@ def test_a_process_that_may_not_start_others_goes_on_alone(monkeypatch):
     assert (one.helper, one.is_on) == (None, False)
 
 
+def test_after_a_helper_that_dies_at_its_start_none_is_started(monkeypatch, cache):
+    monkeypatch.setattr(ahead, "may_start", lambda: True)
+    monkeypatch.setattr(ahead, "CODE", "raise SystemExit(1)")
+    one = Ahead()
+    fit = max(forecast.records().fits, key=len)
+    one.look(needed(*fit[:2]))
+    one.look(needed(*fit[:3]))
+    assert (one.helper, one.is_on) == (None, False)
+
+
 def test_what_is_to_come_is_told_to_the_helper(monkeypatch):
     told = []
 
     class Listener:
-        is_alive = True
+        is_alive, has_failed = True, False
 
         def want(self, numbers):
             told.append(list(numbers))

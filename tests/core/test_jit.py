@@ -191,6 +191,22 @@ def test_the_first_compilation_is_announced_on_a_terminal_only(tmp_path):
     assert quiet.stderr == b""
 
 
+def test_kernels_go_to_one_folder_wherever_the_process_goes(tmp_path):
+    code = f"""
+import os, pathlib
+(first := pathlib.Path({str(tmp_path)!r}, "first")).mkdir()
+(second := pathlib.Path({str(tmp_path)!r}, "second")).mkdir()
+os.chdir(first)
+from lineal.core import kernel_files, maths
+kernel_files.cache_folder()
+os.chdir(second)
+maths.sigmoid(0.0)
+"""
+    run(code, LINEAL_CACHE_DIR="kernels")
+    assert list(tmp_path.glob("first/kernels/*/*sigmoid*"))
+    assert not list(tmp_path.glob("second/*"))
+
+
 def test_bounds_checked_kernels_have_a_cache_of_their_own():
     code = "from lineal.core import kernel_files; print(kernel_files.compiler_hash())"
     assert run(code) != run(code, NUMBA_BOUNDSCHECK="1")

@@ -237,6 +237,47 @@ def test_calls_of_partial_fit_are_counted_together():
         lineal.OnlineClassifier(shuffle=True).partial_fit(X, y)
 
 
+@pytest.mark.parametrize("n_calls", [1, 10])
+@pytest.mark.parametrize("start", ["fit", "partial_fit"])
+def test_sorted_rows_after_random_ones_are_warned_of(n_calls, start):
+    X, y = rows()
+    model = lineal.OnlineClassifier()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        vars(lineal.OnlineClassifier)[start](model, X, y)
+        assert not caught
+        X, y = by_label(X, y)
+        for part in np.array_split(np.arange(600), n_calls):
+            model.partial_fit(X[part], y[part])
+    (warning,) = caught
+    assert "in 2 runs" in str(warning.message) or "random order" in str(warning.message)
+
+
+def test_a_few_sorted_rows_among_many_calls_are_no_alarm():
+    random = np.random.default_rng(0)
+    X, y = rows(30_000)
+    model = lineal.OnlineClassifier()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for part in np.array_split(np.arange(30_000), 60):
+            model.partial_fit(X[part], y[part])
+        few = random.integers(0, 30_000, 200)
+        model.partial_fit(*by_label(X[few], y[few]))
+        assert len(model._trainer.calls.parts) < 10
+        model = lineal.OnlineClassifier(shuffle=True).fit(*by_label(X, y)).set_params(shuffle=False)
+        model.partial_fit(X, y)
+
+
+@pytest.mark.parametrize("first", ["up", "down"])
+def test_the_order_of_earlier_calls_is_kept_when_the_second_class_comes(first):
+    """Also if it is the first one in alphabetical order, which changes the numbers of the classes."""
+    X, y = by_label(*rows())
+    parts = [np.flatnonzero(y == label) for label in (first, "up" if first == "down" else "down")]
+    model = lineal.OnlineClassifier().partial_fit(X[parts[0]], y[parts[0]])
+    with pytest.warns(UserWarning, match="the labels come in 2 runs"):
+        model.partial_fit(X[parts[1]], y[parts[1]])
+
+
 def test_rows_in_random_order_and_shuffled_ones_are_not_warned_of():
     X, y = rows()
     with warnings.catch_warnings():
@@ -301,10 +342,15 @@ def test_files_and_pipes_from_the_command_line(tmp_path, name):
     assert "status: 2 passes" in few.stdout
     if name != "t.csv":  # tables are not cut
         shared = done(*line, "--shuffle", "--learners", "2")
-        assert "Every learner shuffles its own rows: set --learners 1, raise --shuffle-buffer" in shared.stderr
+        assert "Every learner shuffles its own rows: set --learners 1, or shuffle the rows first" in shared.stderr
+        few_shared = done(*line, "--shuffle", "--learners", "2", "--shuffle-buffer", "50")
+        assert "set --learners 1 and raise --shuffle-buffer, or shuffle" in few_shared.stderr
+        assert "Set --shuffle and --learners 1, or shuffle the rows first" in done(*line, "--learners", "2").stderr
     more = done("train", "--online", path, "-m", tmp_path / "m", "--resume", tmp_path / "shuffled", "--shuffle")
     assert SORTED not in more.stderr
     assert "examples: 2000" in more.stdout
+    more = done(*line, "--resume", tmp_path / "shuffled")  # which is a matter of this file, not of the model
+    assert more.stderr.rstrip().endswith("Set --shuffle, or shuffle the rows first")
     kind = {"t.vw": "vw", "t.svm": "svmlight", "t.csv": "csv"}[name]
     piped = ("train", "--online", "-", "--format", kind, "-m", tmp_path / "p", "--shuffle")
     assert SORTED not in done(*piped, input=path.read_bytes()).stderr

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -207,3 +209,13 @@ def test_a_file_from_the_command_line(tmp_path):
     found, wanted = (lineal.load(tmp_path / name).to_parts()[1] for name in ("m", "wanted"))
     for name, tensor in wanted.items():
         np.testing.assert_array_equal(found[name], tensor)
+
+
+def test_the_time_of_reading_the_first_block_counts(tmp_path, monkeypatch):
+    (tmp_path / "t.csv").write_text("a,label\n" + "1,0\n2,1\n" * 20)
+    model = lineal.OnlineClassifier(bits=10, max_time=1000.0)
+    assert model.fit(tmp_path / "t.csv").status_ == "one pass"
+    began = SimpleNamespace(monotonic=lambda: time.monotonic() - 2000.0)
+    monkeypatch.setattr("lineal.online.from_files.time", began)
+    with pytest.warns(match="max_time"):
+        assert model.fit(tmp_path / "t.csv").status_ == "max_time"

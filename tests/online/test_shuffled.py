@@ -335,7 +335,8 @@ def test_options_that_cannot_be_honoured():
         ({"shuffle": True, "shuffle_buffer": 1}, "shuffle_buffer=1 is not an integer ≥ 2"),
         ({"shuffle_buffer": 100}, "shuffle_buffer=100 is for rows in random order: set shuffle"),
         ({"shuffle": True, "shuffle_buffer": 100}, "shuffle_buffer is for files and Dask collections"),
-        ({"shuffle": True, "random_state": -1}, "random_state=-1 is not an integer ≥ 0 or None"),
+        ({"shuffle": True, "random_state": -1}, "random_state=-1 is not an integer ≥ 0 and below 2.64, or None"),
+        ({"shuffle": True, "random_state": 2**64}, f"random_state={2**64} is not an integer ≥ 0"),
     ):
         with pytest.raises(OptionError, match=said):
             lineal.OnlineClassifier(**given).fit(X, y)
