@@ -90,7 +90,9 @@ class _KernelCache(CacheInterface):
                 found = self._rebuilt(self.files.load(key), sig, target_context)
         if found is None:
             compiled.append(self._py_func.__name__)
-            if not self._is_linked:
+            if self._is_linked:
+                _outlook.step()
+            else:
                 _look_ahead()
             _announce(self._py_func.__name__)
             if not self._is_linked and key is not None and _has_been_made():
@@ -143,10 +145,26 @@ class _KernelCache(CacheInterface):
 
 
 class _Outlook:
-    """Number of the kernel that is missing among those of the fit, and of all of them, as far as that is known."""
+    """Number of the kernel that is missing among those of the fit, and of all of them, as far as that is known.
+
+    `more` are kernels that are not in the forecasts: those that only other kernels call, and those of earlier fits.
+    The number rises with every kernel.
+    """
 
     def __init__(self) -> None:
-        self.position, self.total = 0, 0
+        self.position, self.total, self.more = 0, 0, 0
+
+    def step(self) -> None:
+        """Count a kernel that only other kernels call, or one of which no forecast knows."""
+        self.position, self.total, self.more = self.position + 1, self.total and self.total + 1, self.more + 1
+
+    def see(self, position: int, total: int) -> None:
+        """Take note of a forecast."""
+        self.more = max(self.more, self.position + 1 - position)
+        self.position, self.total = position + self.more, total + self.more
+
+    def __str__(self) -> str:
+        return f"{self.position} of about {self.total}" if self.total else str(self.position)
 
 
 _outlook = _Outlook()
@@ -157,7 +175,11 @@ def _look_ahead() -> None:
     from lineal.core import ahead  # not imported where nothing is missing
 
     seen = ahead.this.look(needed)
-    _outlook.position, _outlook.total = (0, 0) if seen is None else (seen.position, seen.total)
+    if seen is not None:
+        _outlook.see(seen.position, seen.total)
+    else:
+        _outlook.step()
+        _outlook.total = 0
 
 
 def _has_been_made() -> bool:
@@ -165,11 +187,6 @@ def _has_been_made() -> bool:
     from lineal.core import ahead
 
     return ahead.this.has_made()
-
-
-def _progress() -> str:
-    """Number of the kernel that is being compiled, and that of all if it is known."""
-    return f"{_outlook.position} of about {_outlook.total}" if _outlook.position else str(len(compiled))
 
 
 def _announce(name: str | None) -> None:
@@ -180,7 +197,7 @@ def _announce(name: str | None) -> None:
         if name is not None:
             _explain_once()
         if sys.stderr.isatty():
-            text = "" if name is None else f"lineal: compiling kernel {_progress()}, {name} …, once"
+            text = "" if name is None else f"lineal: compiling kernel {_outlook}, {name} …, once"
             sys.stderr.write(f"\r\x1b[K{text}")
             sys.stderr.flush()
 

@@ -257,20 +257,30 @@ def test_what_is_to_come_is_told_to_the_helper(monkeypatch):
 
 
 def test_a_person_at_a_terminal_sees_how_far_it_is(cache):
+    """The number rises with every kernel, also with one that only kernels call, or of which nothing is known."""
     import pty
 
     code = f"""
-from lineal.core import ahead, forecast
+from lineal.core import ahead, forecast, maths
 ahead.this.is_on = False
-forecast.records().kernels[{small()}].compile()
+kernels = forecast.records().kernels
+for number in ({small()}, [kernel.name for kernel in kernels].index("shuffle")):
+    kernels[number].compile()
+maths.sigmoid(0.0)
 """
     reader, writer = pty.openpty()
     subprocess.run([sys.executable, "-c", code], stderr=writer, cwd=ROOT, check=True)
     os.close(writer)
     shown = os.read(reader, 65536).decode()
     os.close(reader)
-    position, total = map(int, re.search(rf"compiling kernel (\d+) of about (\d+), {SMALL} …, once", shown).groups())
-    assert position == 1 < total
+    found = re.findall(r"compiling kernel (\d+)(?: of about (\d+))?, (\w+) …, once", shown)
+    names, positions = [name for _, _, name in found], [int(position) for position, _, _ in found]
+    assert names[:4] == [SMALL, "shuffle", "next_below", "next_u64"]
+    assert "sigmoid" in names
+    assert positions[0] == 1
+    assert positions == sorted(set(positions))
+    assert all(int(position) <= int(total) for position, total, _ in found if total)
+    assert int(found[0][1]) > 1
 
 
 FIT = """
